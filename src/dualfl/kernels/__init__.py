@@ -1,0 +1,31 @@
+"""The innermost loops: everything that touches the rows of a client, in C with a NumPy twin."""
+
+from .backend import backend, describe, isa, isas, use_backend, use_isa
+from .design import Design
+from .epochs import cd_quadratic, saga_epoch, sample_gradient, sdca_epoch, svrg_epoch
+from .losses import Loss
+from .predictors import curvature_times, ray, residual, value
+from .threads import get_threads, set_threads, threads
+
+__all__ = [
+    "Design",
+    "Loss",
+    "backend",
+    "cd_quadratic",
+    "curvature_times",
+    "describe",
+    "get_threads",
+    "isa",
+    "isas",
+    "ray",
+    "residual",
+    "saga_epoch",
+    "sample_gradient",
+    "sdca_epoch",
+    "set_threads",
+    "svrg_epoch",
+    "threads",
+    "use_backend",
+    "use_isa",
+    "value",
+]

@@ -1,0 +1,100 @@
+"""The rows of one client, held once and in the type they came in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from .backend import serving
+from .losses import Array, Loss
+
+KEPT_AS_THEY_ARE = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.uint8))
+
+
+class Design:
+    """The matrix Xtilde = [scale * X, 1]: n rows, D columns, the ones only with an intercept.
+
+    X is a dense array or a SciPy CSR matrix of float64, float32 or uint8; neither the scaled matrix nor
+    the column of ones is ever stored. All results are float64. The backend is chosen here, once.
+
+    >>> design = Design(np.array([[0, 51], [102, 255]], dtype=np.uint8), scale=1 / 255, intercept=True)
+    >>> design.forward(np.array([[1.0], [10.0], [100.0]]))
+    array([[102. ],
+           [110.4]])
+    """
+
+    __slots__ = ("D", "X", "intercept", "kernel", "n", "scale")
+
+    def __init__(self, X: Any, *, scale: float = 1.0, intercept: bool = False) -> None:
+        self.X: Any = _as_stored(X)
+        self.scale = float(scale)
+        self.intercept = bool(intercept)
+        self.n: int = self.X.shape[0]
+        self.D: int = self.X.shape[1] + self.intercept
+        self.kernel: Any = serving().Rows(self.X, self.scale, self.intercept)
+
+    def __getstate__(self) -> tuple[Any, float, bool]:
+        return self.X, self.scale, self.intercept  # a copy in another process chooses its own backend
+
+    def __setstate__(self, state: tuple[Any, float, bool]) -> None:
+        X, scale, intercept = state
+        Design.__init__(self, X, scale=scale, intercept=intercept)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the rows."""
+        names = ("data", "indices", "indptr")
+        parts = [getattr(self.X, name) for name in names] if sparse.issparse(self.X) else [self.X]
+        return sum(int(part.nbytes) for part in parts)
+
+    def forward(self, W: Array) -> Array:
+        """The predictors Xtilde W, shape (n, k)."""
+        return self.kernel.forward(W)  # type: ignore[no-any-return]
+
+    def backward(self, R: Array) -> Array:
+        """Xtilde' R, shape (D, k)."""
+        return self.kernel.backward(R)  # type: ignore[no-any-return]
+
+    def value_gradient(self, W: Array, loss: Loss, y: Array, s: Array) -> tuple[float, Array, Array]:
+        """The value sum_i s_i l(y_i, z_i), its gradient in W, and the predictors: one pass over the rows."""
+        return self.kernel.value_gradient(W, loss, y, s)  # type: ignore[no-any-return]
+
+    def hessian_times(self, V: Array, loss: Loss, Z: Array, y: Array, s: Array) -> Array:
+        """The Hessian at the predictors Z times V: one pass over the rows."""
+        return self.kernel.hessian_times(V, loss, Z, y, s)  # type: ignore[no-any-return]
+
+    def gram(self, w: Array) -> Array:
+        """Xtilde' diag(w) Xtilde, shape (D, D)."""
+        return self.kernel.gram(w)  # type: ignore[no-any-return]
+
+    def row_norms2(self) -> Array:
+        """|xtilde_i|^2, shape (n,)."""
+        return self.kernel.row_norms2()  # type: ignore[no-any-return]
+
+    def rows(self, index: npt.ArrayLike) -> Design:
+        """A design of these rows only; they are copied."""
+        return Design(self.X[np.asarray(index)], scale=self.scale, intercept=self.intercept)
+
+
+def _as_stored(X: Any) -> Any:
+    """X itself where the kernels can read it; otherwise the one copy they can."""
+    if sparse.issparse(X):
+        return _sparse_as_stored(X)
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(f"X has {X.ndim} dimensions: it must have 2, rows and features")
+    return np.ascontiguousarray(X, dtype=X.dtype if X.dtype in KEPT_AS_THEY_ARE else np.float64)
+
+
+def _sparse_as_stored(X: Any) -> Any:
+    if X.format != "csr":
+        X = X.tocsr()
+    dtype = X.dtype if X.dtype in KEPT_AS_THEY_ARE else np.dtype(np.float64)
+    if X.dtype == dtype and X.indices.dtype == np.int32:
+        return X
+    kind = type(X)
+    data, indices = X.data.astype(dtype, copy=False), X.indices.astype(np.int32, copy=False)
+    return kind((data, indices, X.indptr), shape=X.shape, copy=False)
