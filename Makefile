@@ -1,0 +1,43 @@
+# `make demo` and `make test` set everything up by themselves; they need only Python, make and, for speed, a C compiler.
+PYTHON ?= python3
+VENV   ?= .venv
+RUN     = $(VENV)/bin/python
+READY   = $(VENV)/.ready
+
+.PHONY: demo test lint types unit test-extras bench theory clean
+
+demo: $(READY)
+	$(RUN) -m dualfl demo --out demo
+
+test: lint types unit
+
+lint: $(READY)
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+
+types: $(READY)
+	$(VENV)/bin/mypy
+
+unit: $(READY)
+	$(RUN) -m pytest -n 2
+
+test-extras: $(READY)
+	$(VENV)/bin/pip install -q "torch>=2.2" "jax>=0.4.30"
+	$(RUN) -m pytest -m extras tests
+
+bench: $(READY)
+	$(RUN) -m benchmarks.kernels
+
+theory: $(READY)
+	$(VENV)/bin/dualfl theory
+
+$(READY): pyproject.toml setup.py $(wildcard native/*)
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualfl needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0])'
+	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	@echo "Installing dualfl and its tools into $(VENV) ..."
+	$(VENV)/bin/pip install -q --disable-pip-version-check -e ".[dev]"
+	@$(RUN) -c 'import dualfl; print(dualfl.kernels.describe())'
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) build demo src/*.egg-info src/dualfl/kernels/*.so

@@ -1,0 +1,19 @@
+"""What dualfl raises. Every message is one sentence: what was given, and what would be right."""
+
+from __future__ import annotations
+
+
+class DualflError(Exception):
+    """The root of all errors that dualfl raises on purpose."""
+
+
+class InputError(DualflError, ValueError):
+    """An argument, a file or a data set is not what it must be."""
+
+
+class NotSupported(DualflError, TypeError):
+    """Two parts that do not go together, such as a smooth solver and a hinge loss."""
+
+
+class Diverged(DualflError, ArithmeticError):
+    """The iterates left every bound; there is no result to report."""

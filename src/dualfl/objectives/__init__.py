@@ -1,0 +1,59 @@
+"""What one client minimises: losses and penalties on a linear predictor, quadratics, a user's own function."""
+
+from dualfl.objectives.base import Cost, Objective, Point, Ray, Tilted
+from dualfl.objectives.function import Function, JaxFunction, TorchFunction
+from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.losses import (
+    Absolute,
+    EpsilonInsensitive,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    Poisson,
+    Quantile,
+    Softmax,
+    Squared,
+    SquaredHinge,
+)
+from dualfl.objectives.penalties import (
+    L1,
+    BoxConstraint,
+    ElasticNet,
+    GroupL2,
+    NonNegative,
+    Penalised,
+    Penalty,
+)
+from dualfl.objectives.quadratic import Quadratic
+
+__all__ = [
+    "L1",
+    "Absolute",
+    "BoxConstraint",
+    "Cost",
+    "ElasticNet",
+    "EpsilonInsensitive",
+    "Function",
+    "GroupL2",
+    "Hinge",
+    "Huber",
+    "JaxFunction",
+    "LinearModel",
+    "Logistic",
+    "Loss",
+    "NonNegative",
+    "Objective",
+    "Penalised",
+    "Penalty",
+    "Point",
+    "Poisson",
+    "Quadratic",
+    "Quantile",
+    "Ray",
+    "Softmax",
+    "Squared",
+    "SquaredHinge",
+    "Tilted",
+    "TorchFunction",
+]

@@ -1,0 +1,379 @@
+"""What a client minimises: a convex function f on R^d, evaluated at points and along rays.
+
+An objective answers `f.at(x)` with a `Point`, which computes its value, gradient and curvature when they
+are asked for and never twice. `point.ray(p)` restricts f to the line x + t p. For a linear model both
+keep the linear predictors, so a line search costs no pass over the data; solvers need not know.
+
+`f.tilted(a, c)` is the one local problem of all federated methods,
+
+    LOCAL(a, c):   f(x) + (a/2) |x|^2 - <c, x>,
+
+as a view on f: no data are copied, and the work is counted in the same `cost`.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from dualfl.errors import InputError, NotSupported
+from dualfl.typing import Array, frozen, sealed
+
+if TYPE_CHECKING:
+    from dualfl.objectives.penalties import Penalised, Penalty
+
+
+@dataclass
+class Cost:
+    """Work done so far. A stochastic gradient of one row counts 1/n."""
+
+    gradients: float = 0.0
+    hessian_products: float = 0.0
+    passes: float = 0.0  # over the data; a product with X or with X' alone is half a pass
+
+    def copy(self) -> Cost:
+        return copy.copy(self)
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(
+            self.gradients - other.gradients,
+            self.hessian_products - other.hessian_products,
+            self.passes - other.passes,
+        )
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.gradients + other.gradients,
+            self.hessian_products + other.hessian_products,
+            self.passes + other.passes,
+        )
+
+
+class Objective(ABC):
+    """A convex function on R^d.
+
+    Attributes
+    ----------
+    shape : the shape of the model; everywhere else it is one flat vector of `d` numbers.
+    n : how many rows of data stand behind it.
+    mu, L : constants of strong convexity and smoothness; `L = inf` where there is no gradient bound.
+    free : mask of coordinates without regularisation (a free intercept), or None.
+    offers : what can be asked of it, out of "gradient", "hessian", "projected", "samples", "dual".
+    """
+
+    shape: tuple[int, ...]
+    n: int = 1
+    mu: float = 0.0
+    free: Array | None = None
+    offers: frozenset[str] = frozenset({"gradient"})
+
+    def __init__(self) -> None:
+        self.cost = Cost()
+        # Two points are remembered: the one that was broadcast and the one a solver starts from.
+        self._recent: deque[Point] = deque(maxlen=2)
+
+    @property
+    def d(self) -> int:
+        return int(np.prod(self.shape))
+
+    @property
+    def L(self) -> float:
+        return np.inf
+
+    @property
+    def smooth(self) -> bool:
+        return "gradient" in self.offers
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    # -- evaluation -------------------------------------------------------------------------------
+
+    def at(self, x: Array) -> Point:
+        """This objective at `x`; two recent points are remembered."""
+        if np.shape(x) != (self.d,):
+            raise InputError(
+                f"{self.name} is a function of {self.d} numbers, and x has shape {np.shape(x)}; "
+                f"give a flat vector of length {self.d}."
+            )
+        for point in self._recent:
+            if np.array_equal(point.x, x):
+                return point
+        point = self._point(frozen(x))
+        self._recent.append(point)
+        return point
+
+    @abstractmethod
+    def _point(self, x: Array) -> Point: ...
+
+    def value(self, x: Array) -> float:
+        return self.at(x).value
+
+    def gradient(self, x: Array) -> Array:
+        return self.at(x).gradient
+
+    def value_gradient(self, x: Array) -> tuple[float, Array]:
+        point = self.at(x)
+        gradient = point.gradient  # first: it brings the value along in the same pass
+        return point.value, gradient
+
+    def hessian_times(self, x: Array, v: Array) -> Array:
+        return self.at(x).hessian_times(v)
+
+    def hessian(self, x: Array) -> Array:
+        """The dense Hessian, column by column unless a subclass knows better."""
+        point = self.at(x)
+        H = np.stack([point.hessian_times(e) for e in np.eye(self.d)])
+        return (H + H.T) / 2
+
+    def projected_hessian(self, x: Array, U: Array) -> Array:
+        """U' H(x) U for a thin matrix U with d rows."""
+        point = self.at(x)
+        HU = np.stack([point.hessian_times(frozen(u)) for u in U.T], axis=1)
+        M = U.T @ HU
+        return (M + M.T) / 2
+
+    # -- views ------------------------------------------------------------------------------------
+
+    def tilted(self, a: float = 0.0, c: Array | None = None) -> Objective:
+        """The view f + (a/2)|x|^2 - <c, x>."""
+        return Tilted(self, a, c)
+
+    def scaled(self, factor: float) -> Objective:
+        """`factor` times the data part; the regulariser stays, so mu stays and only L grows."""
+        raise NotSupported(
+            f"{self.name} cannot be scaled, which methods for equal clients need when clients are not; "
+            "use a linear model, a quadratic, or a method that takes weights."
+        )
+
+    def fresh(self) -> Self:
+        """The same function with a counter and a memory of its own; data are shared."""
+        view = copy.copy(self)
+        view.cost = Cost()
+        view._recent = deque(maxlen=2)
+        return view
+
+    def __add__(self, penalty: Penalty) -> Penalised:
+        from dualfl.objectives.penalties import Penalised, Penalty
+
+        return Penalised(self, penalty) if isinstance(penalty, Penalty) else NotImplemented
+
+    # -- reasons ----------------------------------------------------------------------------------
+
+    def require_strong_convexity(self, who: str) -> float:
+        """mu, or a sentence that says why `who` cannot work with this objective."""
+        if self.mu > 0:
+            return self.mu
+        if self.free is not None:
+            raise NotSupported(
+                f"{who} needs a strongly convex objective, and {self.name} has a free intercept, in whose "
+                "coordinate it is not; regularise it with intercept=True, or take a method that does not ask for it."
+            )
+        raise NotSupported(
+            f"{who} needs a strongly convex objective, and {self.name} has mu = {self.mu}; "
+            "give it a ridge > 0, or take a method that does not ask for it."
+        )
+
+    def require_gradient(self, who: str) -> None:
+        if not self.smooth:
+            raise NotSupported(f"{who} needs a gradient, and {self.name} has none; {self._instead()}.")
+
+    def _instead(self) -> str:
+        return "use a solver or a method for nonsmooth costs"
+
+
+class Point(ABC):
+    """An objective at one place. Value and gradient are computed on demand, and once."""
+
+    def __init__(self, x: Array) -> None:
+        self.x = x
+
+    @property
+    @abstractmethod
+    def value(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def gradient(self) -> Array: ...
+
+    @abstractmethod
+    def hessian_times(self, v: Array) -> Array: ...
+
+    @abstractmethod
+    def ray(self, p: Array) -> Ray: ...
+
+
+class Ray(ABC):
+    """t -> f(x + t p)."""
+
+    @abstractmethod
+    def value(self, t: float) -> float: ...
+
+    @abstractmethod
+    def slope(self, t: float) -> float: ...
+
+    @abstractmethod
+    def point(self, t: float) -> Point: ...
+
+
+class PlainPoint(Point):
+    """A point of an objective that knows only how to compute value and gradient together."""
+
+    def __init__(self, f: PlainObjective, x: Array) -> None:
+        super().__init__(x)
+        self.f = f
+
+    @cached_property
+    def _both(self) -> tuple[float, Array]:
+        self.f.cost.gradients += 1
+        self.f.cost.passes += 1
+        value, gradient = self.f._value_gradient(self.x)
+        return value, frozen(gradient)
+
+    @cached_property
+    def value(self) -> float:  # type: ignore[override]
+        if "_both" in self.__dict__:
+            return self._both[0]
+        self.f.cost.passes += 0.5
+        return self.f._value(self.x)
+
+    @cached_property
+    def gradient(self) -> Array:  # type: ignore[override]
+        return self._both[1]
+
+    def hessian_times(self, v: Array) -> Array:
+        self.f.cost.hessian_products += 1
+        self.f.cost.passes += 1
+        return self.f._hessian_times(self.x, v)
+
+    def ray(self, p: Array) -> Ray:
+        return PlainRay(self.f, self.x, p)
+
+
+class PlainRay(Ray):
+    def __init__(self, f: Objective, x: Array, p: Array) -> None:
+        self.f, self.x, self.p = f, x, p
+
+    def value(self, t: float) -> float:
+        return self.point(t).value
+
+    def slope(self, t: float) -> float:
+        return float(self.point(t).gradient @ self.p)
+
+    def point(self, t: float) -> Point:
+        return self.f.at(sealed(self.x + t * self.p))
+
+
+class PlainObjective(Objective):
+    """The base for objectives without linear predictors: write `_value_gradient`, and more where there is more."""
+
+    @abstractmethod
+    def _value_gradient(self, x: Array) -> tuple[float, Array]: ...
+
+    def _value(self, x: Array) -> float:
+        return self._value_gradient(x)[0]
+
+    def _hessian_times(self, x: Array, v: Array) -> Array:
+        raise NotSupported(f"{self.name} has no Hessian products; use a first-order solver such as LBFGS.")
+
+    def _point(self, x: Array) -> Point:
+        return PlainPoint(self, x)
+
+
+# -- the LOCAL view -----------------------------------------------------------------------------------
+
+
+class Tilted(Objective):
+    """f + (a/2)|x|^2 - <c, x>; `base` is f. The data and the counter are those of f."""
+
+    def __init__(self, base: Objective, a: float = 0.0, c: Array | None = None) -> None:
+        if base.mu + a < 0:
+            raise InputError(
+                f"a = {a} would take away more curvature than the mu = {base.mu} of {base.name}; a >= -mu is right."
+            )
+        self.base, self.a = base, float(a)
+        self.c = np.zeros(base.d) if c is None else c
+        self.shape, self.n = base.shape, base.n
+        self.free, self.offers = base.free, base.offers
+        # a tilt gives curvature to every coordinate, also to those that are free in f
+        self.mu = base.mu + self.a
+        self.cost = base.cost
+        self._recent = deque(maxlen=2)
+
+    @property
+    def L(self) -> float:
+        return self.base.L + self.a
+
+    @property
+    def name(self) -> str:
+        return self.base.name
+
+    def _point(self, x: Array) -> Point:
+        return TiltedPoint(self.base.at(x), self.a, self.c)
+
+    def hessian(self, x: Array) -> Array:
+        return self.base.hessian(x) + self.a * np.eye(self.d)
+
+    def projected_hessian(self, x: Array, U: Array) -> Array:
+        M = self.base.projected_hessian(x, U)
+        gram = U.T @ U
+        repeat = len(M) // len(gram)  # k, when U acts on features alone
+        return M + self.a * np.kron(gram, np.eye(repeat))
+
+    def tilted(self, a: float = 0.0, c: Array | None = None) -> Objective:
+        return Tilted(self.base, self.a + a, self.c if c is None else self.c + c)
+
+    def _instead(self) -> str:
+        return self.base._instead()
+
+
+class TiltedPoint(Point):
+    def __init__(self, inner: Point, a: float, c: Array) -> None:
+        super().__init__(inner.x)
+        self.inner, self.a, self.c = inner, a, c
+
+    @cached_property
+    def value(self) -> float:  # type: ignore[override]
+        x = self.x
+        return float(self.inner.value + self.a / 2 * (x @ x) - self.c @ x)
+
+    @cached_property
+    def gradient(self) -> Array:  # type: ignore[override]
+        g = self.inner.gradient - self.c
+        if self.a:
+            g += self.a * self.x
+        return sealed(g)
+
+    def hessian_times(self, v: Array) -> Array:
+        Hv = self.inner.hessian_times(v)
+        return Hv + self.a * v if self.a else Hv
+
+    def ray(self, p: Array) -> Ray:
+        return TiltedRay(self, p)
+
+
+class TiltedRay(Ray):
+    def __init__(self, start: TiltedPoint, p: Array) -> None:
+        self.inner = start.inner.ray(p)
+        self.a, self.c = start.a, start.c
+        x = start.x
+        # (a/2)|x + t p|^2 - <c, x + t p> = constant + linear t + quadratic t^2 / 2
+        self.constant = float(self.a / 2 * (x @ x) - self.c @ x)
+        self.linear = float(self.a * (x @ p) - self.c @ p)
+        self.quadratic = float(self.a * (p @ p))
+
+    def value(self, t: float) -> float:
+        return self.inner.value(t) + self.constant + t * (self.linear + t / 2 * self.quadratic)
+
+    def slope(self, t: float) -> float:
+        return self.inner.slope(t) + self.linear + t * self.quadratic
+
+    def point(self, t: float) -> Point:
+        return TiltedPoint(self.inner.point(t), self.a, self.c)

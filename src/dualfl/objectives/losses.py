@@ -1,0 +1,284 @@
+"""Losses l(y, z) of a linear predictor z = x'theta, one small frozen class each.
+
+A loss says what the kernels need to know (`code`, `parameter`), whether it is smooth, how curved it can be
+(`curvature`, a bound of its second derivative, which gives L), which targets it takes, and its conjugate
+
+    l*(u) = sup_z  u z - l(y, z),
+
+which is where duality gaps come from. The nonsmooth ones are all of one form,
+
+    l(z) = max over a in [lo, hi] of  a (b - q z) - eps |a|,
+
+and `box` returns that form; the dual solvers need nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import xlogy
+
+from dualfl.errors import InputError, NotSupported
+from dualfl.typing import AnyArray, Array
+
+
+class Box(NamedTuple):
+    """A piecewise linear loss as max over a in [lo, hi] of a (b - q z) - eps |a|, per row."""
+
+    q: Array
+    b: Array
+    lo: float
+    hi: float
+    eps: float
+
+
+class Loss(ABC):
+    """A convex loss of a target y and a linear predictor z."""
+
+    code: ClassVar[int]
+    smooth: ClassVar[bool] = True
+    curvature: ClassVar[float]  # sup of l''; inf if there is no bound
+
+    @property
+    def parameter(self) -> float:
+        return 0.0
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the predictor has per row."""
+        return 1
+
+    def targets(self, y: AnyArray) -> Array:
+        """`y` as the float64 vector the kernels take, or a sentence about what is wrong with it."""
+        y = np.asarray(y)
+        if y.ndim != 1:
+            raise InputError(f"y must be one target per row, a vector, and it has shape {y.shape}.")
+        if y.dtype.kind not in "buif":
+            raise InputError(f"{self} takes numbers as targets, and y has dtype {y.dtype}; encode it first.")
+        y = y.astype(np.float64)
+        if not np.isfinite(y).all():
+            raise InputError(
+                f"y[{int(np.argmin(np.isfinite(y)))}] is {y[~np.isfinite(y)][0]}; targets must be finite."
+            )
+        self._check(y)
+        return y
+
+    def _check(self, y: Array) -> None:
+        """Raise InputError where finite numbers are not enough."""
+
+    @abstractmethod
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """l*(u) per row; inf outside its domain."""
+
+    def box(self, y: Array) -> Box:
+        raise NotSupported(
+            f"{self} is not piecewise linear, so dual coordinate ascent does not apply; use a smooth solver."
+        )
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+
+def _signs(loss: Loss, y: Array) -> None:
+    if not np.isin(y, (-1.0, 1.0)).all():
+        wrong = y[~np.isin(y, (-1.0, 1.0))][0]
+        raise InputError(
+            f"{loss} takes labels -1 and +1, and y contains {wrong:g}; map your two classes to -1 and +1."
+        )
+
+
+def _inside(ok: AnyArray, value: Array) -> Array:
+    return np.where(ok, value, np.inf)
+
+
+# Points a hair outside the domain are rounding, not infeasible.
+_SLACK = 1e-12
+
+
+@dataclass(frozen=True)
+class Softmax(Loss):
+    """log sum_l exp(z_l - z_y), classes 0 .. k-1. The Hessian diag(p) - pp' is at most I/2."""
+
+    classes: int
+    code: ClassVar[int] = 0
+    curvature: ClassVar[float] = 0.5
+
+    def __post_init__(self) -> None:
+        if self.classes < 2:
+            raise InputError(f"Softmax needs at least 2 classes, and classes = {self.classes}.")
+
+    @property
+    def outputs(self) -> int:
+        return self.classes
+
+    def _check(self, y: Array) -> None:
+        wrong = (y != np.floor(y)) | (y < 0) | (y >= self.classes)
+        if wrong.any():
+            raise InputError(
+                f"{self} takes labels 0 to {self.classes - 1}, and y contains {y[wrong][0]:g}; encode the classes as 0, 1, 2, ..."
+            )
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        p = u.copy()
+        p[np.arange(len(y)), y.astype(int)] += 1.0
+        ok = (p >= -_SLACK).all(axis=1) & (np.abs(p.sum(axis=1) - 1) <= _SLACK * self.classes)
+        p = np.maximum(p, 0)
+        return _inside(ok, xlogy(p, p).sum(axis=1))
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """log(1 + exp(-y z)), y = -1 or +1."""
+
+    code: ClassVar[int] = 1
+    curvature: ClassVar[float] = 0.25
+
+    def _check(self, y: Array) -> None:
+        _signs(self, y)
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        t = -u * y
+        ok = (t >= -_SLACK) & (t <= 1 + _SLACK)
+        t = np.clip(t, 0, 1)
+        return _inside(ok, xlogy(t, t) + xlogy(1 - t, 1 - t))
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """(z - y)^2 / 2."""
+
+    code: ClassVar[int] = 2
+    curvature: ClassVar[float] = 1.0
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        return u * u / 2 + u * y
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """r^2/2 for |r| <= delta and delta |r| - delta^2/2 beyond, r = z - y."""
+
+    delta: float = 1.0
+    code: ClassVar[int] = 3
+    curvature: ClassVar[float] = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < np.inf:
+            raise InputError(f"Huber needs delta > 0, and delta = {self.delta}.")
+
+    @property
+    def parameter(self) -> float:
+        return self.delta
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        return _inside(np.abs(u) <= self.delta * (1 + _SLACK), u * u / 2 + u * y)
+
+
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """exp(z) - y z, the log-link Poisson likelihood. Its gradient is not Lipschitz: L is infinite."""
+
+    code: ClassVar[int] = 4
+    curvature: ClassVar[float] = np.inf
+
+    def _check(self, y: Array) -> None:
+        if (y < 0).any():
+            raise InputError(f"Poisson takes counts >= 0, and y contains {y[y < 0][0]:g}.")
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        rate = u + y
+        ok = rate >= -_SLACK
+        rate = np.maximum(rate, 0)
+        return _inside(ok, xlogy(rate, rate) - rate)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """max(0, 1 - y z)^2, y = -1 or +1."""
+
+    code: ClassVar[int] = 5
+    curvature: ClassVar[float] = 2.0
+
+    def _check(self, y: Array) -> None:
+        _signs(self, y)
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        a = -u * y
+        return _inside(a >= -_SLACK, a * a / 4 - a)
+
+
+class PiecewiseLinear(Loss):
+    """A loss without gradient, in the form `box`."""
+
+    smooth: ClassVar[bool] = False
+    curvature: ClassVar[float] = np.inf
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        q, b, lo, hi, eps = self.box(y)
+        a = -u / q
+        slack = _SLACK * (hi - lo)
+        return _inside((a >= lo - slack) & (a <= hi + slack), eps * np.abs(a) - a * b)
+
+
+@dataclass(frozen=True)
+class Hinge(PiecewiseLinear):
+    """max(0, 1 - y z), y = -1 or +1."""
+
+    code: ClassVar[int] = 6
+
+    def _check(self, y: Array) -> None:
+        _signs(self, y)
+
+    def box(self, y: Array) -> Box:
+        return Box(q=y, b=np.ones_like(y), lo=0.0, hi=1.0, eps=0.0)
+
+
+@dataclass(frozen=True)
+class Absolute(PiecewiseLinear):
+    """|z - y|."""
+
+    code: ClassVar[int] = 7
+
+    def box(self, y: Array) -> Box:
+        return Box(q=np.ones_like(y), b=y, lo=-1.0, hi=1.0, eps=0.0)
+
+
+@dataclass(frozen=True)
+class Quantile(PiecewiseLinear):
+    """tau max(y - z, 0) + (1 - tau) max(z - y, 0); its minimiser is the tau-quantile."""
+
+    tau: float = 0.5
+    code: ClassVar[int] = 8
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tau < 1:
+            raise InputError(f"Quantile needs 0 < tau < 1, and tau = {self.tau}.")
+
+    @property
+    def parameter(self) -> float:
+        return self.tau
+
+    def box(self, y: Array) -> Box:
+        return Box(q=np.ones_like(y), b=y, lo=self.tau - 1.0, hi=self.tau, eps=0.0)
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(PiecewiseLinear):
+    """max(0, |z - y| - eps), the loss of support vector regression."""
+
+    eps: float = 0.1
+    code: ClassVar[int] = 9
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.eps < np.inf:
+            raise InputError(f"EpsilonInsensitive needs eps >= 0, and eps = {self.eps}.")
+
+    @property
+    def parameter(self) -> float:
+        return self.eps
+
+    def box(self, y: Array) -> Box:
+        return Box(q=np.ones_like(y), b=y, lo=-1.0, hi=1.0, eps=self.eps)

@@ -1,0 +1,241 @@
+"""Penalties that have a prox: l1, elastic net, group l2,1, box and non-negativity.
+
+    prox_{s P}(v) = argmin_x  P(x) + |x - v|^2 / (2 s).
+
+`f + L1(0.1)` is the objective f with that penalty. Coordinates that are free in f (an intercept) stay free.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dualfl.errors import InputError, NotSupported
+from dualfl.objectives.base import Objective, Point, Ray
+from dualfl.typing import Array
+
+
+class Penalty(ABC):
+    """A convex function with an easy prox. `x` comes in the shape of the model."""
+
+    mu: float = 0.0  # strong convexity that it adds
+
+    @abstractmethod
+    def value(self, x: Array) -> float: ...
+
+    @abstractmethod
+    def prox(self, step: float, v: Array) -> Array: ...
+
+    @abstractmethod
+    def steepest(self, x: Array, g: Array) -> Array:
+        """The smallest element of g + dP(x): zero exactly where x is optimal."""
+
+
+def _strength(name: str, value: float) -> None:
+    if not 0 <= value < np.inf:
+        raise InputError(f"{name} must be a finite number >= 0, and it is {value}.")
+
+
+def _shrink(v: Array, t: float) -> Array:
+    return np.sign(v) * np.maximum(np.abs(v) - t, 0.0)
+
+
+@dataclass(frozen=True)
+class L1(Penalty):
+    """alpha |x|_1."""
+
+    alpha: float
+
+    def __post_init__(self) -> None:
+        _strength("L1's alpha", self.alpha)
+
+    def value(self, x: Array) -> float:
+        return float(self.alpha * np.abs(x).sum())
+
+    def prox(self, step: float, v: Array) -> Array:
+        return _shrink(v, step * self.alpha)
+
+    def steepest(self, x: Array, g: Array) -> Array:
+        return np.where(x != 0, g + self.alpha * np.sign(x), _shrink(g, self.alpha))
+
+
+@dataclass(frozen=True)
+class ElasticNet(Penalty):
+    """alpha |x|_1 + (beta/2) |x|^2."""
+
+    alpha: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        _strength("ElasticNet's alpha", self.alpha)
+        _strength("ElasticNet's beta", self.beta)
+
+    @property
+    def mu(self) -> float:  # type: ignore[override]
+        return self.beta
+
+    def value(self, x: Array) -> float:
+        return float(self.alpha * np.abs(x).sum() + self.beta / 2 * np.vdot(x, x))
+
+    def prox(self, step: float, v: Array) -> Array:
+        return _shrink(v, step * self.alpha) / (1 + step * self.beta)
+
+    def steepest(self, x: Array, g: Array) -> Array:
+        return L1(self.alpha).steepest(x, g + self.beta * x)
+
+
+@dataclass(frozen=True)
+class GroupL2(Penalty):
+    """alpha sum over groups |x_G|_2: whole groups become zero.
+
+    Without `groups` a group is one row of the model: all the coefficients of one feature.
+    `groups` gives a label per row otherwise.
+    """
+
+    alpha: float
+    groups: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        _strength("GroupL2's alpha", self.alpha)
+
+    def _norms(self, x: Array) -> tuple[Array, Array]:
+        """The norm of every group, and of the group that each row belongs to."""
+        rows = x.reshape(len(x), -1)
+        squares = np.einsum("ij,ij->i", rows, rows)
+        if self.groups is None:
+            norms = np.sqrt(squares)
+            return norms, norms
+        if len(self.groups) != len(x):
+            raise InputError(
+                f"GroupL2 has {len(self.groups)} labels, and the model has {len(x)} rows; give one a row."
+            )
+        _, label = np.unique(self.groups, return_inverse=True)
+        norms = np.sqrt(np.bincount(label, squares))
+        return norms, norms[label]
+
+    def value(self, x: Array) -> float:
+        return float(self.alpha * self._norms(x)[0].sum())
+
+    def prox(self, step: float, v: Array) -> Array:
+        norms = self._norms(v)[1]
+        keep = 1 - step * self.alpha / np.maximum(norms, step * self.alpha + 1e-300)
+        return v * keep.reshape(-1, *(1,) * (v.ndim - 1))
+
+    def steepest(self, x: Array, g: Array) -> Array:
+        wide = (-1, *(1,) * (x.ndim - 1))
+        nx, ng = self._norms(x)[1].reshape(wide), self._norms(g)[1].reshape(wide)
+        active = g + self.alpha * x / np.where(nx > 0, nx, 1.0)
+        asleep = g * np.maximum(1 - self.alpha / np.where(ng > 0, ng, np.inf), 0.0)
+        return np.where(nx > 0, active, asleep)
+
+
+@dataclass(frozen=True)
+class BoxConstraint(Penalty):
+    """Zero for lower <= x <= upper, infinite elsewhere."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    def __post_init__(self) -> None:
+        if not self.lower <= self.upper:
+            raise InputError(f"The box is empty: lower = {self.lower} is above upper = {self.upper}.")
+
+    def value(self, x: Array) -> float:
+        return 0.0 if ((x >= self.lower) & (x <= self.upper)).all() else np.inf
+
+    def prox(self, step: float, v: Array) -> Array:
+        return np.clip(v, self.lower, self.upper)
+
+    def steepest(self, x: Array, g: Array) -> Array:
+        # At a bound, a gradient that points out of the box is balanced by the constraint.
+        blocked = ((x <= self.lower) & (g > 0)) | ((x >= self.upper) & (g < 0))
+        return np.where(blocked, 0.0, g)
+
+
+def NonNegative() -> BoxConstraint:
+    """x >= 0."""
+    return BoxConstraint(lower=0.0)
+
+
+class Penalised(Objective):
+    """f + penalty: `smooth_part` is f, and there is no gradient of the whole."""
+
+    offers = frozenset({"prox"})
+
+    def __init__(self, smooth_part: Objective, penalty: Penalty) -> None:
+        if isinstance(smooth_part, Penalised):
+            raise NotSupported(
+                f"{smooth_part.name} carries a penalty already; combine l1 and l2 with ElasticNet instead of adding twice."
+            )
+        self.smooth_part, self.penalty = smooth_part, penalty
+        self.shape, self.n, self.free = smooth_part.shape, smooth_part.n, smooth_part.free
+        self.mu = smooth_part.mu + (penalty.mu if self.free is None else 0.0)
+        self.cost = smooth_part.cost
+        self._recent = deque(maxlen=2)
+        if not smooth_part.smooth:
+            self.offers = frozenset()
+
+    @property
+    def name(self) -> str:
+        return f"{self.smooth_part.name} + {type(self.penalty).__name__}"
+
+    def penalty_value(self, x: Array) -> float:
+        return self.penalty.value(self._penalised(x))
+
+    def prox(self, step: float, v: Array) -> Array:
+        """The prox of the penalty; free coordinates stay what they are."""
+        x = self.penalty.prox(step, v.reshape(self.shape)).ravel()
+        return x if self.free is None else np.where(self.free, v, x)
+
+    def steepest(self, x: Array, gradient: Array) -> Array:
+        """The smallest subgradient at x, given the gradient of the smooth part there."""
+        g = self.penalty.steepest(x.reshape(self.shape), gradient.reshape(self.shape)).ravel()
+        return g if self.free is None else np.where(self.free, gradient, g)
+
+    def _penalised(self, x: Array) -> Array:
+        if self.free is None:
+            return x.reshape(self.shape)
+        neutral = self.penalty.prox(
+            1.0, np.zeros(self.shape)
+        ).ravel()  # costs nothing, also in a box without 0
+        return np.where(self.free, neutral, x).reshape(self.shape)
+
+    def _point(self, x: Array) -> Point:
+        return PenalisedPoint(self, self.smooth_part.at(x))
+
+    def tilted(self, a: float = 0.0, c: Array | None = None) -> Objective:
+        return Penalised(self.smooth_part.tilted(a, c), self.penalty)
+
+    def scaled(self, factor: float) -> Objective:
+        return Penalised(self.smooth_part.scaled(factor), self.penalty)
+
+    def fresh(self) -> Penalised:
+        return Penalised(self.smooth_part.fresh(), self.penalty)
+
+    def _instead(self) -> str:
+        return "use FISTA, POGM or CoordinateDescent"
+
+
+class PenalisedPoint(Point):
+    def __init__(self, f: Penalised, smooth: Point) -> None:
+        super().__init__(smooth.x)
+        self.f, self.smooth = f, smooth
+
+    @cached_property
+    def value(self) -> float:  # type: ignore[override]
+        return self.smooth.value + self.f.penalty_value(self.x)
+
+    @property
+    def gradient(self) -> Array:
+        self.f.require_gradient("This step")
+        raise AssertionError("unreachable")
+
+    def hessian_times(self, v: Array) -> Array:
+        raise NotSupported(f"{self.f.name} has no Hessian; ask its smooth_part.")
+
+    def ray(self, p: Array) -> Ray:
+        raise NotSupported(f"{self.f.name} is not smooth along a line; {self.f._instead()}.")

@@ -1,0 +1,167 @@
+"""How a client minimises: the interface of all local solvers.
+
+A solver is a frozen dataclass of settings with one method, `solve(f, warm, stop)`. The objective `f` is usually a
+tilted view f_j + (a/2)|x|^2 - <c, x>. The loop of every solver reads
+
+    watch = Watch(f, stop)
+    while not watch.done(x, residual):
+        ...
+    return watch.solution(...)
+
+so that stopping, caps and the account of the work are the same everywhere.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dualfl.errors import Diverged, NotSupported
+from dualfl.objectives.base import Cost, Objective, Point
+from dualfl.objectives.penalties import Penalised
+from dualfl.solvers.stopping import GradientNorm, Progress, StopRule
+from dualfl.typing import Array, frozen
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver found, how far it can be off, and what it cost.
+
+    residual : r with F(y) >= F(x) + <r, y - x> - slack for all y; r = 0 and slack = 0 at the minimiser.
+    slack : zero for primal solvers, the duality gap for dual ones.
+    gap : slack + |r|^2/(2m), a proven bound of F(x) - min F; inf without strong convexity.
+    warm : what to hand to the same solver next time; x itself, or the dual variables of a dual solver.
+    capped : the rule was not met, the cap was.
+    """
+
+    x: Array
+    residual: Array
+    value: float
+    slack: float
+    gap: float
+    iterations: int
+    capped: bool
+    cost: Cost
+    warm: Array
+
+
+class Watch:
+    """Asks the stop rule, counts iterations, and writes the account."""
+
+    def __init__(self, f: Objective, stop: StopRule) -> None:
+        self.f, self.stop = f, stop
+        self.iterations = 0
+        self.capped = False
+        self._before = f.cost.copy()
+        self._value = np.inf
+        self._started = False
+
+    def done(self, x: Array, residual: float, value: Callable[[], float] | float, slack: float = 0.0) -> bool:
+        """To be asked before the first iteration and after each one; `residual` is |r|."""
+        if self._started:
+            self.iterations += 1
+        self._started = True
+        if not np.isfinite(residual):
+            raise Diverged(
+                f"The local solver left the finite numbers at iteration {self.iterations} on {self.f.name}; "
+                "its step is too long for this objective, or the data are badly scaled."
+            )
+        previous, now = self._value, np.nan
+        if self.stop.needs_value:
+            now = self._value = value() if callable(value) else value
+        if self.stop.met(Progress(self.iterations, x, residual, self.gap(residual, slack), now, previous)):
+            return True
+        self.capped = self.iterations >= self.stop.cap
+        return self.capped
+
+    def gap(self, residual: float, slack: float = 0.0) -> float:
+        if residual == 0.0:
+            return slack
+        return slack + residual**2 / (2 * self.f.mu) if self.f.mu > 0 else np.inf
+
+    def solution(
+        self, x: Array, residual: Array, value: float, slack: float = 0.0, warm: Array | None = None
+    ) -> Solution:
+        return Solution(
+            x=frozen(x),
+            residual=frozen(residual),
+            value=float(value),
+            slack=slack,
+            gap=self.gap(float(np.linalg.norm(residual)), slack),
+            iterations=self.iterations,
+            capped=self.capped,
+            cost=self.f.cost - self._before,
+            warm=frozen(x if warm is None else warm),
+        )
+
+    def at(self, point: Point) -> Solution:
+        """The solution of a smooth problem that ended at `point`."""
+        return self.solution(point.x, point.gradient, point.value)
+
+
+class Solver(ABC):
+    """A way to minimise an objective. Subclasses are frozen dataclasses."""
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @abstractmethod
+    def check(self, f: Objective) -> None:
+        """Raise NotSupported, in one sentence, if this solver cannot minimise f."""
+
+    @abstractmethod
+    def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution: ...
+
+
+class SmoothSolver(Solver):
+    """A solver that works with gradients."""
+
+    def check(self, f: Objective) -> None:
+        f.require_gradient(self.name)
+
+    @staticmethod
+    def start(f: Objective, warm: Array | None) -> Point:
+        return f.at(np.zeros(f.d) if warm is None else warm)
+
+
+class HessianSolver(SmoothSolver):
+    def check(self, f: Objective) -> None:
+        super().check(f)
+        if "hessian" not in f.offers:
+            raise NotSupported(f"{self.name} needs Hessian products, and {f.name} has none; use LBFGS.")
+
+
+def default_solver(f: Objective) -> Solver:
+    """What a client uses if nobody says otherwise."""
+    from dualfl.solvers import FISTA, LBFGS, SDCA
+
+    if isinstance(f, Penalised):
+        return FISTA()
+    if "dual" in f.offers:
+        return SDCA()
+    return LBFGS()
+
+
+def minimise(
+    f: Objective,
+    *,
+    a: float = 0.0,
+    c: Array | None = None,
+    warm: Array | None = None,
+    solver: Solver | None = None,
+    stop: StopRule | None = None,
+) -> Solution:
+    """Minimise f(x) + (a/2)|x|^2 - <c, x>.
+
+    >>> from dualfl.objectives import Quadratic
+    >>> minimise(Quadratic(np.diag([1.0, 4.0]), np.ones(2))).x.round(6)
+    array([1.  , 0.25])
+    """
+    problem = f.tilted(a, c) if a or c is not None else f
+    solver = default_solver(f) if solver is None else solver
+    solver.check(problem)
+    return solver.solve(problem, warm, GradientNorm() if stop is None else stop)
