@@ -1,6 +1,6 @@
 """What one client minimises: losses and penalties on a linear predictor, quadratics, a user's own function."""
 
-from dualfl.objectives.base import Cost, Objective, Point, Ray, Tilted
+from dualfl.objectives.base import Cost, Objective, Point, Ray, Tilted, regularised
 from dualfl.objectives.function import Function, JaxFunction, TorchFunction
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import (
@@ -56,4 +56,5 @@ __all__ = [
     "SquaredHinge",
     "Tilted",
     "TorchFunction",
+    "regularised",
 ]

@@ -142,7 +142,12 @@ class Objective(ABC):
 
     # -- views ------------------------------------------------------------------------------------
 
-    def tilted(self, a: float = 0.0, c: Array | None = None) -> Objective:
+    @property
+    def mass(self) -> float:
+        """How much this client counts in a weighted mean: the total weight of its rows."""
+        return float(self.n)
+
+    def tilted(self, a: float | Array = 0.0, c: Array | None = None) -> Objective:
         """The view f + (a/2)|x|^2 - <c, x>."""
         return Tilted(self, a, c)
 
@@ -291,69 +296,107 @@ class PlainObjective(Objective):
 
 
 class Tilted(Objective):
-    """f + (a/2)|x|^2 - <c, x>; `base` is f. The data and the counter are those of f."""
+    """f + (1/2) <a x, x> - <c, x>; `base` is f. The data and the counter are those of f.
 
-    def __init__(self, base: Objective, a: float = 0.0, c: Array | None = None) -> None:
-        if base.mu + a < 0:
+    `a` is a number, or one number for each coordinate.
+    """
+
+    def __init__(self, base: Objective, a: float | Array = 0.0, c: Array | None = None) -> None:
+        if base.mu + np.min(a) < 0:
             raise InputError(
-                f"a = {a} would take away more curvature than the mu = {base.mu} of {base.name}; a >= -mu is right."
+                f"a = {np.min(a)} would take away more curvature than the mu = {base.mu} of {base.name}; "
+                "a >= -mu is right."
             )
-        self.base, self.a = base, float(a)
+        self.base, self.a = base, a
         self.c = np.zeros(base.d) if c is None else c
         self.shape, self.n = base.shape, base.n
         self.free, self.offers = base.free, base.offers
         # a tilt gives curvature to every coordinate, also to those that are free in f
-        self.mu = base.mu + self.a
+        self.mu = base.mu + float(np.min(a))
         self.cost = base.cost
         self._recent = deque(maxlen=2)
 
     @property
     def L(self) -> float:
-        return self.base.L + self.a
+        return self.base.L + float(np.max(self.a))
 
     @property
     def name(self) -> str:
         return self.base.name
 
+    @property
+    def mass(self) -> float:
+        return self.base.mass
+
     def _point(self, x: Array) -> Point:
         return TiltedPoint(self.base.at(x), self.a, self.c)
 
     def hessian(self, x: Array) -> Array:
-        return self.base.hessian(x) + self.a * np.eye(self.d)
+        return self.base.hessian(x) + np.diag(np.broadcast_to(self.a, self.d))
 
     def projected_hessian(self, x: Array, U: Array) -> Array:
         M = self.base.projected_hessian(x, U)
+        if np.ndim(self.a):
+            if len(M) != U.shape[1]:
+                U = np.kron(U, np.eye(len(M) // U.shape[1]))
+            return M + U.T @ (np.asarray(self.a)[:, None] * U)
         gram = U.T @ U
         repeat = len(M) // len(gram)  # k, when U acts on features alone
         return M + self.a * np.kron(gram, np.eye(repeat))
 
-    def tilted(self, a: float = 0.0, c: Array | None = None) -> Objective:
-        return Tilted(self.base, self.a + a, self.c if c is None else self.c + c)
+    def tilted(self, a: float | Array = 0.0, c: Array | None = None) -> Objective:
+        return type(self)(self.base, self.a + a, self.c if c is None else self.c + c)
+
+    def scaled(self, factor: float) -> Objective:
+        if self.c.any():
+            return super().scaled(factor)
+        return type(self)(self.base.scaled(factor), self.a)
+
+    def fresh(self) -> Self:
+        return type(self)(self.base.fresh(), self.a, self.c)
 
     def _instead(self) -> str:
         return self.base._instead()
 
 
+class Regularised(Tilted):
+    """The regularised problem f^alpha: curvature alpha where f has none.
+
+    Without a free intercept that is f + (alpha/2)|x|^2; with one, only its coordinates are regularised.
+    """
+
+    def __init__(self, base: Objective, a: float | Array, c: Array | None = None) -> None:
+        super().__init__(base, a, c)
+        if base.free is not None:
+            # base.mu is 0 because of the free coordinates; the others have the ridge as well.
+            ridge = np.where(base.free, 0.0, getattr(base, "ridge", 0.0))
+            self.mu = float(np.min(ridge + a))
+            self.free = None
+
+
+def regularised(f: Objective, alpha: float) -> Objective:
+    """f^alpha, for a strongly convex method on an f that is not strongly convex."""
+    if not 0 < alpha < np.inf:
+        raise InputError(f"alpha must be a positive number, and it is {alpha}.")
+    return Regularised(f, alpha if f.free is None else np.where(f.free, alpha, 0.0))
+
+
 class TiltedPoint(Point):
-    def __init__(self, inner: Point, a: float, c: Array) -> None:
+    def __init__(self, inner: Point, a: float | Array, c: Array) -> None:
         super().__init__(inner.x)
         self.inner, self.a, self.c = inner, a, c
 
     @cached_property
     def value(self) -> float:  # type: ignore[override]
         x = self.x
-        return float(self.inner.value + self.a / 2 * (x @ x) - self.c @ x)
+        return float(self.inner.value + (self.a * x) @ x / 2 - self.c @ x)
 
     @cached_property
     def gradient(self) -> Array:  # type: ignore[override]
-        g = self.inner.gradient - self.c
-        if self.a:
-            g += self.a * self.x
-        return sealed(g)
+        return sealed(self.inner.gradient - self.c + self.a * self.x)
 
     def hessian_times(self, v: Array) -> Array:
-        Hv = self.inner.hessian_times(v)
-        return Hv + self.a * v if self.a else Hv
+        return self.inner.hessian_times(v) + self.a * v
 
     def ray(self, p: Array) -> Ray:
         return TiltedRay(self, p)
@@ -364,10 +407,10 @@ class TiltedRay(Ray):
         self.inner = start.inner.ray(p)
         self.a, self.c = start.a, start.c
         x = start.x
-        # (a/2)|x + t p|^2 - <c, x + t p> = constant + linear t + quadratic t^2 / 2
-        self.constant = float(self.a / 2 * (x @ x) - self.c @ x)
-        self.linear = float(self.a * (x @ p) - self.c @ p)
-        self.quadratic = float(self.a * (p @ p))
+        # (1/2) <a (x + t p), x + t p> - <c, x + t p> = constant + linear t + quadratic t^2 / 2
+        self.constant = float((self.a * x) @ x / 2 - self.c @ x)
+        self.linear = float((self.a * x) @ p - self.c @ p)
+        self.quadratic = float((self.a * p) @ p)
 
     def value(self, t: float) -> float:
         return self.inner.value(t) + self.constant + t * (self.linear + t / 2 * self.quadratic)

@@ -74,6 +74,7 @@ class LinearModel(Objective):
         if len(self.y) != self.n:
             raise InputError(f"X has {self.n} rows and y has {len(self.y)}; give one target a row.")
         self.s = check_weights(weights, self.n)
+        self._mass = float(self.n if weights is None else np.sum(weights))
         self.k = loss.outputs
         self.shape = (self.design.D, self.k) if self.k > 1 else (self.design.D,)
         self.mu = 0.0 if intercept == "free" else self.ridge
@@ -89,6 +90,10 @@ class LinearModel(Objective):
     @property
     def name(self) -> str:
         return str(self.loss)
+
+    @property
+    def mass(self) -> float:
+        return self._mass
 
     # -- constants --------------------------------------------------------------------------------
 

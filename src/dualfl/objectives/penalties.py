@@ -183,6 +183,10 @@ class Penalised(Objective):
     def name(self) -> str:
         return f"{self.smooth_part.name} + {type(self.penalty).__name__}"
 
+    @property
+    def mass(self) -> float:
+        return self.smooth_part.mass
+
     def penalty_value(self, x: Array) -> float:
         return self.penalty.value(self._penalised(x))
 
@@ -207,7 +211,7 @@ class Penalised(Objective):
     def _point(self, x: Array) -> Point:
         return PenalisedPoint(self, self.smooth_part.at(x))
 
-    def tilted(self, a: float = 0.0, c: Array | None = None) -> Objective:
+    def tilted(self, a: float | Array = 0.0, c: Array | None = None) -> Objective:
         return Penalised(self.smooth_part.tilted(a, c), self.penalty)
 
     def scaled(self, factor: float) -> Objective:

@@ -72,7 +72,9 @@ class Watch:
         previous, now = self._value, np.nan
         if self.stop.needs_value:
             now = self._value = value() if callable(value) else value
-        if self.stop.met(Progress(self.iterations, x, residual, self.gap(residual, slack), now, previous)):
+        if self.stop.met(
+            Progress(self.iterations, x, residual, self.gap(residual, slack), now, previous, slack)
+        ):
             return True
         self.capped = self.iterations >= self.stop.cap
         return self.capped

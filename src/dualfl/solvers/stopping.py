@@ -29,6 +29,7 @@ class Progress(NamedTuple):
     gap: float  # inf where there is no strong convexity
     value: float  # of the local objective; nan unless the rule asks for it
     previous: float  # the value one iteration ago
+    slack: float  # the part of the gap that is not |r|^2/(2m)
 
 
 @dataclass(frozen=True)
@@ -83,16 +84,22 @@ class GradientNorm(StopRule):
 
 @dataclass(frozen=True)
 class PrimalDualGap(StopRule):
-    """F(x) - min F <= eps, proven. Needs strong convexity, or a dual solver."""
+    """F(x) - min F <= eps, proven. Needs strong convexity, or a dual solver.
+
+    With `modulus` the gap is slack + |r|^2/(2 modulus): DualFL's gap is stated for its own nu <= mu.
+    """
 
     eps: float = 1e-10
+    modulus: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _tolerance("eps", self.eps)
 
     def met(self, now: Progress) -> bool:
-        return now.gap <= self.eps
+        if self.modulus is None:
+            return now.gap <= self.eps
+        return now.slack + now.residual**2 / (2 * self.modulus) <= self.eps
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,7 @@ class PolynomialSchedule:
         return self.G0 / (N * nu * (n + 1.0) ** (4 + self.gamma))
 
     def rule(self, n: int, N: int, nu: float, cap: int = 10_000) -> PrimalDualGap:
-        return PrimalDualGap(self.threshold(n, N, nu), cap=cap)
+        return PrimalDualGap(self.threshold(n, N, nu), nu, cap=cap)
 
 
 @dataclass(frozen=True)
@@ -160,7 +167,7 @@ class GeometricSchedule:
     def __post_init__(self) -> None:
         if not 0 <= self.rho < 1:
             raise InputError(f"rho must lie in [0, 1), and it is {self.rho}.")
-        if self.gamma is not None and not self.gamma > 0 or not self.G0 > 0:
+        if (self.gamma is not None and not self.gamma > 0) or not self.G0 > 0:
             raise InputError(f"gamma and G0 must be positive, and they are {self.gamma} and {self.G0}.")
 
     @property
@@ -172,4 +179,4 @@ class GeometricSchedule:
         return self.G0 / N * self.ratio**n
 
     def rule(self, n: int, N: int, nu: float, cap: int = 10_000) -> PrimalDualGap:
-        return PrimalDualGap(self.threshold(n, N, nu), cap=cap)
+        return PrimalDualGap(self.threshold(n, N, nu), nu, cap=cap)
