@@ -1,0 +1,56 @@
+/* All kernels for one instruction set: module.c defines ISA and LANES and includes this once for each. */
+
+#include "vector.h"
+
+#include "losses.h"
+
+#define ELEMENT double
+#define SUFFIX float64
+#define LOAD(p) NAME(load)(p)
+#define VALUE(p) x[p]
+#include "dense.h"
+#include "rows.h"
+#include "sparse.h"
+#undef ELEMENT
+#undef SUFFIX
+#undef LOAD
+#undef VALUE
+
+#define ELEMENT float
+#define SUFFIX float32
+#define LOAD(p) NAME(load_float32)(p)
+#define VALUE(p) (double)x[p]
+#include "dense.h"
+#include "rows.h"
+#include "sparse.h"
+#undef ELEMENT
+#undef SUFFIX
+#undef LOAD
+#undef VALUE
+
+#define ELEMENT uint8_t
+#define SUFFIX uint8
+#define LOAD(p) NAME(load_uint8)(p)
+#define VALUE(p) byte_value[x[p]]
+#include "dense.h"
+#include "rows.h"
+#include "sparse.h"
+#undef ELEMENT
+#undef SUFFIX
+#undef LOAD
+#undef VALUE
+
+#include "stripe.h"
+
+#include "epochs.h"
+
+#include "limits.h"
+
+static const Kernels NAME(kernels) = {
+    ISA_NAME,          LANES,          NAME(stripe), NAME(stochastic), NAME(sample), NAME(ascent),
+    NAME(descent),     NAME(norms2),   NAME(fma_loop), NAME(read_loop),
+};
+
+#undef vec
+#undef ivec
+#undef uvec

@@ -1,0 +1,113 @@
+/* What the Python module and the numerical kernels share: the rows of a client, and one job on them.
+ *
+ * A job is cut into stripes of rows. How many there are depends on the data alone, each has its own partial
+ * sums, and `finish` adds these in the order of the stripes: the number of threads cannot change a bit. */
+#ifndef DUALFL_KERNELS_H
+#define DUALFL_KERNELS_H
+
+#include <stdint.h>
+
+#define JOIN_(a, b) a##_##b
+#define JOIN(a, b) JOIN_(a, b)
+#define NAME(f) JOIN(f, ISA) /* every function exists once for each instruction set */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 16")
+
+enum {
+    BLOCK = 32,               /* rows whose predictors are turned into residuals together */
+    BLOCK_BYTES = 192 * 1024, /* bytes of rows that are worked on together: less than the second cache */
+};
+
+typedef enum { FLOAT64, FLOAT32, UINT8 } Type;
+
+typedef struct {
+    const void *values;    /* dense: n x features; sparse: the nonzeros */
+    const int32_t *column; /* sparse only: the column of each nonzero */
+    const int64_t *start;  /* sparse only: row i holds the nonzeros start[i] .. start[i + 1] - 1 */
+    Type type;
+    int64_t n, features, D; /* D = features + intercept */
+    double scale;
+    int intercept;
+    int64_t stripes, *cut; /* stripe i holds the rows cut[i] .. cut[i + 1] - 1 */
+} Rows;
+
+enum { SOFTMAX, LOGISTIC, SQUARED, HUBER, POISSON, SQUARED_HINGE, HINGE, ABSOLUTE, QUANTILE, EPSILON };
+
+typedef struct {
+    int code;
+    double parameter;
+} Loss;
+
+/* The first four pass over the rows, the others over predictors only. */
+typedef enum { FORWARD, BACKWARD, GRADIENT, HESSIAN, RESIDUAL, CURVATURE, RAY, TASKS } Task;
+
+typedef struct {
+    Task task;
+    Loss loss;
+    const Rows *rows;       /* NULL for tasks on predictors */
+    int64_t n, k, count;    /* count = number of steps of a RAY */
+    const double *W;        /* D x k */
+    const double *Z;        /* n x k: predictors, or the residuals of BACKWARD */
+    const double *P;        /* n x k: directions */
+    const double *y, *s;    /* n */
+    const double *steps;    /* count */
+    double *Zout;           /* n x k */
+    double *G;              /* D x k; for a RAY 2 x count: values, slopes */
+    int64_t width;          /* columns of the packed W: k, padded for sparse rows */
+    double *packed;         /* scale * W; dense: k x D, sparse: D x width */
+    int64_t partial_size;   /* numbers in one partial sum */
+    double *partial, *value; /* one a stripe */
+    int64_t stripes, next;  /* next: the first stripe nobody has taken yet */
+    void *memory;
+} Job;
+
+typedef struct {
+    const Rows *rows;
+    Loss loss;
+    int64_t k;
+    const double *y, *s, *snapshot, *ridge, *c;
+    double *table, *G, *W, step;
+    const int64_t *index;
+    int64_t count;
+} Epoch; /* SVRG has a snapshot of the predictors, SAGA a table of the residuals */
+
+typedef struct {
+    const Rows *rows;
+    const double *q, *b, *lo, *hi, *s, *norms2;
+    double eps, lam, *alpha, *theta;
+    const int64_t *index;
+    int64_t count;
+} Ascent;
+
+typedef struct {
+    int64_t d, sweeps;
+    const double *Q, *q, *l1, *lo, *hi;
+    double *x, *grad, tol, change;
+} Descent;
+
+/* One table for each instruction set. Functions that need scratch memory get it from the caller. */
+typedef struct {
+    const char *name;
+    int lanes;
+    void (*stripe)(const Job *job, int64_t stripe, double *scratch);
+    void (*stochastic)(Epoch *epoch, double *scratch);
+    void (*sample)(Epoch *epoch, double *scratch);
+    void (*ascent)(Ascent *ascent);
+    int64_t (*descent)(Descent *descent);
+    void (*norms2)(const Rows *rows, double *out);
+    double (*fma_loop)(int64_t rounds);
+    double (*read_loop)(const double *x, int64_t count);
+} Kernels;
+
+/* Features that are worked on together, in tiles of about equal size, so that six columns stay in cache. */
+static inline int64_t tile_size(int64_t features) {
+    int64_t tiles = (features + 511) / 512;
+    return tiles ? (features / tiles + 8) / 8 * 8 : 8;
+}
+
+extern double byte_value[256]; /* a table is faster than a conversion: 0.0, 1.0, ... 255.0 */
+
+/* Numbers of scratch memory a stripe needs: predictors, cached predictors or directions, y, s, one row. */
+static inline int64_t scratch_size(int64_t k) { return 3 * k * BLOCK + 2 * BLOCK + k + 16; }
+
+#endif

@@ -1,0 +1,154 @@
+/* The ten losses on a block of predictors.
+ *
+ * A block t holds k x BLOCK numbers, the predictors of one column side by side, so that every formula works
+ * on LANES rows at once and a softmax needs no sums across a vector. Rows that fill up the last vector have
+ * the weight 0. The twin of this file is twin_losses.py. */
+
+/* The values l(y, z); the slopes l'(y, z) go to *slope. */
+static ALWAYS_INLINE vec NAME(scalar_loss)(Loss loss, vec z, vec y, vec *slope) {
+    const double parameter = loss.parameter;
+    switch (loss.code) {
+    case LOGISTIC: {
+        vec m = y * z, e = NAME(exp)(-NAME(absolute)(m));
+        *slope = -y * NAME(choose)(m >= 0, e, NAME(all)(1)) / (1.0 + e);
+        return NAME(positive)(-m) + NAME(log1p)(e);
+    }
+    case SQUARED: {
+        vec r = z - y;
+        *slope = r;
+        return 0.5 * r * r;
+    }
+    case HUBER: {
+        vec r = z - y, a = NAME(absolute)(r), delta = NAME(all)(parameter);
+        *slope = NAME(choose)(a > parameter, NAME(choose)(r > 0, delta, -delta), r);
+        return NAME(choose)(a > parameter, delta * (a - 0.5 * parameter), 0.5 * r * r);
+    }
+    case POISSON: {
+        vec e = NAME(exp)(z);
+        *slope = e - y;
+        return e - y * z;
+    }
+    case SQUARED_HINGE: {
+        vec gap = NAME(positive)(1.0 - y * z);
+        *slope = -2.0 * y * gap;
+        return gap * gap;
+    }
+    case HINGE: {
+        vec gap = 1.0 - y * z;
+        *slope = -y * NAME(step)(gap);
+        return NAME(positive)(gap);
+    }
+    case ABSOLUTE: {
+        vec r = z - y;
+        *slope = NAME(sign)(r);
+        return NAME(absolute)(r);
+    }
+    case QUANTILE: {
+        vec r = z - y, up = NAME(all)(1.0 - parameter), down = NAME(all)(-parameter);
+        *slope = NAME(choose)(r > 0, up, NAME(choose)(r < 0, down, r));
+        return NAME(choose)(r < 0, down * r, up * r);
+    }
+    default: { /* EPSILON */
+        vec r = z - y, gap = NAME(absolute)(r) - parameter;
+        *slope = NAME(choose)(gap > 0, NAME(sign)(r), NAME(step)(gap));
+        return NAME(positive)(gap);
+    }
+    }
+}
+
+static ALWAYS_INLINE vec NAME(scalar_curvature)(Loss loss, vec z, vec y) {
+    switch (loss.code) {
+    case LOGISTIC: {
+        vec e = NAME(exp)(-NAME(absolute)(z)), d = 1.0 + e;
+        return e / (d * d);
+    }
+    case SQUARED:
+        return NAME(all)(1) + 0.0 * z;
+    case HUBER:
+        return 1.0 - NAME(step)(NAME(absolute)(z - y) - loss.parameter);
+    case POISSON:
+        return NAME(exp)(z);
+    default: /* SQUARED_HINGE */
+        return 2.0 * NAME(step)(1.0 - y * z);
+    }
+}
+
+/* Turns the predictors in t into exp(z - top); returns their sums. */
+static ALWAYS_INLINE vec NAME(exponentials)(double *t, int64_t k, vec *top) {
+    vec highest = NAME(load)(t), total = {0};
+    for (int64_t c = 1; c < k; c++) {
+        vec z = NAME(load)(t + c * BLOCK);
+        highest = NAME(choose)(z > highest, z, highest);
+    }
+    for (int64_t c = 0; c < k; c++) {
+        vec e = NAME(exp)(NAME(load)(t + c * BLOCK) - highest);
+        NAME(store)(t + c * BLOCK, e);
+        total += e;
+    }
+    *top = highest;
+    return total;
+}
+
+static ALWAYS_INLINE vec NAME(softmax)(double *t, int64_t k, vec y, vec s) {
+    vec top, own = {0};
+    for (int64_t c = 0; c < k; c++)
+        own = NAME(choose)(y == (double)c, NAME(load)(t + c * BLOCK), own);
+    vec total = NAME(exponentials)(t, k, &top), share = s / total;
+    for (int64_t c = 0; c < k; c++) {
+        vec r = share * NAME(load)(t + c * BLOCK);
+        NAME(store)(t + c * BLOCK, NAME(choose)(y == (double)c, r - s, r));
+    }
+    return s * (NAME(log)(total) + (top - own));
+}
+
+/* Turns `rows` predictors in t into the residuals s l'(y, z); returns the sum of s l(y, z). */
+static double NAME(residual_block)(Loss loss, int64_t k, int rows, double *t, const double *y, const double *s) {
+    vec total = {0};
+    for (int r = 0; r < rows; r += LANES) {
+        vec ys = NAME(load)(y + r), ss = NAME(load)(s + r);
+        if (loss.code == SOFTMAX) {
+            total += NAME(softmax)(t + r, k, ys, ss);
+        } else {
+            vec slope;
+            total += ss * NAME(scalar_loss)(loss, NAME(load)(t + r), ys, &slope);
+            NAME(store)(t + r, ss * slope);
+        }
+    }
+    return NAME(sum)(total);
+}
+
+/* Turns directions in t into s l''(y, z) t; z is used up. */
+static void NAME(curvature_block)(Loss loss, int64_t k, int rows, double *t, double *z, const double *y,
+                                  const double *s) {
+    for (int r = 0; r < rows; r += LANES) {
+        vec ss = NAME(load)(s + r);
+        if (loss.code != SOFTMAX) {
+            vec h = NAME(scalar_curvature)(loss, NAME(load)(z + r), NAME(load)(y + r));
+            NAME(store)(t + r, ss * h * NAME(load)(t + r));
+            continue;
+        }
+        vec top, mean = {0}, inverse = 1.0 / NAME(exponentials)(z + r, k, &top);
+        for (int64_t c = 0; c < k; c++)
+            mean += NAME(load)(z + c * BLOCK + r) * NAME(load)(t + c * BLOCK + r);
+        mean *= inverse;
+        ss *= inverse;
+        for (int64_t c = 0; c < k; c++) {
+            double *tc = t + c * BLOCK + r;
+            NAME(store)(tc, ss * NAME(load)(z + c * BLOCK + r) * (NAME(load)(tc) - mean));
+        }
+    }
+}
+
+/* Row-major n x k numbers to a block and back; the rows that fill up a vector become 0. */
+static void NAME(to_block)(const double *Z, int64_t k, int rows, double *t) {
+    int filled = (rows + LANES - 1) / LANES * LANES;
+    for (int64_t c = 0; c < k; c++) {
+        for (int r = 0; r < rows; r++) t[c * BLOCK + r] = Z[r * k + c];
+        for (int r = rows; r < filled; r++) t[c * BLOCK + r] = 0;
+    }
+}
+
+static void NAME(from_block)(const double *t, int64_t k, int rows, double *Z) {
+    for (int r = 0; r < rows; r++)
+        for (int64_t c = 0; c < k; c++) Z[r * k + c] = t[c * BLOCK + r];
+}

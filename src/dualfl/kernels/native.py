@@ -1,0 +1,166 @@
+"""The kernels in C: arrays are made here, and the work is shared out among threads."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from . import _native, twin
+from ._native import built, cd_quadratic, isa, isas, use_isa
+from .losses import Array, Loss
+from .threads import get_threads
+
+__all__ = [
+    "Rows",
+    "built",
+    "cd_quadratic",
+    "curvature_times",
+    "isa",
+    "isas",
+    "ray",
+    "residual",
+    "use_isa",
+    "value",
+]
+
+FORWARD, BACKWARD, GRADIENT, HESSIAN, RESIDUAL, CURVATURE, RAY = range(7)  # as in kernels.h
+
+# Multiply-adds, or predictors, from which on a second thread is worth waking: about a tenth of a millisecond
+WORTH_A_THREAD = 1 << 20
+PREDICTORS_WORTH_A_THREAD = 1 << 16
+
+
+@cache
+def _pool(process: int) -> ThreadPoolExecutor:
+    """The helpers of the calling thread; a forked process needs its own."""
+    return ThreadPoolExecutor(max_workers=max(1, (os.cpu_count() or 1) - 1), thread_name_prefix="dualfl")
+
+
+def _share_out(workers: int, *job_arguments: Any) -> float:
+    """One job, its stripes taken by several threads, this one among them."""
+    job = _native.begin(*job_arguments)
+    pool = _pool(os.getpid())
+    helpers = [pool.submit(job.work) for _ in range(workers - 1)]
+    job.work()
+    for helper in helpers:
+        if not helper.cancel():  # one that never started has nothing left to do
+            helper.result()
+    return job.finish()
+
+
+def _doubles(x: npt.ArrayLike) -> Array:
+    return np.ascontiguousarray(x, dtype=np.float64)
+
+
+class Rows:
+    """The rows of one client; see `Design` for what the methods compute."""
+
+    __slots__ = ("D", "X", "intercept", "n", "rows", "scale", "stripes", "work")
+
+    def __init__(self, X: Any, scale: float, intercept: bool) -> None:
+        self.X, self.scale, self.intercept = X, scale, intercept
+        self.n, features = X.shape
+        self.D = features + intercept
+        stored_sparse = sparse.issparse(X)
+        parts = (X.data, X.indices, X.indptr.astype(np.int64)) if stored_sparse else (X, None, None)
+        self.rows = _native.Rows(*parts, self.n, features, scale, intercept)
+        self.work = parts[0].size  # multiply-adds for one column
+        self.stripes = self.rows.stripes
+
+    def _run(self, task: int, code: int, parameter: float, k: int, *arrays: Any) -> float:
+        if self.stripes > 1 and self.work * k >= WORTH_A_THREAD and (workers := get_threads()) > 1:
+            workers = min(workers, self.stripes)
+            return _share_out(workers, self.rows, task, code, parameter, self.n, k, *arrays)
+        return _native.run(self.rows, task, code, parameter, self.n, k, *arrays)
+
+    def forward(self, W: Array) -> Array:
+        W = _doubles(W)
+        k = W.shape[1]
+        Z = np.empty((self.n, k))
+        self._run(FORWARD, 0, 0.0, k, W, None, None, None, None, None, Z, None)
+        return Z
+
+    def backward(self, R: Array) -> Array:
+        R = _doubles(R)
+        k = R.shape[1]
+        G = np.empty((self.D, k))
+        self._run(BACKWARD, 0, 0.0, k, None, R, None, None, None, None, None, G)
+        return G
+
+    def value_gradient(self, W: Array, loss: Loss, y: Array, s: Array) -> tuple[float, Array, Array]:
+        W, y, s = _doubles(W), _doubles(y), _doubles(s)
+        k = W.shape[1]
+        G, Z = np.empty((self.D, k)), np.empty((self.n, k))
+        value = self._run(GRADIENT, loss.code, loss.parameter, k, W, None, None, y, s, None, Z, G)
+        return value, G, Z
+
+    def hessian_times(self, V: Array, loss: Loss, Z: Array, y: Array, s: Array) -> Array:
+        V, Z, y, s = _doubles(V), _doubles(Z), _doubles(y), _doubles(s)
+        k = V.shape[1]
+        G = np.empty((self.D, k))
+        self._run(HESSIAN, loss.code, loss.parameter, k, V, Z, None, y, s, None, None, G)
+        return G
+
+    def gram(self, w: Array) -> Array:
+        return twin.Rows(self.X, self.scale, self.intercept).gram(w)  # BLAS cannot be beaten here
+
+    def row_norms2(self) -> Array:
+        norms = np.empty(self.n)
+        _native.row_norms2(self.rows, norms)
+        return norms
+
+    def sample_gradient(
+        self, index: npt.NDArray[np.int64], W: Array, loss: Loss, y: Array, s: Array
+    ) -> Array:
+        W, y, s = _doubles(W), _doubles(y), _doubles(s)
+        G = np.zeros(W.shape)
+        k = W.shape[1]
+        _native.sample_gradient(
+            self.rows, loss.code, loss.parameter, k, y, s, None, G, W, 0.0, None, None, index
+        )
+        return G
+
+    def sdca_epoch(self, *arguments: Any) -> None:
+        _native.sdca_epoch(self.rows, *arguments)
+
+    def svrg_epoch(self, loss: Loss, y: Array, s: Array, Z: Array, G: Array, W: Array, *rest: Any) -> None:
+        k = W.shape[1]
+        _native.svrg_epoch(self.rows, loss.code, loss.parameter, k, y, s, Z, G, W, *rest)
+
+    def saga_epoch(self, loss: Loss, y: Array, s: Array, R: Array, G: Array, W: Array, *rest: Any) -> None:
+        k = W.shape[1]
+        _native.saga_epoch(self.rows, loss.code, loss.parameter, k, y, s, R, G, W, *rest)
+
+
+def _on_predictors(task: int, loss: Loss, Z: Array, *arrays: Any) -> float:
+    n, k = Z.shape
+    job = (None, task, loss.code, loss.parameter, n, k, None, Z, *arrays)
+    if n * k >= PREDICTORS_WORTH_A_THREAD and (workers := get_threads()) > 1:
+        return _share_out(workers, *job)
+    return _native.run(*job)
+
+
+def value(loss: Loss, Z: Array, y: Array, s: Array) -> float:
+    return _on_predictors(RESIDUAL, loss, _doubles(Z), None, _doubles(y), _doubles(s), None, None, None)
+
+
+def residual(loss: Loss, Z: Array, y: Array, s: Array) -> tuple[float, Array]:
+    R = np.empty(Z.shape)
+    total = _on_predictors(RESIDUAL, loss, _doubles(Z), None, _doubles(y), _doubles(s), None, R, None)
+    return total, R
+
+
+def curvature_times(loss: Loss, Z: Array, P: Array, y: Array, s: Array) -> Array:
+    out = np.empty(Z.shape)
+    _on_predictors(CURVATURE, loss, _doubles(Z), _doubles(P), _doubles(y), _doubles(s), None, out, None)
+    return out
+
+
+def ray(loss: Loss, Z: Array, P: Array, steps: Array, y: Array, s: Array) -> tuple[Array, Array]:
+    out = np.empty((2, len(steps)))
+    _on_predictors(RAY, loss, _doubles(Z), _doubles(P), _doubles(y), _doubles(s), _doubles(steps), None, out)
+    return out[0], out[1]
