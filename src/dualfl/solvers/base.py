@@ -22,7 +22,7 @@ import numpy as np
 from dualfl.errors import Diverged, NotSupported
 from dualfl.objectives.base import Cost, Objective, Point
 from dualfl.objectives.penalties import Penalised
-from dualfl.solvers.stopping import GradientNorm, Progress, StopRule
+from dualfl.solvers.stopping import GradientNorm, PrimalDualGap, Progress, StopRule
 from dualfl.typing import Array, frozen
 
 
@@ -73,11 +73,23 @@ class Watch:
         if self.stop.needs_value:
             now = self._value = value() if callable(value) else value
         if self.stop.met(
-            Progress(self.iterations, x, residual, self.gap(residual, slack), now, previous, slack)
+            Progress(
+                self.iterations, x, residual, self.gap(residual, slack), now, previous, slack, self.f.mu
+            )
         ):
             return True
         self.capped = self.iterations >= self.stop.cap
         return self.capped
+
+    def done_about(
+        self, x: Array, estimate: float, exact: Callable[[], float], value: Callable[[], float]
+    ) -> bool:
+        """`done` with an estimate of |r|: what is exact is asked for only when the answer may be yes."""
+        k = self.iterations + self._started
+        now = value() if self.stop.needs_value else np.nan
+        about = Progress(k, x, estimate, self.gap(estimate), now, self._value, 0.0, self.f.mu)
+        near = np.isfinite(estimate) and (k >= self.stop.cap or self.stop.met(about))
+        return self.done(x, exact() if near else estimate, value)
 
     def gap(self, residual: float, slack: float = 0.0) -> float:
         if residual == 0.0:
@@ -166,4 +178,6 @@ def minimise(
     problem = f.tilted(a, c) if a or c is not None else f
     solver = default_solver(f) if solver is None else solver
     solver.check(problem)
-    return solver.solve(problem, warm, GradientNorm() if stop is None else stop)
+    if stop is None:  # a dual solver's certificate is its gap
+        stop = PrimalDualGap() if "dual" in f.offers else GradientNorm()
+    return solver.solve(problem, warm, stop)

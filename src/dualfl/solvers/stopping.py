@@ -30,6 +30,12 @@ class Progress(NamedTuple):
     value: float  # of the local objective; nan unless the rule asks for it
     previous: float  # the value one iteration ago
     slack: float  # the part of the gap that is not |r|^2/(2m)
+    m: float = 0.0  # strong convexity of the local objective
+
+    @property
+    def error(self) -> float:
+        """|r| with the slack counted in: the |r| of a primal solver with the same gap."""
+        return self.residual if self.slack == 0 else float(np.sqrt(self.residual**2 + 2 * self.m * self.slack))
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ class FixedIterations(StopRule):
 
 @dataclass(frozen=True)
 class GradientNorm(StopRule):
-    """|r| <= eps."""
+    """|r| <= eps; a dual solver's slack counts as the |r| of the same gap."""
 
     eps: float = 1e-8
 
@@ -79,7 +85,7 @@ class GradientNorm(StopRule):
         _tolerance("eps", self.eps)
 
     def met(self, now: Progress) -> bool:
-        return now.residual <= self.eps
+        return now.error <= self.eps
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,7 @@ class RelativeStep(StopRule):
         _tolerance("s", self.s)
 
     def met(self, now: Progress) -> bool:
-        return now.residual <= self.s * float(np.linalg.norm(now.x - self.centre))
+        return now.error <= self.s * float(np.linalg.norm(now.x - self.centre))
 
 
 @dataclass(frozen=True)
