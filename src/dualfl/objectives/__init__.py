@@ -1,4 +1,4 @@
-"""What one client minimises: losses and penalties on a linear predictor, quadratics, a user's own function."""
+"""What one client minimises: losses and penalties on a linear predictor, quadratics, one's own function."""
 
 from dualfl.objectives.base import Cost, Objective, Point, Ray, Tilted, regularised
 from dualfl.objectives.function import Function, JaxFunction, TorchFunction

@@ -14,13 +14,15 @@ as a view on f: no data are copied, and the work is counted in the same `cost`.
 from __future__ import annotations
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from dualfl.errors import InputError, NotSupported
 from dualfl.typing import Array, frozen, sealed
@@ -64,27 +66,32 @@ class Objective(ABC):
     n : how many rows of data stand behind it.
     mu, L : constants of strong convexity and smoothness; `L = inf` where there is no gradient bound.
     free : mask of coordinates without regularisation (a free intercept), or None.
-    offers : what can be asked of it, out of "gradient", "hessian", "projected", "samples", "dual".
+    offers : what can be asked of it, out of "gradient", "hessian", "projected", "samples", "dual", "prox".
+    cost : the work done so far. Finding L is preparation and is not counted.
     """
 
     shape: tuple[int, ...]
     n: int = 1
     mu: float = 0.0
-    free: Array | None = None
+    free: npt.NDArray[np.bool_] | None = None
     offers: frozenset[str] = frozenset({"gradient"})
 
     def __init__(self) -> None:
         self.cost = Cost()
-        # Two points are remembered: the one that was broadcast and the one a solver starts from.
-        self._recent: deque[Point] = deque(maxlen=2)
+        self._recent = _memory()
 
     @property
     def d(self) -> int:
-        return int(np.prod(self.shape))
+        return math.prod(self.shape)
 
     @property
     def L(self) -> float:
         return np.inf
+
+    @property
+    def convexity(self) -> float | Array:
+        """m with f - (1/2) <m x, x> convex: one number, or one for each coordinate; mu is the smallest."""
+        return self.mu
 
     @property
     def smooth(self) -> bool:
@@ -135,6 +142,8 @@ class Objective(ABC):
 
     def projected_hessian(self, x: Array, U: Array) -> Array:
         """U' H(x) U for a thin matrix U with d rows."""
+        if U.ndim != 2 or U.shape[0] != self.d:
+            raise InputError(f"U must be a matrix with {self.d} rows, and its shape is {U.shape}.")
         point = self.at(x)
         HU = np.stack([point.hessian_times(frozen(u)) for u in U.T], axis=1)
         M = U.T @ HU
@@ -162,8 +171,15 @@ class Objective(ABC):
         """The same function with a counter and a memory of its own; data are shared."""
         view = copy.copy(self)
         view.cost = Cost()
-        view._recent = deque(maxlen=2)
+        view._recent = _memory()
         return view
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_recent": _memory()}  # a copy in another process need not remember
+
+    def forget(self) -> None:
+        """Drop the remembered points, so that what comes next does not depend on what came before."""
+        self._recent.clear()
 
     def __add__(self, penalty: Penalty) -> Penalised:
         from dualfl.objectives.penalties import Penalised, Penalty
@@ -179,7 +195,8 @@ class Objective(ABC):
         if self.free is not None:
             raise NotSupported(
                 f"{who} needs a strongly convex objective, and {self.name} has a free intercept, in whose "
-                "coordinate it is not; regularise it with intercept=True, or take a method that does not ask for it."
+                "coordinate it is not; regularise it with intercept=True, "
+                "or take a method that does not ask for it."
             )
         raise NotSupported(
             f"{who} needs a strongly convex objective, and {self.name} has mu = {self.mu}; "
@@ -192,6 +209,17 @@ class Objective(ABC):
 
     def _instead(self) -> str:
         return "use a solver or a method for nonsmooth costs"
+
+
+def _memory() -> deque[Point]:
+    """Two points are remembered: the one that was broadcast and the one a solver starts from."""
+    return deque(maxlen=2)
+
+
+def check_factor(factor: float) -> float:
+    if not 0 <= factor < np.inf:
+        raise InputError(f"factor must be a finite number >= 0, and it is {factor}.")
+    return float(factor)
 
 
 class Point(ABC):
@@ -243,14 +271,14 @@ class PlainPoint(Point):
         return value, frozen(gradient)
 
     @cached_property
-    def value(self) -> float:  # type: ignore[override]
+    def value(self) -> float:
         if "_both" in self.__dict__:
             return self._both[0]
         self.f.cost.passes += 0.5
         return self.f._value(self.x)
 
     @cached_property
-    def gradient(self) -> Array:  # type: ignore[override]
+    def gradient(self) -> Array:
         return self._both[1]
 
     def hessian_times(self, v: Array) -> Array:
@@ -259,7 +287,7 @@ class PlainPoint(Point):
         return self.f._hessian_times(self.x, v)
 
     def ray(self, p: Array) -> Ray:
-        return PlainRay(self.f, self.x, p)
+        return PlainRay(self.f, self.x, frozen(p))
 
 
 class PlainRay(Ray):
@@ -277,7 +305,7 @@ class PlainRay(Ray):
 
 
 class PlainObjective(Objective):
-    """The base for objectives without linear predictors: write `_value_gradient`, and more where there is more."""
+    """The base for objectives without linear predictors: write `_value_gradient`, and more if there is."""
 
     @abstractmethod
     def _value_gradient(self, x: Array) -> tuple[float, Array]: ...
@@ -302,19 +330,32 @@ class Tilted(Objective):
     """
 
     def __init__(self, base: Objective, a: float | Array = 0.0, c: Array | None = None) -> None:
-        if base.mu + np.min(a) < 0:
+        super().__init__()
+        self.base = base
+        self.a: float | Array = float(a) if np.ndim(a) == 0 else self._vector("a", a)
+        self.c = self._vector("c", np.zeros(base.d) if c is None else c)
+        # a tilt gives curvature to every coordinate, also to those that are free in f
+        lowest = float(np.min(self.convexity))
+        if not lowest >= -1e-12 * float(np.max(np.abs(self.a))):  # less is rounding
             raise InputError(
                 f"a = {np.min(a)} would take away more curvature than the mu = {base.mu} of {base.name}; "
                 "a >= -mu is right."
             )
-        self.base, self.a = base, a
-        self.c = np.zeros(base.d) if c is None else c
+        self.mu = max(lowest, 0.0)
         self.shape, self.n = base.shape, base.n
         self.free, self.offers = base.free, base.offers
-        # a tilt gives curvature to every coordinate, also to those that are free in f
-        self.mu = base.mu + float(np.min(a))
         self.cost = base.cost
-        self._recent = deque(maxlen=2)
+
+    def _vector(self, name: str, vector: float | Array) -> Array:
+        if np.shape(vector) != (self.base.d,):
+            raise InputError(
+                f"{name} must be a flat vector of length {self.base.d}, and it has shape {np.shape(vector)}."
+            )
+        return frozen(vector)
+
+    @property
+    def convexity(self) -> float | Array:
+        return self.base.convexity + self.a
 
     @property
     def L(self) -> float:
@@ -332,53 +373,44 @@ class Tilted(Objective):
         return TiltedPoint(self.base.at(x), self.a, self.c)
 
     def hessian(self, x: Array) -> Array:
-        return self.base.hessian(x) + np.diag(np.broadcast_to(self.a, self.d))
+        H = self.base.hessian(x)
+        H[np.diag_indices(self.d)] += self.a
+        return H
 
     def projected_hessian(self, x: Array, U: Array) -> Array:
         M = self.base.projected_hessian(x, U)
-        if np.ndim(self.a):
-            if len(M) != U.shape[1]:
-                U = np.kron(U, np.eye(len(M) // U.shape[1]))
-            return M + U.T @ (np.asarray(self.a)[:, None] * U)
-        gram = U.T @ U
-        repeat = len(M) // len(gram)  # k, when U acts on features alone
-        return M + self.a * np.kron(gram, np.eye(repeat))
+        rows, q = U.shape
+        a = np.broadcast_to(self.a, self.d).reshape(rows, -1)  # k columns, when U acts on features alone
+        blocks = M.reshape(q, a.shape[1], q, a.shape[1])
+        for b in range(a.shape[1]):
+            blocks[:, b, :, b] += (U.T * a[:, b]) @ U
+        return M
 
     def tilted(self, a: float | Array = 0.0, c: Array | None = None) -> Objective:
-        return type(self)(self.base, self.a + a, self.c if c is None else self.c + c)
+        return Tilted(self.base, self.a + a, self.c if c is None else self.c + c)
 
     def scaled(self, factor: float) -> Objective:
         if self.c.any():
             return super().scaled(factor)
-        return type(self)(self.base.scaled(factor), self.a)
+        return Tilted(self.base.scaled(factor), self.a)
 
-    def fresh(self) -> Self:
-        return type(self)(self.base.fresh(), self.a, self.c)
+    def fresh(self) -> Tilted:
+        return Tilted(self.base.fresh(), self.a, self.c)  # the counter is that of f, so f is fresh too
 
     def _instead(self) -> str:
         return self.base._instead()
 
 
-class Regularised(Tilted):
-    """The regularised problem f^alpha: curvature alpha where f has none.
-
-    Without a free intercept that is f + (alpha/2)|x|^2; with one, only its coordinates are regularised.
-    """
-
-    def __init__(self, base: Objective, a: float | Array, c: Array | None = None) -> None:
-        super().__init__(base, a, c)
-        if base.free is not None:
-            # base.mu is 0 because of the free coordinates; the others have the ridge as well.
-            ridge = np.where(base.free, 0.0, getattr(base, "ridge", 0.0))
-            self.mu = float(np.min(ridge + a))
-            self.free = None
-
-
 def regularised(f: Objective, alpha: float) -> Objective:
-    """f^alpha, for a strongly convex method on an f that is not strongly convex."""
+    """f^alpha, for a strongly convex method on an f that is not strongly convex.
+
+    Without a free intercept that is f + (alpha/2)|x|^2; with one, alpha acts only where f has no curvature.
+    """
     if not 0 < alpha < np.inf:
-        raise InputError(f"alpha must be a positive number, and it is {alpha}.")
-    return Regularised(f, alpha if f.free is None else np.where(f.free, alpha, 0.0))
+        raise InputError(f"alpha must be a finite number > 0, and it is {alpha}.")
+    if f.free is None:
+        return f.tilted(alpha)
+    return f.tilted(np.where(f.free | (np.asarray(f.convexity) == 0), alpha, 0.0))
 
 
 class TiltedPoint(Point):
@@ -387,12 +419,12 @@ class TiltedPoint(Point):
         self.inner, self.a, self.c = inner, a, c
 
     @cached_property
-    def value(self) -> float:  # type: ignore[override]
+    def value(self) -> float:
         x = self.x
         return float(self.inner.value + (self.a * x) @ x / 2 - self.c @ x)
 
     @cached_property
-    def gradient(self) -> Array:  # type: ignore[override]
+    def gradient(self) -> Array:
         return sealed(self.inner.gradient - self.c + self.a * self.x)
 
     def hessian_times(self, v: Array) -> Array:

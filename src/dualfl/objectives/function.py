@@ -5,6 +5,7 @@ PyTorch and JAX are imported only when one of theirs is built.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ class Function(PlainObjective):
 
     Parameters
     ----------
-    value, gradient : of a flat vector of length d.
+    value, gradient : of a flat, read-only vector of length d.
     hessian_times : (x, v) -> H(x) v, if there is one.
     mu, L : what is known of its strong convexity and smoothness. They are trusted.
 
@@ -42,8 +43,10 @@ class Function(PlainObjective):
         name: str = "Function",
     ) -> None:
         super().__init__()
+        if not isinstance(d, (int, np.integer)) or d < 1:
+            raise InputError(f"d must be a whole number >= 1, the length of x, and it is {d!r}.")
         check_constants(mu, L)
-        self.shape, self.n, self.mu, self._L, self._name = (d,), n, float(mu), float(L), name
+        self.shape, self.n, self.mu, self._L, self._name = (int(d),), n, float(mu), float(L), name
         self.call_value, self.call_gradient, self.call_hessian_times = value, gradient, hessian_times
         self.offers = frozenset({"gradient", "hessian"} if hessian_times else {"gradient"})
 
@@ -59,23 +62,27 @@ class Function(PlainObjective):
         return float(self.call_value(x))
 
     def _value_gradient(self, x: Array) -> tuple[float, Array]:
-        gradient = np.asarray(self.call_gradient(x), dtype=np.float64)
-        if gradient.shape != x.shape:
-            raise InputError(
-                f"{self.name}'s gradient has shape {gradient.shape}, and x has {x.shape}; they must agree."
-            )
-        return self._value(x), gradient
+        return self._value(x), self._vector("gradient", self.call_gradient(x))
 
     def _hessian_times(self, x: Array, v: Array) -> Array:
         if self.call_hessian_times is None:
             return super()._hessian_times(x, v)
-        return np.asarray(self.call_hessian_times(x, v), dtype=np.float64)
+        return self._vector("hessian_times", self.call_hessian_times(x, v))
+
+    def _vector(self, what: str, result: Any) -> Array:
+        vector = np.array(result, dtype=np.float64)  # a copy: the callable may use its buffer again
+        if vector.shape != self.shape:
+            raise InputError(
+                f"{self.name}'s {what} returned shape {vector.shape}, and x has shape {self.shape}; "
+                "they must agree."
+            )
+        return vector
 
 
 def check_constants(mu: float, L: float) -> None:
     if not 0 <= mu < np.inf:
         raise InputError(f"mu must be a finite number >= 0, and it is {mu}.")
-    if not L >= mu or L <= 0:
+    if not mu <= L or L <= 0:
         raise InputError(f"L must be positive and at least mu = {mu}, and it is {L}.")
 
 
@@ -84,9 +91,9 @@ def TorchFunction(
 ) -> Function:
     """`loss(module) + (ridge/2)|parameters|^2` as an objective of the module's parameters, in float64.
 
-    `loss` takes the module and returns a scalar tensor, e.g. `lambda m: cross_entropy(m(X), y)`. The module is
-    converted to float64 and its parameters are overwritten at every evaluation. The whole must be convex; nobody
-    can check that here.
+    `loss` takes a module and returns a scalar tensor, e.g. `lambda m: cross_entropy(m(X), y)` with X in
+    float64. It gets a float64 copy of `module`, so clients built from one module do not disturb each other.
+    The whole must be convex; nobody can check that here.
     """
     try:
         import torch
@@ -95,16 +102,21 @@ def TorchFunction(
             "TorchFunction needs PyTorch, and it is not installed; pip install dualfl[torch]."
         ) from error
 
-    module.double()
+    module = copy.deepcopy(module).double()
     parameters = [p for p in module.parameters() if p.requires_grad]
     if not parameters:
         raise InputError("The module has no parameters that require a gradient.")
-    flat = torch.nn.utils.parameters_to_vector
-    fill = torch.nn.utils.vector_to_parameters
+    device = parameters[0].device
+
+    def tensor(x: Array) -> Any:
+        return torch.from_numpy(np.array(x)).to(device)
+
+    def flat(pieces: Any) -> Any:
+        return torch.cat([piece.reshape(-1) for piece in pieces])
 
     def load(x: Array) -> None:
         with torch.no_grad():
-            fill(torch.from_numpy(np.array(x)), parameters)
+            torch.nn.utils.vector_to_parameters(tensor(x), parameters)
 
     def value(x: Array) -> float:
         load(x)
@@ -113,17 +125,18 @@ def TorchFunction(
 
     def gradient(x: Array) -> Array:
         load(x)
-        pieces = torch.autograd.grad(loss(module), parameters)
-        return torch.cat([g.reshape(-1) for g in pieces]).numpy() + ridge * x
+        slope = flat(torch.autograd.grad(loss(module), parameters))
+        return np.asarray(slope.cpu().numpy()) + ridge * x
 
     def hessian_times(x: Array, v: Array) -> Array:
         load(x)
-        pieces = torch.autograd.grad(loss(module), parameters, create_graph=True)
-        slope = torch.cat([g.reshape(-1) for g in pieces]) @ torch.from_numpy(np.array(v))
-        again = torch.autograd.grad(slope, parameters, materialize_grads=True)
-        return torch.cat([g.reshape(-1) for g in again]).numpy() + ridge * v
+        slope = flat(torch.autograd.grad(loss(module), parameters, create_graph=True)) @ tensor(v)
+        if not slope.requires_grad:  # the loss is linear, at least here
+            return ridge * v
+        Hv = flat(torch.autograd.grad(slope, parameters, materialize_grads=True))
+        return np.asarray(Hv.cpu().numpy()) + ridge * v
 
-    d = int(flat(parameters).numel())
+    d = sum(p.numel() for p in parameters)
     name = f"TorchFunction({type(module).__name__})"
     return Function(d, value, gradient, hessian_times, mu=ridge, L=L, name=name)
 

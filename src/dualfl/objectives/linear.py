@@ -2,17 +2,16 @@
 
     f(Theta) = sum_i s_i l(y_i, x_i' Theta) + (ridge/2) |Theta|^2,      sum_i s_i = 1,
 
-with x_i in R^D (the last entry is 1 if there is an intercept) and Theta in R^(D x k), kept as one flat vector,
-row by row. The rows stay in the type they came in (float64, float32, uint8 with a scale, sparse CSR) and are
-never copied; the intercept column is not stored.
+with x_i in R^D (the last entry is 1 if there is an intercept) and Theta in R^(D x k), kept as one flat
+vector, row by row. The rows stay in the type they came in (float64, float32, uint8 with a scale, sparse CSR)
+and are never copied; the intercept column is not stored.
 
-Constants. The Hessian of the data part is at most  loss.curvature * lambda_max(sum_i s_i x_i x_i'), which a power
-iteration finds; L adds the ridge. mu is the ridge. A free intercept makes mu = 0.
+Constants. The Hessian of the data part is at most  loss.curvature * lambda_max(sum_i s_i x_i x_i'), which a
+Lanczos iteration bounds; L adds the ridge. mu is the ridge. A free intercept makes mu = 0.
 """
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 from typing import Any, Literal
 
@@ -23,11 +22,15 @@ import scipy.sparse as sp
 from dualfl import kernels
 from dualfl.errors import InputError
 from dualfl.kernels import Design
-from dualfl.objectives.base import Objective, Point, Ray
+from dualfl.objectives.base import Objective, Point, Ray, check_factor
 from dualfl.objectives.losses import Loss
+from dualfl.objectives.spectrum import largest_eigenvalue
 from dualfl.typing import AnyArray, Array, frozen, sealed
 
 Intercept = bool | Literal["free"]
+
+# Predictors that were updated along rays are computed afresh once they may be off by this much, relatively.
+DRIFT = 2.0**-44
 
 
 class LinearModel(Objective):
@@ -66,6 +69,8 @@ class LinearModel(Objective):
             raise InputError(f"ridge must be a finite number >= 0, and it is {ridge}.")
         if intercept not in (True, False, "free"):
             raise InputError(f'intercept must be True, False or "free", and it is {intercept!r}.')
+        if not isinstance(loss, Loss):
+            raise InputError(f"loss must be a loss such as Logistic() or Softmax(10), and it is {loss!r}.")
         X = check_features(X)
         self.loss, self.ridge, self.intercept = loss, float(ridge), intercept
         self.design = Design(X, scale=check_scale(scale), intercept=bool(intercept))
@@ -73,15 +78,14 @@ class LinearModel(Objective):
         self.n = self.design.n
         if len(self.y) != self.n:
             raise InputError(f"X has {self.n} rows and y has {len(self.y)}; give one target a row.")
-        self.s = check_weights(weights, self.n)
-        self._mass = float(self.n if weights is None else np.sum(weights))
+        self.s, self._mass = check_weights(weights, self.n)
         self.k = loss.outputs
         self.shape = (self.design.D, self.k) if self.k > 1 else (self.design.D,)
         self.mu = 0.0 if intercept == "free" else self.ridge
         if intercept == "free":
             free = np.zeros((self.design.D, self.k), dtype=bool)
             free[-1] = True
-            self.free = free.ravel()  # type: ignore[assignment]
+            self.free = free.ravel()
         if loss.smooth:
             self.offers = frozenset({"gradient", "hessian", "projected", "samples"})
         else:
@@ -97,24 +101,42 @@ class LinearModel(Objective):
 
     # -- constants --------------------------------------------------------------------------------
 
+    @property
+    def convexity(self) -> float | Array:
+        return self.ridge if self.free is None else np.where(self.free, 0.0, self.ridge)
+
     @cached_property
     def _top(self) -> float:
         """lambda_max(sum_i s_i x_i x_i'), from above."""
-        return power_iteration(self.design, self.s)
+        design, s = self.design, self.s[:, None]
+
+        def times(v: Array) -> Array:
+            return design.backward(s * design.forward(v[:, None]))[:, 0]
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            trace = float(self.s @ design.row_norms2())
+            return largest_eigenvalue(times, design.D, trace)
 
     @property
     def L(self) -> float:
+        if not np.isfinite(self.loss.curvature):
+            return np.inf
         return self.loss.curvature * self._top + self.ridge
 
     @cached_property
     def L_row(self) -> float:
         """The smoothness of the worst single row's loss, for stochastic solvers."""
-        return float(self.loss.curvature * (self.n * self.s * self.design.row_norms2()).max() + self.ridge)
+        if not np.isfinite(self.loss.curvature):
+            return np.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            worst = float((self.n * self.s * self.design.row_norms2()).max())
+        return self.loss.curvature * worst + self.ridge
 
     # -- evaluation -------------------------------------------------------------------------------
 
     def matrix(self, x: Array) -> Array:
-        return x.reshape(self.design.D, self.k)
+        """A flat model as the D x k matrix that the kernels take."""
+        return np.ascontiguousarray(x, dtype=np.float64).reshape(self.design.D, self.k)
 
     def ridge_part(self, x: Array) -> Array:
         """The coordinates of x that the ridge acts on; zero elsewhere."""
@@ -128,7 +150,7 @@ class LinearModel(Objective):
         return self.design.forward(self.matrix(x))
 
     def sample_gradient(self, rows: npt.NDArray[np.intp], x: Array) -> Array:
-        """An unbiased estimate of the gradient: the mean of n s_i l'(x_i'theta) x_i over `rows`, plus the ridge's."""
+        """An unbiased gradient: the mean of n s_i l'(x_i'theta) x_i over `rows` + the ridge's."""
         self.require_gradient("A stochastic gradient")
         self.cost.gradients += len(rows) / self.n
         self.cost.passes += len(rows) / self.n
@@ -145,55 +167,53 @@ class LinearModel(Objective):
         H = np.empty((D, k, D, k))
         for a in range(k):
             for b in range(a + 1):
-                H[:, a, :, b] = self.design.gram(W[:, a, b])
+                H[:, a, :, b] = self.design.gram(W[a, b])
                 H[:, b, :, a] = H[:, a, :, b].T
-        H = H.reshape(self.d, self.d)
-        H[np.diag_indices(self.d)] += self.ridge * self.ridge_part(np.ones(self.d))
-        return H
+        square: Array = H.reshape(self.d, self.d)
+        square[np.diag_indices(self.d)] += self.convexity
+        return square
 
     def projected_hessian(self, x: Array, U: Array) -> Array:
         """U' H(x) U. A U with one row per feature stands for U (x) I_k: the same basis for every class,
         and the result is indexed (basis vector, class) by (basis vector, class)."""
         self.require_gradient("A projected Hessian")
         D, k = self.design.D, self.k
-        if k > 1 and U.shape[0] == self.d:
-            return super().projected_hessian(x, U)
-        if U.ndim != 2 or U.shape[0] != D:
+        if U.ndim != 2 or U.shape[0] not in (D, self.d):
             raise InputError(
-                f"U must have {D} rows (features) or {self.d} (coefficients), and its shape is {U.shape}."
+                f"U must be a matrix with {D} rows (features) or {self.d} (coefficients), "
+                f"and its shape is {U.shape}."
             )
+        if U.shape[0] != D:
+            return super().projected_hessian(x, U)
         q = U.shape[1]
         self.cost.hessian_products += q * k
         self.cost.passes += 1
-        Q = self.design.forward(np.ascontiguousarray(U))
+        Q = self.design.forward(np.ascontiguousarray(U, dtype=np.float64))
         W = self._curvatures(self.at(x))
         M = np.empty((q, k, q, k))
         for a in range(k):
             for b in range(a + 1):
-                M[:, a, :, b] = Q.T @ (W[:, a, b, None] * Q)
+                M[:, a, :, b] = Q.T @ (W[a, b, :, None] * Q)
                 M[:, b, :, a] = M[:, a, :, b].T
-        kept = U if not self.free_rows else U[:-1]
-        return M.reshape(q * k, q * k) + self.ridge * np.kron(kept.T @ kept, np.eye(k))
-
-    @property
-    def free_rows(self) -> bool:
-        return self.intercept == "free"
+        kept = U if self.free is None else U[:-1]
+        square = M.reshape(q * k, q * k) + self.ridge * np.kron(kept.T @ kept, np.eye(k))
+        return (square + square.T) / 2
 
     def _curvatures(self, point: Point) -> Array:
-        """s_i l''(z_i) as an n x k x k array."""
+        """s_i l''(z_i) as a k x k x n array."""
         assert isinstance(point, LinearPoint)
         Z = point.predictors
         columns = [
-            kernels.curvature_times(self.loss, Z, np.tile(e, (self.n, 1)), self.y, self.s)
+            kernels.curvature_times(self.loss, Z, np.tile(e, (self.n, 1)), self.y, self.s).T
             for e in np.eye(self.k)
         ]
-        return np.stack(columns, axis=2)
+        return np.stack(columns)
 
     # -- views ------------------------------------------------------------------------------------
 
     def scaled(self, factor: float) -> LinearModel:
-        view = copy.copy(self.fresh())
-        view.s = frozen(self.s * factor)
+        view = self.fresh()
+        view.s = frozen(self.s * check_factor(factor))
         view.__dict__.pop("L_row", None)
         view.__dict__.pop("_top", None)
         return view
@@ -205,10 +225,11 @@ class LinearModel(Objective):
 class LinearPoint(Point):
     """A linear model at x, with its linear predictors Z = X Theta once they are known."""
 
-    def __init__(self, f: LinearModel, x: Array, Z: Array | None = None) -> None:
+    def __init__(self, f: LinearModel, x: Array, Z: Array | None = None, drift: float = 0.0) -> None:
         super().__init__(x)
         self.f = f
         self._Z = Z
+        self.drift = drift  # how far Z may be from X Theta after updates along rays
         self._data_value: float | None = None
         self._gradient: Array | None = None
 
@@ -287,46 +308,64 @@ class LinearRay(Ray):
         return self._both(t)[1] + self.linear + t * self.quadratic
 
     def point(self, t: float) -> Point:
-        return LinearPoint(self.f, sealed(self.start.x + t * self.p), self.Z + t * self.P)
+        x, Z = sealed(self.start.x + t * self.p), self.Z + t * self.P
+        size = _size(Z)
+        drift = self.start.drift + np.finfo(np.float64).eps * (size + abs(t) * self._size)
+        if not drift <= DRIFT * size:  # also when rays led far away and back
+            return LinearPoint(self.f, x)
+        return LinearPoint(self.f, x, Z, drift)
+
+    @cached_property
+    def _size(self) -> float:
+        return _size(self.P)
+
+
+def _size(Z: Array) -> float:
+    return max(float(Z.max()), -float(Z.min()))
 
 
 # -- checks on what comes in ------------------------------------------------------------------------------
 
 
 def check_features(X: Any) -> Any:
-    """X as the kernels take it, or a sentence. Nothing is copied unless the type or the order demands it, once."""
-    if sp.issparse(X):
-        X = X if X.format == "csr" else X.tocsr()
-        values = X.data
-    else:
-        X = values = np.asarray(X)
+    """X as the kernels take it, or a sentence. It is copied only if its type or order demands it, once."""
+    sparse = bool(sp.issparse(X))
+    X = X if sparse else np.asarray(X)
     if X.ndim != 2:
         raise InputError(f"X must be a table of rows by features, and it has shape {X.shape}.")
     if X.shape[0] == 0:
         raise InputError("X has no rows: a client without data has nothing to minimise; leave it out.")
     if X.shape[1] == 0:
-        raise InputError("X has no features.")
-    if values.dtype not in (np.float64, np.float32, np.uint8):
-        if values.dtype.kind not in "biuf":
-            raise InputError(
-                f"X has dtype {values.dtype}, and features must be numbers; encode the others first."
-            )
-        X = X.astype(np.float64)
-        values = X.data if sp.issparse(X) else X
-    if (
-        values.dtype.kind == "f"
-        and not np.isfinite(values.sum(dtype=np.float64))
-        and not np.isfinite(values).all()
-    ):
-        place = _first_bad(X)
+        raise InputError("X has no features; it must have at least one column.")
+    if X.dtype.kind not in "biuf":
         raise InputError(
-            f"X[{place[0]}, {place[1]}] is {X[place]}; features must be finite, so fill or drop what is missing."
+            f"X has dtype {X.dtype}, and features must be real numbers; encode the others first."
+        )
+    if sparse:
+        X = X if X.format == "csr" else X.tocsr()
+        if not X.has_canonical_format:  # entries that are given twice add up, in uint8 perhaps beyond 255
+            X = X.astype(np.float64) if X.dtype == np.uint8 else X.copy()
+            X.sum_duplicates()
+    if X.dtype not in (np.float64, np.float32, np.uint8):
+        X = X.astype(np.float64) if sparse else X.astype(np.float64, order="C")
+    if X.dtype.kind == "f" and not _all_finite(X.data if sparse else X):
+        row, column = _first_bad(X)
+        raise InputError(
+            f"X[{row}, {column}] is {X[row, column]}; features must be finite, "
+            "so fill or drop what is missing."
         )
     return X
 
 
+def _all_finite(values: AnyArray) -> bool:
+    """One NaN or infinity spoils a sum, so a finite sum is proof; a sum that is not may be an overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum(dtype=np.float64)
+    return bool(np.isfinite(total)) or bool(np.isfinite(values).all())
+
+
 def _first_bad(X: Any) -> tuple[int, int]:
-    if sp.issparse(X):
+    if bool(sp.issparse(X)):
         entries = X.tocoo()
         bad = int(np.argmin(np.isfinite(entries.data)))
         return int(entries.row[bad]), int(entries.col[bad])
@@ -340,39 +379,23 @@ def check_scale(scale: float) -> float:
     return float(scale)
 
 
-def check_weights(weights: npt.ArrayLike | None, n: int) -> Array:
-    """Weights that sum to one."""
+def check_weights(weights: npt.ArrayLike | None, n: int) -> tuple[Array, float]:
+    """Weights that sum to one, and what they summed to before."""
     if weights is None:
-        return frozen(np.full(n, 1.0 / n))
-    w = np.asarray(weights, dtype=np.float64)
+        return frozen(np.full(n, 1.0 / n)), float(n)
+    w = np.asarray(weights)
+    if w.dtype.kind not in "biuf":
+        raise InputError(f"weights must be real numbers, and their dtype is {w.dtype}.")
     if w.shape != (n,):
         raise InputError(
             f"weights must be one number for each of the {n} rows, and their shape is {w.shape}."
         )
-    if not np.isfinite(w).all() or (w < 0).any() or w.sum() <= 0:
-        raise InputError(
-            f"weights must be finite, >= 0 and not all 0; the smallest is {w.min()}, the largest {w.max()}."
-        )
-    return frozen(w / w.sum())
-
-
-def power_iteration(design: Design, s: Array, tolerance: float = 1e-3, most: int = 200) -> float:
-    """lambda_max(X' diag(s) X) by power iteration from a fixed start.
-
-    The iteration approaches from below, so what it still gained at the end is added several times over, and the
-    trace, which is never exceeded, caps it.
-    """
-    trace = float(s @ design.row_norms2())
-    v = np.random.default_rng(0).standard_normal((design.D, 1))
-    v /= np.linalg.norm(v)
-    top = 0.0
-    for _ in range(most):
-        v = design.backward(s[:, None] * design.forward(v))
-        norm = float(np.linalg.norm(v))
-        if norm == 0.0:
-            return 0.0
-        v /= norm
-        if norm - top <= tolerance * norm:
-            break
-        top = norm
-    return min(trace, norm * (1 + 10 * tolerance))
+    wrong = ~((w >= 0) & np.isfinite(w))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise InputError(f"weights[{i}] is {w[i]}; weights must be finite and >= 0.")
+    with np.errstate(over="ignore"):
+        total = float(w.sum(dtype=np.float64))
+    if not 0 < total < np.inf:
+        raise InputError(f"The weights sum to {total}, and their sum must be finite and > 0.")
+    return frozen(w / total), total

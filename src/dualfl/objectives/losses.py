@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import xlogy
 
 from dualfl.errors import InputError, NotSupported
-from dualfl.typing import AnyArray, Array
+from dualfl.typing import AnyArray, Array, sealed
 
 
 class Box(NamedTuple):
@@ -57,16 +57,18 @@ class Loss(ABC):
         if y.ndim != 1:
             raise InputError(f"y must be one target per row, a vector, and it has shape {y.shape}.")
         if y.dtype.kind not in "buif":
-            raise InputError(f"{self} takes numbers as targets, and y has dtype {y.dtype}; encode it first.")
+            raise InputError(
+                f"{self} takes real numbers as targets, and y has dtype {y.dtype}; encode it first."
+            )
         y = y.astype(np.float64)
         if not np.isfinite(y).all():
             raise InputError(
                 f"y[{int(np.argmin(np.isfinite(y)))}] is {y[~np.isfinite(y)][0]}; targets must be finite."
             )
         self._check(y)
-        return y
+        return sealed(y)
 
-    def _check(self, y: Array) -> None:
+    def _check(self, y: Array) -> None:  # noqa: B027 - finite numbers are enough for most
         """Raise InputError where finite numbers are not enough."""
 
     @abstractmethod
@@ -90,7 +92,7 @@ def _signs(loss: Loss, y: Array) -> None:
         )
 
 
-def _inside(ok: AnyArray, value: Array) -> Array:
+def _inside(ok: AnyArray, value: AnyArray) -> Array:
     return np.where(ok, value, np.inf)
 
 
@@ -107,18 +109,19 @@ class Softmax(Loss):
     curvature: ClassVar[float] = 0.5
 
     def __post_init__(self) -> None:
-        if self.classes < 2:
-            raise InputError(f"Softmax needs at least 2 classes, and classes = {self.classes}.")
+        if not isinstance(self.classes, (int, np.integer)) or self.classes < 2:
+            raise InputError(f"Softmax needs a whole number of classes >= 2, and classes = {self.classes!r}.")
 
     @property
     def outputs(self) -> int:
-        return self.classes
+        return int(self.classes)
 
     def _check(self, y: Array) -> None:
         wrong = (y != np.floor(y)) | (y < 0) | (y >= self.classes)
         if wrong.any():
             raise InputError(
-                f"{self} takes labels 0 to {self.classes - 1}, and y contains {y[wrong][0]:g}; encode the classes as 0, 1, 2, ..."
+                f"{self} takes labels 0 to {self.classes - 1}, and y contains {y[wrong][0]:g}; "
+                "encode the classes as 0, 1, 2, ..."
             )
 
     def conjugate(self, u: Array, y: Array) -> Array:
@@ -142,7 +145,7 @@ class Logistic(Loss):
     def conjugate(self, u: Array, y: Array) -> Array:
         t = -u * y
         ok = (t >= -_SLACK) & (t <= 1 + _SLACK)
-        t = np.clip(t, 0, 1)
+        t = np.clip(t, 0.0, 1.0)
         return _inside(ok, xlogy(t, t) + xlogy(1 - t, 1 - t))
 
 
@@ -167,7 +170,7 @@ class Huber(Loss):
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < np.inf:
-            raise InputError(f"Huber needs delta > 0, and delta = {self.delta}.")
+            raise InputError(f"Huber needs a finite delta > 0, and delta = {self.delta}.")
 
     @property
     def parameter(self) -> float:
@@ -190,7 +193,7 @@ class Poisson(Loss):
 
     def conjugate(self, u: Array, y: Array) -> Array:
         rate = u + y
-        ok = rate >= -_SLACK
+        ok = rate >= -_SLACK * (1 + y)
         rate = np.maximum(rate, 0)
         return _inside(ok, xlogy(rate, rate) - rate)
 
@@ -274,7 +277,7 @@ class EpsilonInsensitive(PiecewiseLinear):
 
     def __post_init__(self) -> None:
         if not 0 <= self.eps < np.inf:
-            raise InputError(f"EpsilonInsensitive needs eps >= 0, and eps = {self.eps}.")
+            raise InputError(f"EpsilonInsensitive needs a finite eps >= 0, and eps = {self.eps}.")
 
     @property
     def parameter(self) -> float:

@@ -8,11 +8,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives.base import Objective, Point, Ray
@@ -93,7 +93,7 @@ class GroupL2(Penalty):
     """alpha sum over groups |x_G|_2: whole groups become zero.
 
     Without `groups` a group is one row of the model: all the coefficients of one feature.
-    `groups` gives a label per row otherwise.
+    `groups` gives a label per row otherwise; an intercept is the last row.
     """
 
     alpha: float
@@ -101,6 +101,13 @@ class GroupL2(Penalty):
 
     def __post_init__(self) -> None:
         _strength("GroupL2's alpha", self.alpha)
+        if self.groups is not None:
+            object.__setattr__(self, "groups", tuple(self.groups))  # a list would not hash
+
+    @cached_property
+    def _labels(self) -> npt.NDArray[np.intp]:
+        """The groups, numbered from 0."""
+        return np.unique(np.array(self.groups), return_inverse=True)[1]
 
     def _norms(self, x: Array) -> tuple[Array, Array]:
         """The norm of every group, and of the group that each row belongs to."""
@@ -111,11 +118,11 @@ class GroupL2(Penalty):
             return norms, norms
         if len(self.groups) != len(x):
             raise InputError(
-                f"GroupL2 has {len(self.groups)} labels, and the model has {len(x)} rows; give one a row."
+                f"GroupL2 has {len(self.groups)} labels, and the model has {len(x)} rows; give one a row, "
+                "also for an intercept, which is the last."
             )
-        _, label = np.unique(self.groups, return_inverse=True)
-        norms = np.sqrt(np.bincount(label, squares))
-        return norms, norms[label]
+        norms = np.sqrt(np.bincount(self._labels, squares))
+        return norms, norms[self._labels]
 
     def value(self, x: Array) -> float:
         return float(self.alpha * self._norms(x)[0].sum())
@@ -142,7 +149,14 @@ class BoxConstraint(Penalty):
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
-            raise InputError(f"The box is empty: lower = {self.lower} is above upper = {self.upper}.")
+            raise InputError(
+                f"BoxConstraint needs lower <= upper, and lower = {self.lower}, upper = {self.upper}."
+            )
+        if self.lower == np.inf or self.upper == -np.inf:
+            raise InputError(
+                "BoxConstraint needs a box with finite points in it, "
+                f"and lower = {self.lower}, upper = {self.upper}."
+            )
 
     def value(self, x: Array) -> float:
         return 0.0 if ((x >= self.lower) & (x <= self.upper)).all() else np.inf
@@ -169,13 +183,14 @@ class Penalised(Objective):
     def __init__(self, smooth_part: Objective, penalty: Penalty) -> None:
         if isinstance(smooth_part, Penalised):
             raise NotSupported(
-                f"{smooth_part.name} carries a penalty already; combine l1 and l2 with ElasticNet instead of adding twice."
+                f"{smooth_part.name} carries a penalty already; "
+                "combine l1 and l2 with ElasticNet instead of adding twice."
             )
+        super().__init__()
         self.smooth_part, self.penalty = smooth_part, penalty
         self.shape, self.n, self.free = smooth_part.shape, smooth_part.n, smooth_part.free
-        self.mu = smooth_part.mu + (penalty.mu if self.free is None else 0.0)
+        self.mu = float(np.min(self.convexity))
         self.cost = smooth_part.cost
-        self._recent = deque(maxlen=2)
         if not smooth_part.smooth:
             self.offers = frozenset()
 
@@ -187,26 +202,31 @@ class Penalised(Objective):
     def mass(self) -> float:
         return self.smooth_part.mass
 
+    @property
+    def convexity(self) -> float | Array:
+        own = self.penalty.mu if self.free is None else np.where(self.free, 0.0, self.penalty.mu)
+        return self.smooth_part.convexity + own
+
+    # A free coordinate may share a group with others, so the penalty sees it at rest, whatever its value.
+
     def penalty_value(self, x: Array) -> float:
-        return self.penalty.value(self._penalised(x))
+        if self.free is None:
+            return self.penalty.value(x.reshape(self.shape))
+        rest = self.penalty.prox(1.0, np.zeros(self.shape)).ravel()  # costs nothing, also in a box without 0
+        return self.penalty.value(np.where(self.free, rest, x).reshape(self.shape))
 
     def prox(self, step: float, v: Array) -> Array:
         """The prox of the penalty; free coordinates stay what they are."""
-        x = self.penalty.prox(step, v.reshape(self.shape)).ravel()
+        x = self.penalty.prox(step, self._resting(v)).ravel()
         return x if self.free is None else np.where(self.free, v, x)
 
     def steepest(self, x: Array, gradient: Array) -> Array:
         """The smallest subgradient at x, given the gradient of the smooth part there."""
-        g = self.penalty.steepest(x.reshape(self.shape), gradient.reshape(self.shape)).ravel()
+        g = self.penalty.steepest(self._resting(x), self._resting(gradient)).ravel()
         return g if self.free is None else np.where(self.free, gradient, g)
 
-    def _penalised(self, x: Array) -> Array:
-        if self.free is None:
-            return x.reshape(self.shape)
-        neutral = self.penalty.prox(
-            1.0, np.zeros(self.shape)
-        ).ravel()  # costs nothing, also in a box without 0
-        return np.where(self.free, neutral, x).reshape(self.shape)
+    def _resting(self, x: Array) -> Array:
+        return (x if self.free is None else np.where(self.free, 0.0, x)).reshape(self.shape)
 
     def _point(self, x: Array) -> Point:
         return PenalisedPoint(self, self.smooth_part.at(x))
@@ -220,6 +240,10 @@ class Penalised(Objective):
     def fresh(self) -> Penalised:
         return Penalised(self.smooth_part.fresh(), self.penalty)
 
+    def forget(self) -> None:
+        super().forget()
+        self.smooth_part.forget()
+
     def _instead(self) -> str:
         return "use FISTA, POGM or CoordinateDescent"
 
@@ -230,7 +254,7 @@ class PenalisedPoint(Point):
         self.f, self.smooth = f, smooth
 
     @cached_property
-    def value(self) -> float:  # type: ignore[override]
+    def value(self) -> float:
         return self.smooth.value + self.f.penalty_value(self.x)
 
     @property

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import LinearOperator
 
 from dualfl.errors import InputError
-from dualfl.objectives.base import PlainObjective
+from dualfl.objectives.base import PlainObjective, check_factor
+from dualfl.objectives.spectrum import largest_eigenvalue
 from dualfl.typing import Array, frozen
 
 
@@ -15,7 +16,7 @@ class Quadratic(PlainObjective):
     """(1/2) x'Ax - b'x + constant for a symmetric positive semidefinite A.
 
     An operator needs `mu` from the user if anybody is to rely on strong convexity: no cheap iteration bounds
-    a smallest eigenvalue from below. Its L is found by a Lanczos iteration.
+    a smallest eigenvalue from below. Its L is bounded by a Lanczos iteration. A given `mu` or `L` is trusted.
 
     >>> f = Quadratic(np.diag([1.0, 4.0]), np.ones(2))
     >>> f.mu, f.L, f.value(np.ones(2)), f.gradient(np.ones(2))
@@ -24,7 +25,7 @@ class Quadratic(PlainObjective):
 
     def __init__(
         self,
-        A: Array | LinearOperator,
+        A: npt.ArrayLike | LinearOperator,
         b: npt.ArrayLike,
         constant: float = 0.0,
         *,
@@ -32,37 +33,28 @@ class Quadratic(PlainObjective):
         L: float | None = None,
     ) -> None:
         super().__init__()
+        self.A: Array | LinearOperator = A if isinstance(A, LinearOperator) else frozen(A)
         self.b = frozen(b)
         self.constant = float(constant)
         d = self.b.size
-        if self.b.ndim != 1 or A.shape != (d, d):
+        if self.b.ndim != 1 or d == 0 or self.A.shape != (d, d):
             raise InputError(
-                f"A must be square of the size of b, and A has shape {A.shape}, b {self.b.shape}."
+                f"A must be square of the size of b, and A has shape {self.A.shape}, b {self.b.shape}."
             )
+        if not np.isfinite(self.b).all() or not np.isfinite(self.constant):
+            raise InputError("b and constant must be finite, and they contain NaN or infinity.")
+        if mu is not None and not 0 <= mu < np.inf:
+            raise InputError(f"mu must be a finite number >= 0, and it is {mu}.")
+        if L is not None and not (mu or 0.0) <= L:
+            raise InputError(f"L must be at least mu = {mu or 0.0}, and it is {L}.")
         self.shape = (d,)
         self.offers = frozenset({"gradient", "hessian"})
-        if isinstance(A, LinearOperator):
-            self.A: Array | LinearOperator = A
-            lowest, highest = 0.0, float(eigsh(A, k=1, return_eigenvectors=False)[0]) * (1 + 1e-10)
+        if not isinstance(self.A, LinearOperator):
+            lowest, highest = spectrum(self.A)
         else:
-            lowest, highest = self._take(np.asarray(A, dtype=np.float64))
-        self.mu = max(lowest, 0.0) if mu is None else mu
-        self._L = highest if L is None else L
-
-    def _take(self, A: Array) -> tuple[float, float]:
-        if not np.isfinite(A).all() or not np.isfinite(self.b).all():
-            raise InputError("A and b must be finite, and they contain NaN or infinity.")
-        if not np.allclose(A, A.T, rtol=1e-10, atol=1e-12 * np.abs(A).max(initial=0.0)):
-            raise InputError(
-                "A must be symmetric, and it is not; give (A + A.T) / 2 if that is what you mean."
-            )
-        eigenvalues = np.linalg.eigvalsh(A)
-        if eigenvalues[0] < -1e-10 * max(abs(eigenvalues[-1]), 1e-300):
-            raise InputError(
-                f"A must be positive semidefinite, and its smallest eigenvalue is {eigenvalues[0]:.3g}: not convex."
-            )
-        self.A = frozen(A)
-        return float(eigenvalues[0]), float(eigenvalues[-1])
+            lowest, highest = 0.0, largest_eigenvalue(self._times, d) if L is None else L
+        self.mu = lowest if mu is None else float(mu)
+        self._L = highest if L is None else float(L)
 
     @property
     def L(self) -> float:
@@ -82,15 +74,32 @@ class Quadratic(PlainObjective):
         if isinstance(self.A, LinearOperator):
             return super().hessian(x)
         self.cost.hessian_products += self.d
+        self.cost.passes += 1
         return np.array(self.A)
 
     def scaled(self, factor: float) -> Quadratic:
-        """factor (f - (mu/2)|.|^2) + (mu/2)|.|^2: as for a linear model, the strong convexity is not scaled."""
-        if isinstance(self.A, LinearOperator):
-            A = self.A
-            mixed = LinearOperator(
-                A.shape, matvec=lambda v: factor * (A @ v) + (1 - factor) * self.mu * v, dtype=float
-            )
-            return Quadratic(mixed, factor * self.b, factor * self.constant, mu=self.mu)
-        A_mixed = factor * self.A + (1 - factor) * self.mu * np.eye(self.d)
-        return Quadratic(A_mixed, factor * self.b, factor * self.constant, mu=self.mu)
+        """factor (f - (mu/2)|.|^2) + (mu/2)|.|^2: as for a linear model, strong convexity is not scaled."""
+        kept = (1 - check_factor(factor)) * self.mu
+        view = self.fresh()
+        if isinstance(A := self.A, LinearOperator):
+            view.A = LinearOperator(A.shape, matvec=lambda v: factor * (A @ v) + kept * v, dtype=np.float64)
+        else:
+            view.A = frozen(factor * A + kept * np.eye(self.d))
+        view.b, view.constant = frozen(factor * self.b), factor * self.constant
+        view._L = factor * self._L + kept
+        return view
+
+
+def spectrum(A: Array) -> tuple[float, float]:
+    """The ends of the spectrum of a positive semidefinite matrix, or a sentence that says why it is none."""
+    if not np.isfinite(A).all():
+        raise InputError("A must be finite, and it contains NaN or infinity.")
+    if not np.allclose(A, A.T, rtol=1e-10, atol=1e-12 * np.abs(A).max()):
+        raise InputError("A must be symmetric, and it is not; give (A + A.T) / 2 if that is what you mean.")
+    eigenvalues = np.linalg.eigvalsh(A)
+    lowest, highest = float(eigenvalues[0]), float(eigenvalues[-1])
+    if lowest < -1e-10 * max(abs(highest), 1e-300):
+        raise InputError(
+            f"A must be positive semidefinite, and its smallest eigenvalue is {lowest:.3g}: not convex."
+        )
+    return max(lowest, 0.0), highest
