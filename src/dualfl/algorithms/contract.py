@@ -1,0 +1,292 @@
+"""The contract: what an algorithm is, and what it may see.
+
+An algorithm is a frozen dataclass of hyperparameters, with defaults from theory, and two sides:
+
+* `round(s, at)`, the server's side of ONE round of the paper, a generator. It yields what it asks of the clients,
+  receives the weighted mean of their answers, and returns the server's next state. A method with three exchanges a
+  round yields three times and reads like its page.
+* named client steps, pure functions of one client's objective, its state and one message.
+
+The engine carries messages, adds them up, counts floats and work, evaluates, certifies and checkpoints. Neither side
+holds a generator, a clock or a file, so the same object gives the same iterates on every engine.
+
+>>> from dataclasses import dataclass
+>>> import numpy as np
+>>> from dualfl.algorithms import Algorithm, Card, ask, client_step, theory
+>>> from dualfl.engines import Problem, run
+>>> from dualfl.objectives import Quadratic
+>>> @dataclass(frozen=True)
+... class Server:
+...     x: np.ndarray
+>>> @dataclass(frozen=True)
+... class Toy(Algorithm):
+...     "Gradient descent."
+...     name = "toy"
+...     step: float = theory("1 / L", lambda c, a: 1 / c.L)
+...     def start(self, at):
+...         return Server(x=np.zeros(at.d))
+...     def round(self, s, at):
+...         m = yield ask(self.send_gradient, x=s.x)
+...         return Server(x=s.x - self.step * m.gradient)
+...     @client_step
+...     def send_gradient(self, f, c, at, x):
+...         return at.send(gradient=f.gradient(x)), c
+...     def model(self, s):
+...         return s.x
+>>> clients = [Quadratic(np.diag([1.0, 4.0]), b) for b in np.eye(2)]
+>>> result = run(Problem(clients), Toy(), rounds=60)
+>>> result.theta.round(6)
+array([0.5  , 0.125])
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+
+import numpy as np
+
+from dualfl.algorithms.codecs import Codec
+from dualfl.algorithms.messages import canonical
+from dualfl.algorithms.streams import Stream
+from dualfl.errors import InputError
+from dualfl.typing import Array
+
+Means = SimpleNamespace
+State = Any  # a small frozen dataclass of the algorithm's own
+Step = TypeVar("Step", bound=Callable[..., Any])
+
+
+class Ask(NamedTuple):
+    """One exchange: call the client step `step` with `message` on the clients `to` (None: all)."""
+
+    step: str
+    message: dict[str, Any]
+    to: Sequence[int] | None
+    reduce: Literal["sum", "max"]
+    answered: bool  # False: down only, no exchange is counted
+
+
+def ask(
+    step: Callable[..., Any],
+    *,
+    to: Sequence[int] | None = None,
+    reduce: Literal["sum", "max"] = "sum",
+    **message: Any,
+) -> Ask:
+    """Ask clients to run a step; the `yield` of it returns the weighted mean of what they send."""
+    return Ask(step.__name__, {k: canonical(v) for k, v in message.items()}, to, reduce, True)
+
+
+def tell(step: Callable[..., Any], *, to: Sequence[int] | None = None, **message: Any) -> Ask:
+    """Let clients run a step that sends nothing back."""
+    return ask(step, to=to, **message)._replace(answered=False)
+
+
+Round = Generator[Ask, Means, State]
+
+
+def client_step(function: Step) -> Step:
+    """Marks a method as something that a server may ask for; nothing else can be."""
+    function.__dict__["is_client_step"] = True
+    return function
+
+
+class Upload:
+    """What a client sends: `sent.x` is what the server will really get, after compression if there is any.
+
+    A step keeps `sent.x`, not x: what a client remembers must be what it released.
+    """
+
+    def __init__(self, released: dict[str, Any], wire: dict[str, Any], memory: dict[str, Array] | None) -> None:
+        self.released, self.wire, self.memory = released, wire, memory
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["released"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def also(self, **fields: Any) -> Upload:
+        """The same upload with further, uncompressed fields."""
+        more = {k: canonical(v) for k, v in fields.items()}
+        return Upload(self.released | more, self.wire | more, self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where and when a step runs, `at`. On the server j = -1."""
+
+    seed: int
+    N: int
+    d: int
+    round: int = -1  # n = 0, 1, ... as in the paper; -1 while the algorithm starts
+    exchange: int = 0  # within the round
+    j: int = -1
+    weight: float = 1.0  # w_j, the weights of all clients add up to 1
+    start: Array | None = None  # where to start, for algorithms that take it themselves
+    prox_penalty: Callable[[float, Array], Array] | None = None
+    codec: Codec | None = None
+    memory: dict[str, Array] | None = None
+
+    def rng(self, tag: str = "") -> np.random.Generator:
+        """A stream of this client's own in this exchange."""
+        return Stream(self.seed, "own:" + tag, self.j, self.round, self.exchange).generator()
+
+    def common(self, tag: str) -> Stream:
+        """A stream that the server and all clients share in this round."""
+        return Stream(self.seed, "common:" + tag, -1, self.round, 0)
+
+    def cohort(self, size: int) -> list[int]:
+        """`size` clients, drawn afresh each round; everybody can work out who they are."""
+        return self.common("cohort").subset(self.N, size)
+
+    def prox(self, step: float, v: Array) -> Array:
+        """The prox of the problem's penalty; without one, v."""
+        return v if self.prox_penalty is None else self.prox_penalty(step, v)
+
+    def send(self, **fields: Any) -> Upload:
+        """The upload of these fields, compressed if the run has a codec."""
+        plain = {k: canonical(v) for k, v in fields.items()}
+        if self.codec is None:
+            return Upload(plain, plain, self.memory)
+        released, wire, memory = self.codec.encode(plain, self.memory or {}, self.rng("codec"))
+        return Upload(released, wire, memory)
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What the clients found out about their costs before the first round."""
+
+    mu: float  # the smallest strong convexity
+    L: float  # the largest smoothness; inf if somebody has no gradient
+    N: int
+    d: int
+    L_row: float = np.inf  # smoothness of the worst single row, for stochastic methods
+    n: int = 1  # rows of the largest client
+    similarity: float | None = None  # delta, a bound of |hess f_j - hess E|
+
+    @property
+    def delta(self) -> float:
+        """How unlike the clients' Hessians are; L - mu always bounds it."""
+        return self.L - self.mu if self.similarity is None else self.similarity
+
+    @property
+    def kappa(self) -> float:
+        return self.L / self.mu if self.mu > 0 else np.inf
+
+
+def theory(formula: str, compute: Callable[[Constants, Any], float], *, zero: bool = False) -> Any:
+    """A hyperparameter whose default is a formula of the constants and of the fields before it."""
+    return dataclasses.field(default=None, metadata={"formula": formula, "compute": compute, "zero": zero})
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a reader wants to know of an algorithm before using it; `dualfl algorithms` prints it."""
+
+    title: str
+    year: int
+    reference: str
+    exchanges: str = "1"
+    up: str = "d"
+    down: str = "d"
+    participation: str = "all"
+    needs: str = "strongly convex, smooth"
+    rate: str = ""
+    accelerated: bool = False
+    deterministic: bool = True
+
+
+class Algorithm(ABC):
+    """A federated algorithm. Subclasses are frozen dataclasses of JSON-able hyperparameters."""
+
+    name: ClassVar[str]
+    card: ClassVar[Card]
+    needs: ClassVar[frozenset[str]] = frozenset({"gradient"})  # of: local gradient hessian samples dual
+    penalty: ClassVar[Literal["server", "client"] | None] = None  # where a nonsmooth penalty may go
+    uniform: ClassVar[bool] = False  # True: only for equal weights; the engine folds N w_j into the data part
+    strongly_convex: ClassVar[bool] = True  # False: mu = 0 is fine
+    warm: ClassVar[bool] = False  # True: takes `at.start` itself; otherwise the engine shifts the origin
+    compresses: ClassVar[bool] = False  # True: works with a codec, because clients keep what they released
+    no_certificate: ClassVar[str] = "this algorithm gives no lower bound of E*"
+    grid: ClassVar[dict[str, Sequence[Any]]] = {}  # what a search over hyperparameters tries
+
+    # -- the two sides ----------------------------------------------------------------------------
+
+    def client(self, f: Any, at: Place) -> State:
+        """A client's state before its first message."""
+        return None
+
+    @abstractmethod
+    def start(self, at: Place) -> State | Round:
+        """The server's first state, or a generator that asks for what it takes to have one."""
+
+    @abstractmethod
+    def round(self, s: State, at: Place) -> Round: ...
+
+    @abstractmethod
+    def model(self, s: State) -> Array:
+        """What one would deploy now."""
+
+    def bound(self, s: State) -> float:
+        """A proven lower bound of E*; -inf where there is none."""
+        return -np.inf
+
+    # -- steps that many share --------------------------------------------------------------------
+
+    @client_step
+    def gradient(self, f: Any, c: State, at: Place, x: Array) -> tuple[Upload, State]:
+        return at.send(g=f.gradient(x)), c
+
+    @client_step
+    def value_gradient(self, f: Any, c: State, at: Place, x: Array) -> tuple[Upload, State]:
+        value, gradient = f.value_gradient(x)
+        return at.send(g=gradient).also(E=value), c
+
+    # -- hyperparameters --------------------------------------------------------------------------
+
+    def resolve(self, c: Constants) -> Self:
+        """This algorithm with every open default filled in from theory, and everything checked."""
+        filled = self
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            if getattr(filled, field.name) is None and "compute" in field.metadata:
+                filled = dataclasses.replace(filled, **{field.name: self._theory(field, c, filled)})  # type: ignore[type-var]
+        filled.check(c)
+        return filled
+
+    def _theory(self, field: dataclasses.Field[Any], c: Constants, filled: Self) -> float:
+        with np.errstate(all="ignore"):
+            try:
+                value = field.metadata["compute"](c, filled)
+            except ZeroDivisionError:
+                value = np.nan
+        if not np.isfinite(value) or (value == 0 and not field.metadata["zero"]):
+            raise InputError(
+                f"{self.name}: the default {field.name} = {field.metadata['formula']} is {value:g} for mu = {c.mu:g}, "
+                f"L = {c.L:g}; give {field.name} yourself, or take another algorithm."
+            )
+        return value if isinstance(value, int) else float(value)
+
+    def check(self, c: Constants) -> None:  # noqa: B027 (most methods have something to check, not all)
+        """Raise InputError for hyperparameters outside their range."""
+
+    @property
+    def resolved(self) -> bool:
+        return all(
+            getattr(self, field.name) is not None or "compute" not in field.metadata
+            for field in dataclasses.fields(self)  # type: ignore[arg-type]
+        )
+
+    def to_json(self) -> str:
+        return json.dumps({"algorithm": self.name} | dataclasses.asdict(self))  # type: ignore[call-overload]
+
+    def require(self, ok: bool, field: str, right: str) -> None:
+        """One sentence for a hyperparameter outside its range."""
+        if not ok:
+            raise InputError(f"{self.name}: {field} = {getattr(self, field)} is not allowed; {right}.")

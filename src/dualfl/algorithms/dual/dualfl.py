@@ -1,0 +1,225 @@
+r"""DualFL: dualised federated learning.
+
+J. Park and J. Xu, "DualFL: A duality-based federated learning algorithm with communication acceleration in the
+general convex regime", 2023, Algorithm 1.
+
+    theta_j^(n+1)  ~  argmin f_j(t) - nu <zeta_j^(n), t>                                    each client, locally
+    theta^(n+1)    =  sum_j w_j theta_j^(n+1)                                               the exchange
+    zeta_j^(n+1)   =  (1 + beta_n) s_j^(n+1) - beta_n s_j^(n),    s_j^(n+1) = zeta_j^(n) + theta^(n+1) - theta_j^(n+1)
+
+    t_{n+1} = (1 - rho t_n^2 + sqrt((1 - rho t_n^2)^2 + 4 t_n^2)) / 2,        t_0 = 1
+    beta_n  = (t_n - 1)/t_{n+1} * (1 - t_{n+1} rho)/(1 - rho)
+
+Each f_j is mu-strongly convex. With 0 < nu <= mu and rho = 0 the squared error falls like 1/n^2, whether or not f_j is
+smooth; if all f_j are L-smooth and 0 < rho <= nu/L, like (1 - sqrt(rho))^n. The defaults nu = mu and rho = nu/L give
+the best of these rates, 1 - 1/sqrt(kappa); where L is infinite, nu/L is 0 and nothing else changes.
+
+Behind it stands the dual problem  min sum_j w_j g_j*(xi_j) + |sum_j w_j xi_j|^2/(2 nu),  g_j = f_j - (nu/2)|.|^2:
+DualFL is an accelerated forward-backward method on it, with xi_j = nu (zeta_j - theta_j).
+
+How exactly must a client solve? A local point with residual r_j has the primal-dual gap
+    Gamma_j = slack_j + |r_j|^2/(2 nu)
+at the dual point g_j'(theta_j). (At the paper's own dual point nu (zeta_j - theta_j) the gap is infinite whenever that
+is no gradient of g_j, which for nu = mu is the rule rather than the exception; see `dualfl.theory.gap`.) The clients
+stop at the smaller of the thresholds of the two theorems.
+
+The certificate. A client also sends one scalar, conj_j = g_j*(xi_j) = <xi_j, theta_j> - g_j(theta_j) + slack_j with
+xi_j = g_j'(theta_j). Weak duality gives
+    E*  >=  - sum_j w_j conj_j - |sum_j w_j xi_j|^2/(2 nu),
+and since sum_j w_j zeta_j = 0,  sum_j w_j xi_j = -nu theta + sum_j w_j e_j  with  e_j = r_j - nu (theta_j - sent_j):
+the server needs |e_j|, one more scalar, for a bound, or e_j itself, a vector, for a tight one. It then knows E - E*
+from above each round, without any reference solution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dualfl.algorithms.contract import (
+    Algorithm,
+    Card,
+    Constants,
+    Place,
+    Round,
+    Upload,
+    ask,
+    client_step,
+    theory,
+)
+from dualfl.errors import InputError
+from dualfl.solvers.stopping import (
+    GeometricSchedule,
+    GradientNorm,
+    PolynomialSchedule,
+    PrimalDualGap,
+    RelativeEnergy,
+    StopRule,
+)
+from dualfl.typing import Array
+
+
+@dataclass(frozen=True)
+class Local:
+    """A client's memory. `s` is its bracket of the round before, `sent` what it released last."""
+
+    zeta: Array
+    s: Array
+    sent: Array
+    warm: Array | None  # where its solver goes on
+    t: float
+
+
+@dataclass(frozen=True)
+class Server:
+    theta: Array
+    bound: float
+
+
+@dataclass(frozen=True)
+class DualFL(Algorithm):
+    """DualFL (Algorithm 1 of Park and Xu).
+
+    Parameters
+    ----------
+    nu : the shift of the dual problem, 0 < nu <= mu.
+    rho : the momentum, 0 <= rho <= nu/L in theory; larger values are allowed, and no theorem covers them.
+    upload : "plain" sends theta_j; "corrected" sends theta_j - r_j/nu, for which the theorems hold word for word, but
+        which is the worse iterate when local solves are loose.
+    accuracy : when a client may stop. "theorems": the smaller of the two thresholds; "smooth" or "nonsmooth": that
+        one alone; "energy": the relative energy rule of the paper's experiments; "exact": gradients at rounding level.
+    gamma, G0 : the free constants of the thresholds; the default gamma of the geometric one makes local errors fall
+        as fast as the iterates.
+    certificate : "scalar" (two scalars a client), "vector" (d floats more, tighter), or "none".
+    """
+
+    nu: float = theory("mu", lambda c, a: c.mu)
+    rho: float = theory("nu / L", lambda c, a: a.nu / c.L, zero=True)
+    upload: Literal["plain", "corrected"] = "plain"
+    accuracy: Literal["theorems", "smooth", "nonsmooth", "energy", "exact"] = "theorems"
+    gamma: float | None = None
+    G0: float = 1.0
+    certificate: Literal["scalar", "vector", "none"] = "scalar"
+
+    name = "dualfl"
+    needs = frozenset({"local"})
+    penalty = "client"
+    warm = True
+    compresses = True
+    no_certificate = 'certificate="none" was chosen'
+    grid: ClassVar = {"rho": [0.0] + [m * 1e-3 for m in range(1, 11)]}
+    card = Card(
+        title="DualFL",
+        year=2023,
+        reference="Park and Xu",
+        up="d + 2",
+        needs="strongly convex (by regularisation: convex)",
+        rate="sqrt(kappa) log(1/eps); nonsmooth 1/sqrt(eps)",
+        accelerated=True,
+    )
+
+    def check(self, c: Constants) -> None:
+        if not 0 < self.nu < np.inf or self.nu > c.mu * (1 + 1e-12):
+            raise InputError(f"dualfl: nu = {self.nu} is not allowed; it must lie in (0, mu], and mu = {c.mu:g}.")
+        self.require(0 <= self.rho < 1, "rho", "it must lie in [0, 1), and theory asks for at most nu/L")
+        self.require(self.gamma is None or self.gamma > 0, "gamma", "it must be positive")
+        self.require(self.G0 > 0, "G0", "it must be positive")
+        self.require(self.upload in ("plain", "corrected"), "upload", 'it is "plain" or "corrected"')
+        self.require(
+            self.certificate in ("scalar", "vector", "none"),
+            "certificate",
+            'it is "scalar", "vector" or "none"',
+        )
+        rules = ("theorems", "smooth", "nonsmooth", "energy", "exact")
+        self.require(self.accuracy in rules, "accuracy", f"it is one of {', '.join(rules)}")
+
+    def note(self, c: Constants) -> str | None:
+        """A remark on settings that work but that no theorem covers."""
+        if self.rho > self.nu / c.L * (1 + 1e-12):
+            return f"rho = {self.rho:g} is above nu/L = {self.nu / c.L:.2g}: allowed, but no theorem covers it."
+        return None
+
+    # -- the server -------------------------------------------------------------------------------
+
+    def start(self, at: Place) -> Round:
+        """theta^(0) = 0, or from `at.start`: theta^(0) = -(1/nu) sum_j w_j xi_j^(0), xi_j^(0) = g_j'(start)."""
+        if at.start is None:
+            return Server(theta=np.zeros(at.d), bound=-np.inf)
+        m = yield ask(self.warm_start, theta=at.start)
+        return Server(theta=-m.xi / self.nu, bound=-np.inf)
+
+    def round(self, s: Server, at: Place) -> Round:
+        m = yield ask(self.solve, theta=s.theta)
+        return Server(theta=m.theta, bound=max(s.bound, self.dual_value(m)))
+
+    def dual_value(self, m: Any) -> float:
+        if self.certificate == "none":
+            return -np.inf
+        xi: float = self.nu * float(np.linalg.norm(m.theta))
+        if self.certificate == "vector":
+            xi = float(np.linalg.norm(m.e - self.nu * m.theta))
+        elif self.certificate == "scalar":
+            xi += m.e
+        return float(-m.conj - xi * xi / (2 * self.nu))
+
+    def model(self, s: Server) -> Array:
+        return s.theta
+
+    def bound(self, s: Server) -> float:
+        return s.bound
+
+    # -- a client ---------------------------------------------------------------------------------
+
+    def client(self, f: Any, at: Place) -> Local:
+        zero = np.zeros(at.d)
+        return Local(zeta=zero, s=zero, sent=zero, warm=None, t=0.0)
+
+    @client_step
+    def warm_start(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+        xi = f.gradient(theta) - self.nu * theta
+        sent = at.send(xi=xi)
+        return sent, Local(zeta=c.zeta, s=c.s, sent=-sent.xi / self.nu, warm=theta, t=0.0)
+
+    @client_step
+    def solve(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+        t, beta = momentum(c.t, self.rho)
+        s = c.zeta + theta - c.sent
+        zeta = (1 + beta) * s - beta * c.s
+        y = f.local(0.0, self.nu * zeta, warm=c.warm, stop=self.stop_rule(at))
+        sent = at.send(theta=y.x if self.upload == "plain" else y.x - y.residual / self.nu)
+        return self.with_certificate(sent, y, zeta), Local(zeta=zeta, s=s, sent=sent.theta, warm=y.warm, t=t)
+
+    def with_certificate(self, sent: Upload, y: Any, zeta: Array) -> Upload:
+        if self.certificate == "none":
+            return sent
+        xi = y.subgradient - self.nu * y.x
+        conj = float(xi @ y.x) - (y.value - self.nu / 2 * float(y.x @ y.x)) + y.slack
+        e = xi - self.nu * (zeta - sent.theta)
+        return sent.also(conj=conj, e=float(np.linalg.norm(e)) if self.certificate == "scalar" else e)
+
+    def stop_rule(self, at: Place) -> StopRule:
+        """The rule for round n, the smaller of the two thresholds unless something else was asked for."""
+        if self.accuracy == "energy":
+            return RelativeEnergy(1e-12)
+        if self.accuracy == "exact":
+            return GradientNorm(1e-13, cap=2000)
+        n, smooth = at.round, GeometricSchedule(self.rho, self.gamma, self.G0)
+        nonsmooth = PolynomialSchedule(0.1 if self.gamma is None else self.gamma, self.G0)
+        thresholds = {
+            "smooth": smooth.threshold(n, at.N, self.nu),
+            "nonsmooth": nonsmooth.threshold(n, at.N, self.nu),
+        }
+        eps = thresholds.get(self.accuracy, min(thresholds.values()))
+        return PrimalDualGap(eps, self.nu)
+
+
+def momentum(t: float, rho: float) -> tuple[float, float]:
+    """(t_{n+1}, beta_n) from t_n. t = 0 stands for "before the first round": it gives t_0 = 1 and beta = 0."""
+    q = 1 - rho * t * t
+    following = (q + np.sqrt(q * q + 4 * t * t)) / 2
+    if rho >= 1 - 1e-12:
+        return float(following), 0.0
+    beta = max(t - 1, 0.0) / following * (1 - following * rho) / (1 - rho)
+    return float(following), float(beta)

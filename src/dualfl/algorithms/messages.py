@@ -1,0 +1,166 @@
+"""What travels, what it weighs, and the one sum of the library.
+
+    S = (1/M) sum over the clients asked of  m_j u_j,        M = sum of ALL sizes m_j.
+
+The order of this sum is part of the contract: blocks of 32 consecutive clients, in client order inside a block, then
+the blocks in order. An engine that keeps whole blocks together on a worker can add them there and get the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dualfl.typing import Array, frozen, sealed
+
+BLOCK = 32
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """A vector of `size` numbers of which only those at `index` travel.
+
+    `seeded` says that the receiver knows the index from a common stream, so that only values are counted.
+    """
+
+    value: Array
+    index: npt.NDArray[np.intp]
+    size: int
+    seeded: bool = False
+
+    @property
+    def floats(self) -> int:
+        return self.value.size if self.seeded else 2 * self.value.size
+
+    def dense(self) -> Array:
+        x = np.zeros(self.size)
+        x[self.index] = self.value
+        return x
+
+    def add_to(self, total: Array, factor: float) -> None:
+        np.add.at(total, self.index, factor * self.value)
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """A symmetric d x d matrix V diag(value) V' of rank R: R (d + 1) numbers."""
+
+    value: Array
+    vectors: Array
+
+    @property
+    def floats(self) -> int:
+        return self.value.size + self.vectors.size
+
+    def dense(self) -> Array:
+        return (self.vectors * self.value) @ self.vectors.T
+
+    def add_to(self, total: Array, factor: float) -> None:
+        total += factor * self.dense()
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """A vector rounded to few bits a number; it counts as the floats that its bits fill."""
+
+    value: Array
+    bits: int
+
+    @property
+    def floats(self) -> int:
+        return 1 + -(-self.value.size * self.bits // 64)  # one float for the scale
+
+    def dense(self) -> Array:
+        return self.value
+
+    def add_to(self, total: Array, factor: float) -> None:
+        total += factor * self.value
+
+
+def canonical(value: Any) -> Any:
+    """`value` as it is remembered and sent: arrays contiguous and read-only, scalars as Python numbers."""
+    if isinstance(value, np.ndarray):
+        if value.dtype != np.float64:
+            copy = np.ascontiguousarray(value)
+            copy.flags.writeable = False
+            return copy
+        return frozen(value) if value.ndim else float(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def floats(message: Mapping[str, Any]) -> int:
+    """How many numbers a message weighs."""
+    return sum(_floats(value) for value in message.values())
+
+
+def _floats(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.size
+    if isinstance(value, Sparse | LowRank | Quantised):
+        return value.floats
+    if isinstance(value, tuple | list):
+        return sum(_floats(v) for v in value)
+    return 1
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if isinstance(value, Sparse):
+        return (value.size,)
+    if isinstance(value, LowRank):
+        return (len(value.vectors), len(value.vectors))
+    return np.shape(value.value if isinstance(value, Quantised) else value)
+
+
+def _block(values: Sequence[Any], sizes: Sequence[float]) -> Any:
+    if not _shape(values[0]):
+        scalar = 0.0
+        for value, size in zip(values, sizes):
+            scalar += size * value
+        return scalar
+    total = np.zeros(_shape(values[0]))
+    for value, size in zip(values, sizes):
+        if isinstance(value, np.ndarray):
+            total += value if size == 1.0 else size * value
+        else:
+            value.add_to(total, size)
+    return total
+
+
+def total(uploads: Sequence[Mapping[str, Any]], clients: Sequence[int], sizes: Sequence[float]) -> dict[str, Any]:
+    """sum_j m_j u_j of each field, in THE order. `clients` are the numbers of those who answered, ascending."""
+    blocks: dict[int, list[int]] = {}
+    for place, client in enumerate(clients):
+        blocks.setdefault(client // BLOCK, []).append(place)
+    result: dict[str, Any] = {}
+    for field in uploads[0]:
+        parts = [
+            _block([uploads[place][field] for place in places], [sizes[clients[place]] for place in places])
+            for _, places in sorted(blocks.items())
+        ]
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole + part
+        result[field] = whole
+    return result
+
+
+def mean(
+    uploads: Sequence[Mapping[str, Any]], clients: Sequence[int], sizes: Sequence[float], mass: float
+) -> SimpleNamespace:
+    """The weighted mean over ALL clients, whether or not they were asked; `.mass` is the weight of those who were.
+
+    `mass` is M, the sum of all sizes.
+    """
+    summed = total(uploads, clients, sizes) if uploads and uploads[0] else {}
+    fields = {k: sealed(v / mass) if isinstance(v, np.ndarray) else v / mass for k, v in summed.items()}
+    return SimpleNamespace(**fields, mass=sum(sizes[j] for j in clients) / mass)
+
+
+def largest(uploads: Sequence[Mapping[str, Any]]) -> SimpleNamespace:
+    """The largest of each scalar, for what clients find out before they start."""
+    return SimpleNamespace(**{field: max(float(u[field]) for u in uploads) for field in uploads[0]}, mass=1.0)

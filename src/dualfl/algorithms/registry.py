@@ -1,0 +1,39 @@
+"""All algorithms by name. A new one is a file of its own and one line here."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+from typing import Any
+
+from dualfl.algorithms.contract import Algorithm
+from dualfl.algorithms.dual import DualFL
+from dualfl.errors import InputError
+
+ALGORITHMS: dict[str, type[Algorithm]] = {algorithm.name: algorithm for algorithm in (DualFL,)}
+
+
+def algorithm_class(name: str) -> type[Algorithm]:
+    """The algorithm of that name, or a sentence with the nearest ones."""
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    near = difflib.get_close_matches(name, ALGORITHMS, n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(ALGORITHMS))}."
+    raise InputError(f"There is no algorithm {name!r}; {hint}")
+
+
+def make(name: str, **hyperparameters: Any) -> Algorithm:
+    """The algorithm of that name with these hyperparameters."""
+    cls = algorithm_class(name)
+    fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    for given in hyperparameters:
+        if given not in fields:
+            raise InputError(f"{name} has no hyperparameter {given!r}; it has {', '.join(fields) or 'none'}.")
+    return cls(**hyperparameters)
+
+
+def from_json(text: str) -> Algorithm:
+    """The way back from `Algorithm.to_json`."""
+    fields = json.loads(text)
+    return make(fields.pop("algorithm"), **fields)

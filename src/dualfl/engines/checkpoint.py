@@ -1,0 +1,151 @@
+"""Saving a run so that it can go on bit for bit: one .npz file, no pickle, written atomically.
+
+The file holds a JSON tree of types and scalars, in which arrays are references, and the arrays themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm
+from dualfl.algorithms.messages import LowRank, Quantised, Sparse
+from dualfl.engines.client import Reply, Silo, Work
+from dualfl.engines.driver import Saved
+from dualfl.errors import InputError
+from dualfl.typing import AnyArray, sealed
+
+FORMAT = 1
+_KNOWN: dict[str, Any] = {c.__name__: c for c in (Sparse, LowRank, Quantised, Silo, Reply, Work, Saved)}
+
+
+class Packer:
+    """Python values to JSON, arrays set aside."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, AnyArray] = {}
+
+    def pack(self, value: Any) -> Any:
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return {"float": value.hex()}  # exact, also inf and nan
+        if isinstance(value, np.ndarray):
+            key = f"a{len(self.arrays)}"
+            self.arrays[key] = value
+            return {"array": key}
+        if isinstance(value, SimpleNamespace):
+            return {"means": self.pack(vars(value))}
+        if dataclasses.is_dataclass(value):
+            fields = {f.name: self.pack(getattr(value, f.name)) for f in dataclasses.fields(value)}
+            return {"class": type(value).__name__, "fields": fields}
+        if isinstance(value, tuple) and hasattr(value, "_asdict"):
+            return {
+                "class": type(value).__name__,
+                "fields": {k: self.pack(v) for k, v in value._asdict().items()},
+            }
+        if isinstance(value, dict):
+            return {"dict": {str(k): self.pack(v) for k, v in value.items()}}
+        if isinstance(value, list | tuple):
+            return {type(value).__name__: [self.pack(v) for v in value]}
+        raise TypeError(f"A state may hold numbers, arrays, tuples and small dataclasses, not {type(value).__name__}.")
+
+
+class Unpacker:
+    """The way back. Classes are looked up by name among our own and the algorithm's, and nowhere else."""
+
+    def __init__(self, arrays: dict[str, AnyArray], algorithm: Algorithm, known: dict[str, Any]) -> None:
+        self.arrays, self.known = arrays, _KNOWN | known
+        self.modules = [sys.modules[c.__module__] for c in type(algorithm).__mro__ if issubclass(c, Algorithm)]
+
+    def unpack(self, tree: Any) -> Any:
+        if not isinstance(tree, dict):
+            return tree
+        if "float" in tree:
+            return float.fromhex(tree["float"])
+        if "array" in tree:
+            return sealed(self.arrays[tree["array"]])
+        if "means" in tree:
+            return SimpleNamespace(**self.unpack(tree["means"]))
+        if "class" in tree:
+            return self._class(tree["class"])(**{k: self.unpack(v) for k, v in tree["fields"].items()})
+        if "dict" in tree:
+            return {k: self.unpack(v) for k, v in tree["dict"].items()}
+        kind, items = next(iter(tree.items()))
+        return {"list": list, "tuple": tuple}[kind](self.unpack(v) for v in items)
+
+    def _class(self, name: str) -> Any:
+        if name in self.known:
+            return self.known[name]
+        for module in self.modules:
+            found = getattr(module, name, None)
+            if dataclasses.is_dataclass(found):
+                return found
+        raise InputError(f"The checkpoint holds a state {name!r} that this version of the algorithm does not know.")
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """All of `data` at `path`, or nothing: a reader or a crash never sees half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def save(path: Path, content: dict[str, Any]) -> None:
+    packer = Packer()
+    tree = packer.pack({"format": FORMAT, **content})
+    buffer = io.BytesIO()
+    arrays: dict[str, Any] = {
+        "tree": np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8),
+        **packer.arrays,
+    }
+    np.savez(buffer, **arrays)
+    write_atomically(path, buffer.getvalue())
+
+
+def load(path: Path, algorithm: Algorithm, key: str, known: dict[str, Any]) -> dict[str, Any]:
+    """The content of a checkpoint of this very run, or a sentence that says what is wrong with it."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        tree = json.loads(arrays.pop("tree").tobytes())
+    except FileNotFoundError:
+        raise InputError(f"There is no checkpoint at {path}; start the run without resuming.") from None
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} is not a whole checkpoint ({error}); delete it and start the run again.") from error
+    head = tree.get("dict", {})
+    if head.get("format") != FORMAT:
+        raise InputError(f"{path} has checkpoint format {head.get('format')}, and this version reads {FORMAT}.")
+    if head.get("key") != key:
+        raise InputError(f"{path} belongs to another run: {difference(json.loads(head['key']), json.loads(key))}.")
+    content = Unpacker(arrays, algorithm, known).unpack(tree)
+    assert isinstance(content, dict)
+    return content
+
+
+def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """The first thing in which two runs differ, in words."""
+    for name in ours:
+        if theirs.get(name) != ours[name]:
+            return f"its {name} is {theirs.get(name)}, here it is {ours[name]}"
+    return "it was written by another version"

@@ -1,0 +1,84 @@
+"""What happened in a run, one row a round: a small typed table that goes to CSV, JSON lines or pandas."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualfl.typing import Array
+
+
+class Row(NamedTuple):
+    """One round. Counts are totals since the start, over all clients together."""
+
+    round: int
+    exchanges: int
+    floats_up: int
+    floats_down: int
+    local_gradients: float
+    seconds: float
+    energy: float | None  # E(theta) of this round's model
+    relative_error: float | None  # (E(theta) - E*) / |E*|, if E* is known
+    certificate: float | None  # proven bound of E - E* for the best model so far
+    local_iterations: int  # of the local solvers, this round, all clients
+    capped: int  # local solves of this round that ended at their cap
+
+
+@dataclass
+class History:
+    """The rows of a run, and the local iterations M_n of every client in every round."""
+
+    rows: list[Row] = field(default_factory=list)
+    iterations: list[list[int]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __getitem__(self, index: int) -> Row:
+        return self.rows[index]
+
+    def column(self, name: str) -> Array:
+        """A column as floats; what is missing is nan."""
+        place = Row._fields.index(name)
+        return np.array([np.nan if row[place] is None else row[place] for row in self.rows], dtype=float)
+
+    def rounds_to(self, relative_error: float, count: str = "round") -> float:
+        """The first round (or exchange, or float) at which the relative error is at most this; inf if never."""
+        for row in self.rows:
+            if row.relative_error is not None and row.relative_error <= relative_error:
+                return float(getattr(row, count))
+        return np.inf
+
+    def to_csv(self, path: Path | str | None = None) -> str:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(Row._fields)
+        writer.writerows(["" if value is None else value for value in row] for row in self.rows)
+        return _write(text.getvalue(), path)
+
+    def to_jsonl(self, path: Path | str | None = None) -> str:
+        return _write("".join(json.dumps(row._asdict()) + "\n" for row in self.rows), path)
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame; pandas must be installed."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows, columns=Row._fields)
+
+
+def _write(text: str, path: Path | str | None) -> str:
+    if path is not None:
+        from dualfl.engines.checkpoint import write_atomically
+
+        write_atomically(Path(path), text.encode())
+    return text

@@ -1,0 +1,94 @@
+"""The weighted mean of several objectives: the pooled cost E, for reference solutions and measurements."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from dualfl.errors import NotSupported
+from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.typing import Array, frozen
+
+
+class Average(Objective):
+    """sum_j w_j f_j. Its points and rays are those of its parts, so a line search stays free."""
+
+    def __init__(self, parts: Sequence[Objective], weights: Sequence[float]) -> None:
+        self.parts, self.weights = list(parts), [float(w) for w in weights]
+        self.shape, self.free = parts[0].shape, parts[0].free
+        self.n = sum(f.n for f in parts)
+        self.mu = min(f.mu for f in parts)
+        self.offers = frozenset.intersection(*(f.offers for f in parts)) - {"projected", "samples", "dual"}
+        self._recent = deque(maxlen=2)
+
+    @property
+    def cost(self) -> Cost:  # type: ignore[override]
+        """The mean work of the parts, each a fraction of the data."""
+        total = Cost()
+        for f in self.parts:
+            total = total + f.cost
+        share = 1 / len(self.parts)
+        return Cost(total.gradients * share, total.hessian_products * share, total.passes * share)
+
+    @property
+    def L(self) -> float:
+        return sum(w * f.L for w, f in zip(self.weights, self.parts))
+
+    @property
+    def name(self) -> str:
+        return f"the mean of {len(self.parts)} {self.parts[0].name}"
+
+    def _point(self, x: Array) -> Point:
+        return AveragePoint(self, [f.at(x) for f in self.parts])
+
+    def hessian(self, x: Array) -> Array:
+        return _sum(self.weights, [f.hessian(x) for f in self.parts])
+
+    def fresh(self) -> Average:
+        return Average([f.fresh() for f in self.parts], self.weights)
+
+    def scaled(self, factor: float) -> Objective:
+        raise NotSupported("A mean of objectives cannot be scaled as a whole; scale its parts.")
+
+
+def _sum(weights: Sequence[float], arrays: Sequence[Array]) -> Array:
+    total = weights[0] * arrays[0]
+    for w, a in zip(weights[1:], arrays[1:]):
+        total += w * a
+    return total
+
+
+class AveragePoint(Point):
+    def __init__(self, f: Average, points: list[Point]) -> None:
+        super().__init__(points[0].x)
+        self.f, self.points = f, points
+
+    @property
+    def value(self) -> float:
+        return float(np.dot(self.f.weights, [p.value for p in self.points]))
+
+    @property
+    def gradient(self) -> Array:
+        return frozen(_sum(self.f.weights, [p.gradient for p in self.points]))
+
+    def hessian_times(self, v: Array) -> Array:
+        return _sum(self.f.weights, [p.hessian_times(v) for p in self.points])
+
+    def ray(self, p: Array) -> Ray:
+        return AverageRay(self.f, [point.ray(p) for point in self.points])
+
+
+class AverageRay(Ray):
+    def __init__(self, f: Average, rays: list[Ray]) -> None:
+        self.f, self.rays = f, rays
+
+    def value(self, t: float) -> float:
+        return float(np.dot(self.f.weights, [r.value(t) for r in self.rays]))
+
+    def slope(self, t: float) -> float:
+        return float(np.dot(self.f.weights, [r.slope(t) for r in self.rays]))
+
+    def point(self, t: float) -> Point:
+        return AveragePoint(self.f, [r.point(t) for r in self.rays])
