@@ -130,7 +130,7 @@ class Place:
     j: int = -1
     weight: float = 1.0  # w_j, the weights of all clients add up to 1
     start: Array | None = None  # where to start, for algorithms that take it themselves
-    prox_penalty: Callable[[float, Array], Array] | None = None
+    penalty: Any = None  # the problem's penalty, for algorithms that apply it at the server
     codec: Codec | None = None
     memory: dict[str, Array] | None = None
 
@@ -148,7 +148,19 @@ class Place:
 
     def prox(self, step: float, v: Array) -> Array:
         """The prox of the problem's penalty; without one, v."""
-        return v if self.prox_penalty is None else self.prox_penalty(step, v)
+        return v if self.penalty is None else self.penalty.prox(step, v)
+
+    def lower_bound(self, mu: float, x: Array, E: float, g: Array) -> float:
+        """What strong convexity proves of E* from E and E' (without the penalty) at one point:
+
+        E*  >=  min over y of  E(x) + <g, y - x> + (mu/2)|y - x|^2 + penalty(y).
+        """
+        if mu <= 0:
+            return -np.inf
+        if self.penalty is None:
+            return E - float(g @ g) / (2 * mu)
+        y = self.penalty.prox(1 / mu, x - g / mu)
+        return float(E + g @ (y - x) + mu / 2 * ((y - x) @ (y - x)) + self.penalty.value(y))
 
     def send(self, **fields: Any) -> Upload:
         """The upload of these fields, compressed if the run has a codec."""

@@ -6,6 +6,7 @@ has missed or doubled a request is noticed. An engine stores the returned `Silo`
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -95,6 +96,11 @@ class LocalCost:
 
     def hessian(self, x: Array) -> Array:
         return self.objective.hessian(self.place(x))
+
+    def along(self, x: Array, p: Array, steps: Sequence[float]) -> Array:
+        """f(x + t p) for several t; no pass over the data beyond the first."""
+        ray = self.objective.at(self.place(x)).ray(p)
+        return np.array([ray.value(t) for t in steps])
 
     def sample_gradient(self, rows: Any, x: Array) -> Array:
         return self.objective.sample_gradient(rows, self.place(x))  # type: ignore[attr-defined, no-any-return]

@@ -111,7 +111,7 @@ class InProcess:
             problem.N,
             problem.d,
             start=frozen(start) if algorithm.warm and start is not None else None,
-            prox_penalty=self._prox() if algorithm.penalty == "server" and problem.penalty else None,
+            penalty=self._penalty() if algorithm.penalty == "server" and problem.penalty else None,
             codec=codec,
         )
         self.silos = [Silo() for _ in self.costs]
@@ -125,12 +125,9 @@ class InProcess:
             self.constants = self._survey()
         self.algorithm = algorithm.resolve(self.constants or Constants(np.nan, np.nan, problem.N, problem.d))
 
-    def _prox(self) -> Callable[[float, Array], Array]:
-        penalised = Penalised(self.problem.clients[0], self.problem.penalty)  # type: ignore[arg-type]
-        if self.origin is None:
-            return penalised.prox
-        origin = self.origin
-        return lambda step, v: penalised.prox(step, v + origin) - origin
+    def _penalty(self) -> ServerPenalty:
+        assert self.problem.penalty is not None
+        return ServerPenalty(Penalised(self.problem.clients[0], self.problem.penalty), self.origin)
 
     def _survey(self) -> Constants:
         survey = Survey()
@@ -215,6 +212,19 @@ class InProcess:
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
+
+
+class ServerPenalty:
+    """The common penalty as the server applies it, in coordinates around the origin."""
+
+    def __init__(self, penalised: Penalised, origin: Array | None) -> None:
+        self.penalised, self.origin = penalised, np.zeros(penalised.d) if origin is None else origin
+
+    def prox(self, step: float, v: Array) -> Array:
+        return self.penalised.prox(step, v + self.origin) - self.origin
+
+    def value(self, x: Array) -> float:
+        return self.penalised.penalty_value(x + self.origin)
 
 
 def bind(problem: Problem, algorithm: Algorithm) -> list[Objective]:

@@ -62,7 +62,8 @@ def run(
     checkpoint: Path | str | None = None,
     checkpoint_every: int = 1,
     resume: bool = False,
-    stop: Callable[[Row], bool] | None = None,
+    stop: Callable[[Row, Array], bool] | None = None,
+    measure: Problem | None = None,
 ) -> Result:
     """Run `algorithm` on `problem` in this process.
 
@@ -73,11 +74,13 @@ def run(
     reference : E*, if it is known, to report relative errors.
     start : where to start instead of zero.
     checkpoint, checkpoint_every, resume : a file to write after every so many exchanges, and whether to go on from it.
-    stop : called with each row; True ends the run.
+    stop : called with each row and its model; True ends the run.
+    measure : the problem whose energy is reported, if it is not the one that is solved; then nothing is certified.
     """
     check_limits(rounds, tol, seconds, checkpoint_every)
     engine = InProcess(problem, algorithm, seed=seed, threads=threads, codec=codec, start=start, constants=constants)
-    session = Session(engine, reference, evaluate, None if checkpoint is None else Path(checkpoint), checkpoint_every)
+    path = None if checkpoint is None else Path(checkpoint)
+    session = Session(engine, reference, evaluate, path, checkpoint_every, measure)
     if resume:
         session.restore()
     try:
@@ -103,8 +106,15 @@ class Session:
     """The state of a run that outlives an interruption."""
 
     def __init__(
-        self, engine: InProcess, reference: float | None, evaluate: bool, path: Path | None, every: int
+        self,
+        engine: InProcess,
+        reference: float | None,
+        evaluate: bool,
+        path: Path | None,
+        every: int,
+        measure: Problem | None = None,
     ) -> None:
+        self.measured = None if measure is None else measure.pooled
         self.engine, self.reference, self.evaluate = engine, reference, evaluate
         self.path, self.every = path, every
         self.driver = Driver(engine.algorithm, engine.place)
@@ -120,7 +130,7 @@ class Session:
         rounds: int,
         tol: float | None,
         seconds: float | None,
-        stop: Callable[[Row], bool] | None,
+        stop: Callable[[Row, Array], bool] | None,
         bar: Bar,
     ) -> str:
         """Run until something ends it, and say what."""
@@ -149,17 +159,21 @@ class Session:
         if not self.driver.between_rounds:
             self.save()
 
+    @property
+    def theta(self) -> Array:
+        """The model of the last finished round."""
+        theta = self.engine.algorithm.model(self.driver.state)
+        return theta if self.engine.origin is None else theta + self.engine.origin
+
     def record(self) -> Row:
         """The row of the round that has just ended."""
         engine, counters = self.engine, self.engine.counters
-        state = self.driver.state
-        theta = engine.algorithm.model(state)
-        if engine.origin is not None:
-            theta = theta + engine.origin
+        state, theta = self.driver.state, self.theta
         energy = error = certificate = None
         if self.evaluate:
-            energy = engine.energy(theta)
-            self.best.update(energy, engine.algorithm.bound(state), theta)
+            energy = engine.energy(theta) if self.measured is None else self.measured.value(theta)
+            bound = engine.algorithm.bound(state) if self.measured is None else -np.inf
+            self.best.update(energy, bound, theta)
             certificate = self.best.certificate
             if self.reference is not None:
                 error = (energy - self.reference) / abs(self.reference)
@@ -186,14 +200,14 @@ class Session:
         return row
 
     def ended(
-        self, rounds: int, tol: float | None, seconds: float | None, stop: Callable[[Row], bool] | None
+        self, rounds: int, tol: float | None, seconds: float | None, stop: Callable[[Row, Array], bool] | None
     ) -> str | None:
         row = self.history[-1]
         if self.blown_up(row):
             return "diverged"
         if tol is not None and row.certificate is not None and row.certificate <= tol * abs(self.best.energy):
             return "tol"
-        if stop is not None and stop(row):
+        if stop is not None and stop(row, self.theta):
             return "tol"
         if row.round >= rounds:
             return "rounds"
