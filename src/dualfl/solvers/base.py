@@ -141,6 +141,12 @@ class SmoothSolver(Solver):
     def start(f: Objective, warm: Array | None) -> Point:
         return f.at(np.zeros(f.d) if warm is None else warm)
 
+    @staticmethod
+    def arrived(watch: Watch, point: Point) -> bool:
+        """The rule or the cap is met, or the gradient is zero: then no rule can ask for more."""
+        norm = float(np.linalg.norm(point.gradient))
+        return watch.done(point.x, norm, lambda: point.value) or norm == 0.0
+
 
 class HessianSolver(SmoothSolver):
     def check(self, f: Objective) -> None:

@@ -1,0 +1,86 @@
+"""Damped Newton (Boyd & Vandenberghe 2004, algorithm 9.5): the solver of reference solutions.
+
+    s = H(x)^-1 g,    lambda^2 = <g, s>,    x+ = x - t s,
+    t = 1, 1/2, 1/4, ... until  f(x - t s) <= f(x) - t lambda^2 / 4.
+
+lambda^2/2 estimates f(x) - min f. Once it is within the rounding of f, values cannot judge a step any more: t = 1 is
+taken unseen, and the iteration ends when such steps no longer shrink the gradient. H is factored by Cholesky up to
+`dense` coefficients; beyond, the system is solved by preconditioned CG to a relative residual of 1e-3 or |g|, so that
+a multinomial model of MNIST's size has its reference too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from dualfl.errors import InputError
+from dualfl.objectives.base import Objective, Point
+from dualfl.solvers.base import HessianSolver, Solution, Watch
+from dualfl.solvers.line_search import EPS, Plateau
+from dualfl.solvers.metric import Metric, choose_metric
+from dualfl.solvers.newton_cg import conjugate_gradients
+from dualfl.solvers.stopping import StopRule
+from dualfl.typing import Array
+
+ALPHA, BETA = 0.25, 0.5
+
+
+@dataclass(frozen=True)
+class DampedNewton(HessianSolver):
+    """Newton's method with backtracking; `dense` is the largest d for which the Hessian is factored.
+
+    With the rule `GradientNorm(0.0)` it runs to rounding level, which is then reported as capped.
+    """
+
+    dense: int = 1500
+
+    def __post_init__(self) -> None:
+        if self.dense < 0:
+            raise InputError(f"dense must be >= 0 coefficients, and it is {self.dense}.")
+
+    def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
+        watch, plateau = Watch(f, stop), Plateau(patience=2)
+        point = self.start(f, warm)
+        metric: Metric | None = None
+        while not self.arrived(watch, point):
+            g = point.gradient
+            if plateau.reached(point, float(np.linalg.norm(g))):
+                break
+            if watch.iterations == 0 and f.d > self.dense:
+                metric = choose_metric("auto", f, self.name)
+            s = _cholesky(f.hessian(point.x), g) if f.d <= self.dense else _by_cg(point, metric)
+            decrement = float(g @ s)
+            if not decrement > 0:
+                break
+            ray = point.ray(-s)
+            t = 1.0
+            if decrement > 1e3 * EPS * abs(point.value):
+                while not ray.value(t) <= point.value - ALPHA * t * decrement and t > EPS:
+                    t *= BETA
+            point = ray.point(t)
+        else:
+            return watch.at(point)
+        watch.capped = True  # rounding leaves nothing to gain
+        return watch.at(plateau.best or point)
+
+
+def _cholesky(H: Array, g: Array) -> Array:
+    """H^-1 g; a singular H (a free intercept of softmax) gets the least shift that makes it positive definite."""
+    size = float(np.abs(H.diagonal()).max())
+    shift = 0.0
+    while True:
+        try:
+            factor = cho_factor(H + shift * np.eye(len(H)) if shift else H)
+        except LinAlgError:
+            shift = max(10 * shift, 1e-14 * size)
+            continue
+        return np.asarray(cho_solve(factor, g))
+
+
+def _by_cg(point: Point, metric: Metric | None) -> Array:
+    norm = float(np.linalg.norm(point.gradient))
+    solve = None if metric is None else metric.at(point)
+    return conjugate_gradients(point.hessian_times, point.gradient, min(1e-3, norm) * norm, solve)

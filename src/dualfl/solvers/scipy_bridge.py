@@ -1,0 +1,101 @@
+"""Any gradient method of `scipy.optimize.minimize` as a local solver.
+
+SciPy's own tolerances are switched off, so that the stop rule decides and not they: it is asked after every iteration,
+through the callback. What SciPy evaluates is counted like everything else. If SciPy gives up before the rule is met
+(a line search that fails near rounding level), the solution is reported as capped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from dualfl.errors import InputError, NotSupported
+from dualfl.objectives.base import Objective, Point
+from dualfl.solvers.base import SmoothSolver, Solution, Watch
+from dualfl.solvers.stopping import StopRule
+from dualfl.typing import Array, frozen
+
+# what switches off the tolerances of each method
+UNLIMITED = 1_000_000_000
+GRADIENT: dict[str, dict[str, Any]] = {
+    "L-BFGS-B": {"ftol": 0.0, "gtol": 0.0, "maxiter": UNLIMITED, "maxfun": UNLIMITED},
+    "BFGS": {"gtol": 0.0, "maxiter": UNLIMITED},
+    "CG": {"gtol": 0.0, "maxiter": UNLIMITED},
+    "TNC": {"ftol": 0.0, "xtol": 0.0, "gtol": 0.0, "maxfun": UNLIMITED},
+    "SLSQP": {"ftol": 0.0, "maxiter": UNLIMITED},
+}
+HESSIAN: dict[str, dict[str, Any]] = {
+    "Newton-CG": {"xtol": 0.0, "maxiter": UNLIMITED},
+    "trust-ncg": {"gtol": 0.0, "maxiter": UNLIMITED},
+    "trust-krylov": {"gtol": 0.0, "maxiter": UNLIMITED},
+}
+
+
+class _Stop(Exception):
+    """Leaves SciPy's loop."""
+
+
+@dataclass(frozen=True)
+class ScipySolver(SmoothSolver):
+    """A bridge to SciPy; `options` go to SciPy as they are, on top of tolerances that are switched off."""
+
+    method: str = "L-BFGS-B"
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        if self.method not in GRADIENT | HESSIAN:
+            raise InputError(f"method must be one of {', '.join(GRADIENT | HESSIAN)}, and it is {self.method!r}.")
+
+    @property
+    def name(self) -> str:
+        return f"SciPy {self.method}"
+
+    def check(self, f: Objective) -> None:
+        super().check(f)
+        if self.method in HESSIAN and "hessian" not in f.offers:
+            raise NotSupported(f"{self.name} needs Hessian products, and {f.name} has none; use LBFGS.")
+
+    def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
+        watch = Watch(f, stop)
+        point = self.start(f, warm)
+        if self.arrived(watch, point):
+            return watch.at(point)
+        seen: deque[Point] = deque([point], maxlen=8)  # what a callback asks for was evaluated shortly before
+
+        def at(x: Array) -> Point:
+            for known in reversed(seen):
+                if np.array_equal(known.x, x):
+                    return known
+            seen.append(f.at(frozen(x)))
+            return seen[-1]
+
+        def both(x: Array) -> tuple[float, Array]:
+            gradient = at(x).gradient
+            return at(x).value, np.array(gradient)
+
+        def after_iteration(x: Array) -> None:
+            nonlocal point
+            point = at(x)
+            if self.arrived(watch, point):
+                raise _Stop
+
+        settings: dict[str, Any] = {"method": self.method, "callback": after_iteration}
+        if self.method in HESSIAN:
+            settings |= {"options": {**HESSIAN[self.method], **self.options}}
+            settings |= {"hessp": lambda x, v: np.array(at(x).hessian_times(frozen(v)))}
+        else:
+            settings |= {"options": {**GRADIENT[self.method], **self.options}}
+        try:
+            with np.errstate(all="ignore"):
+                last = minimize(both, np.array(point.x), jac=True, **settings)
+            point = at(last.x)
+            watch.capped = True  # SciPy gave up
+        except _Stop:
+            pass
+        return watch.at(point)
