@@ -1,0 +1,206 @@
+"""Coordinate descent for penalties that act on single coordinates: l1, elastic net, box, non-negativity.
+
+Friedman, Hastie & Tibshirani, Regularization paths for generalized linear models via coordinate descent, J. Stat.
+Softw. 33 (2010); the Newton steps around it: Lee, Sun & Saunders, Proximal Newton-type methods for minimizing
+composite functions, SIAM J. Optim. 24 (2014). For F = f + P with P = sum_i l1_i |x_i| + (beta/2) x_i^2 + box:
+
+    z   = argmin_z  <grad f(x), z - x> + (1/2) (z - x)'H(z - x) + (nu/2) |z - x|^2 + P(z)
+    x  <- x + t (z - x),       t from a line search,
+
+where H is the Hessian at x. The model is minimised one coordinate after the other,
+
+    z_i <- clip(soft(z_i - m_i / Q_ii, l1_i / Q_ii), lo, hi),      Q = H + (nu + beta) I,   m = its slope at z,
+
+and, since sweeps crawl where Q is badly conditioned, by a Newton step on the face they arrived at: the coordinates
+that are neither zero nor at a bound. On a squared loss the model is F itself (nu = 0), and one iteration solves it.
+
+Defaults. nu = 1e-3 L min(1, |r|/|r_0|), with the residual r: it keeps the model bounded where f is flat (Huber far
+away) and vanishes fast enough for the quadratic rate. Dense Hessians bound the dimension by 4,000.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from dualfl import kernels
+from dualfl.errors import NotSupported
+from dualfl.objectives.base import Objective, Point, Ray, Tilted
+from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.losses import Squared
+from dualfl.objectives.penalties import L1, BoxConstraint, ElasticNet, Penalised
+from dualfl.objectives.quadratic import Quadratic
+from dualfl.solvers.base import Solution, Watch
+from dualfl.solvers.proximal import ProximalSolver, Split
+from dualfl.solvers.stopping import StopRule
+from dualfl.typing import Array
+
+LARGEST = 4000
+PATIENCE = 10  # Newton steps without a smaller residual, after which it is rounding
+ROUNDS, SWEEPS = 100, 10  # sweeps between two Newton steps on a face, and how often both
+
+
+@dataclass(frozen=True)
+class Separable:
+    """sum_i l1_i |x_i| + (beta_i/2) x_i^2 over lo <= x <= hi."""
+
+    l1: Array
+    beta: Array
+    lo: Array
+    hi: Array
+
+    def slope(self, x: Array, p: Array) -> float:
+        """The directional derivative of the penalty at x along p."""
+        return float(np.where(x != 0, np.sign(x) * p, np.abs(p)) @ self.l1 + (self.beta * x) @ p)
+
+    def steepest(self, x: Array, g: Array) -> Array:
+        """The smallest element of g + the subdifferential without its beta term."""
+        r = np.where(x != 0, g + self.l1 * np.sign(x), np.sign(g) * np.maximum(np.abs(g) - self.l1, 0.0))
+        blocked = ((x <= self.lo) & (r > 0)) | ((x >= self.hi) & (r < 0))
+        return np.where(blocked, 0.0, r)
+
+
+@dataclass(frozen=True)
+class CoordinateDescent(ProximalSolver):
+    """Coordinate descent on the Gram matrix, inside proximal Newton steps if the loss is not squared.
+
+    >>> from dualfl.objectives import L1, LinearModel, Squared
+    >>> from dualfl.solvers import GradientNorm
+    >>> f = LinearModel(np.eye(2), np.array([3.0, 0.1]), Squared()) + L1(0.5)
+    >>> CoordinateDescent().solve(f, None, GradientNorm(1e-10)).x
+    array([2., 0.])
+    """
+
+    def check(self, f: Objective) -> None:
+        super().check(f)
+        separable(f)
+        smooth = Split(f).f
+        if "hessian" not in smooth.offers:
+            raise NotSupported(f"CoordinateDescent needs a Hessian, and {smooth.name} has none; use FISTA.")
+        if f.d > LARGEST:
+            raise NotSupported(
+                f"CoordinateDescent holds a dense Hessian and takes at most {LARGEST} coefficients, and {f.name} "
+                f"has {f.d}; use FISTA."
+            )
+
+    def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
+        split, P, watch = Split(f), separable(f), Watch(f, stop)
+        point = split.start(warm)
+        exact = is_quadratic(split.f)
+        H = split.f.hessian(point.x) if exact else None
+        residual = split.steepest(point)
+        norm = float(np.linalg.norm(residual))
+        first, least, idle = norm or 1.0, np.inf, 0
+        while not split.done(watch, point, residual):
+            idle = 0 if norm < 0.9 * least else idle + 1
+            least = min(least, norm)
+            if idle > PATIENCE:
+                watch.capped = True  # rounding leaves nothing to gain
+                break
+            Q = split.f.hessian(point.x) if H is None else H.copy()
+            scale = split.f.L if np.isfinite(split.f.L) else float(Q.diagonal().max())
+            nu = 0.0 if exact else 1e-3 * scale * min(1.0, norm / first)
+            Q[np.diag_indices_from(Q)] += nu + P.beta
+            # half a digit more than the model is worth; all digits where the model is F itself
+            goal = 1e-12 * norm if exact else norm * min(0.1, norm / first)
+            z = minimise_model(Q, Q @ point.x - point.gradient - P.beta * point.x, P, point.x, goal)
+            point = _line_search(split, P, point, z - point.x)
+            residual = split.steepest(point)
+            norm = float(np.linalg.norm(residual))
+        return watch.solution(point.x, residual, split.value(point))
+
+
+def separable(f: Objective) -> Separable:
+    """The penalty of f, coordinate by coordinate, or a sentence."""
+    zero, infinite = np.zeros(f.d), np.full(f.d, np.inf)
+    if not isinstance(f, Penalised):
+        return Separable(zero, zero, -infinite, infinite)
+    penalty, kept = f.penalty, np.ones(f.d) if f.free is None else np.where(f.free, 0.0, 1.0)
+    if isinstance(penalty, L1):
+        return Separable(penalty.alpha * kept, zero, -infinite, infinite)
+    if isinstance(penalty, ElasticNet):
+        return Separable(penalty.alpha * kept, penalty.beta * kept, -infinite, infinite)
+    if isinstance(penalty, BoxConstraint):
+        return Separable(
+            zero, zero, np.where(kept > 0, penalty.lower, -np.inf), np.where(kept > 0, penalty.upper, np.inf)
+        )
+    raise NotSupported(
+        f"CoordinateDescent takes L1, ElasticNet, BoxConstraint and NonNegative, and {f.name} couples coordinates; "
+        "use FISTA or POGM."
+    )
+
+
+def is_quadratic(f: Objective) -> bool:
+    base = f.base if isinstance(f, Tilted) else f
+    return isinstance(base, Quadratic) or (isinstance(base, LinearModel) and isinstance(base.loss, Squared))
+
+
+def minimise_model(Q: Array, q: Array, P: Separable, start: Array, goal: float) -> Array:
+    """argmin z'Qz/2 - q'z + l1 |z| over the box, until the residual is at most `goal` or does not fall any more."""
+    z = start.copy()
+    least, idle = np.inf, 0
+    for _ in range(ROUNDS):
+        m = Q @ z - q
+        kernels.cd_quadratic(Q, q, P.l1, P.lo, P.hi, z, m, SWEEPS, 0.0)
+        _face_step(Q, P, z, Q @ z - q)
+        residual = float(np.linalg.norm(P.steepest(z, Q @ z - q)))
+        idle = 0 if residual < 0.9 * least else idle + 1
+        least = min(least, residual)
+        if residual <= goal or idle >= 5:
+            break
+    return z
+
+
+def _face_step(Q: Array, P: Separable, z: Array, m: Array) -> None:
+    """Newton on the coordinates that are neither zero (under an l1) nor at a bound, up to the first that gets there."""
+    face = np.flatnonzero(((z != 0) | (P.l1 == 0)) & (z > P.lo) & (z < P.hi))
+    if not len(face):
+        return
+    x = z[face]
+    try:
+        step = -cho_solve(cho_factor(Q[np.ix_(face, face)]), m[face] + P.l1[face] * np.sign(x))
+    except LinAlgError:
+        return
+    if not np.isfinite(step).all():
+        return
+    room = np.where(step > 0, P.hi[face] - x, x - P.lo[face])
+    crossing = (P.l1[face] > 0) & (x * step < 0)
+    room = np.where(crossing, np.minimum(room, np.abs(x)), room)
+    with np.errstate(divide="ignore"):
+        ratio = room / np.abs(step)
+    t = min(1.0, float(np.min(ratio)))
+    new = x + t * step
+    if t < 1:  # rounding must not leave the one that arrived a hair off
+        hit = int(np.argmin(ratio))
+        at_zero = crossing[hit] and room[hit] == abs(x[hit])
+        new[hit] = 0.0 if at_zero else (P.hi if step[hit] > 0 else P.lo)[face[hit]]
+    z[face] = new
+
+
+def _line_search(split: Split, P: Separable, start: Point, p: Array) -> Point:
+    """The first of t = 1, 1/2, ... at which F falls enough, or is still falling: either is progress for a convex F.
+
+    F(x + t p) falls enough if it lies below F(x) + 1e-4 t F'(x; p). Close to the minimiser the values are equal up to
+    rounding, and slopes decide: Hager and Zhang's F'(x + t p; p) <= 0.8 |F'(x; p)|.
+    """
+    x, ray = start.x, start.ray(p)
+
+    def slope(t: float) -> float:
+        return ray.slope(t) + P.slope(x + t * p, p)
+
+    value, fall = split.value(start), slope(0.0)
+    noise = 1e-12 * abs(value)
+    t = 1.0
+    while t > 1e-12:
+        now = _value(split, ray, x + t * p, t)
+        if now <= value + 1e-4 * t * fall or slope(t) <= 0 or (now <= value + noise and slope(t) <= -0.8 * fall):
+            break
+        t /= 2
+    # the end of the ray itself, so that zeros and bounds are exact
+    return split.f.at(x + p) if t == 1.0 else ray.point(t)
+
+
+def _value(split: Split, ray: Ray, x: Array, t: float) -> float:
+    return ray.value(t) + (0.0 if split.penalised is None else split.penalised.penalty_value(x))
