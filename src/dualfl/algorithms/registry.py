@@ -8,10 +8,10 @@ import json
 from typing import Any
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.algorithms.dual import DualFL
+from dualfl.algorithms.dual import DualFISTA, DualFL
 from dualfl.errors import InputError
 
-ALGORITHMS: dict[str, type[Algorithm]] = {algorithm.name: algorithm for algorithm in (DualFL,)}
+ALGORITHMS: dict[str, type[Algorithm]] = {algorithm.name: algorithm for algorithm in (DualFL, DualFISTA)}
 
 
 def algorithm_class(name: str) -> type[Algorithm]:
