@@ -346,6 +346,9 @@ def check_features(X: Any) -> Any:
         if not X.has_canonical_format:  # entries that are given twice add up, in uint8 perhaps beyond 255
             X = X.astype(np.float64) if X.dtype == np.uint8 else X.copy()
             X.sum_duplicates()
+        if X.indices.dtype != np.int32 and max(X.nnz, X.shape[1]) < 2**31:
+            # the kernels read int32, and SciPy keeps both index arrays of one type
+            X = type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
     if X.dtype not in (np.float64, np.float32, np.uint8):
         X = X.astype(np.float64) if sparse else X.astype(np.float64, order="C")
     if X.dtype.kind == "f" and not _all_finite(X.data if sparse else X):

@@ -32,20 +32,23 @@ def largest_eigenvalue(times: Callable[[Array], Array], d: int, trace: float = n
     """
     v, before = np.random.default_rng(0).standard_normal(d), np.zeros(d)
     v /= np.linalg.norm(v)
+    w = times(v)
+    unit = float(np.abs(w).max())  # of all that follows, so that squares neither overflow nor vanish
+    if unit == 0.0 or not np.isfinite(unit):
+        return 0.0 if unit == 0.0 else trace
     diagonal: list[float] = []
     beside: list[float] = []
     for _ in range(STEPS):
-        w = times(v)
+        w = w / unit
         diagonal.append(float(v @ w))
-        w = w - diagonal[-1] * v - (beside[-1] if beside else 0.0) * before
+        w -= diagonal[-1] * v + (beside[-1] * before if beside else 0.0)
         norm = float(np.linalg.norm(w))
-        if not np.isfinite(norm + diagonal[-1]):  # the numbers are too large to square
-            return trace
         values, vectors = eigh_tridiagonal(np.array(diagonal), np.array(beside))
         top, residual = float(values[-1]), norm * abs(float(vectors[-1, -1]))
-        if residual <= TOLERANCE * top or norm == 0.0:
-            return min(trace, top + residual) * ROUNDING
+        if residual <= TOLERANCE * top:
+            return min(trace, unit * (top + residual)) * ROUNDING
         beside.append(norm)
         before, v = v, w / norm
-    eps = (np.log(1.648 * np.sqrt(d) / FAILURE) / (2 * STEPS - 1)) ** 2
-    return min(trace, top / (1 - float(eps))) * ROUNDING
+        w = times(v)
+    eps = float(np.log(1.648 * np.sqrt(d) / FAILURE) / (2 * STEPS - 1)) ** 2
+    return min(trace, unit * top / (1 - eps)) * ROUNDING
