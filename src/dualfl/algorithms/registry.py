@@ -8,10 +8,30 @@ import json
 from typing import Any
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.algorithms.dual import DualFISTA, DualFL
+from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL
+from dualfl.algorithms.second_order import GIANT, DiSCO, FedNL
+from dualfl.algorithms.server import GradientDescent, ServerLBFGS, ServerNesterov
+from dualfl.algorithms.similarity import AIDE, DANE, AcceleratedExtragradient
 from dualfl.errors import InputError
 
-ALGORITHMS: dict[str, type[Algorithm]] = {algorithm.name: algorithm for algorithm in (DualFL, DualFISTA)}
+_ALL: tuple[type[Algorithm], ...] = (
+    DualFL,
+    DualFISTA,
+    APCGDual,
+    CoCoA,
+    Bundle,
+    GradientDescent,
+    ServerNesterov,
+    ServerLBFGS,
+    DANE,
+    AIDE,
+    AcceleratedExtragradient,
+    GIANT,
+    DiSCO,
+    FedNL,
+)
+
+ALGORITHMS: dict[str, type[Algorithm]] = {algorithm.name: algorithm for algorithm in _ALL}
 
 
 def algorithm_class(name: str) -> type[Algorithm]:

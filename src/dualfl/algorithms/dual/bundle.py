@@ -1,0 +1,99 @@
+"""A multi-cut bundle method: a lower model of E from subgradients, from sums only.
+
+C. H. Teo, S. V. N. Vishwanathan, A. Smola and Q. V. Le, "Bundle methods for regularized risk minimization", 2010, with
+several cuts an exchange.
+
+Write E = G + (mu/2)|.|^2. A subgradient q_k of G at x_k, with b_k = G(x_k) - <q_k, x_k>, is a cut G >= <q_k, .> + b_k. The
+model of all cuts plus the ridge has the dual
+
+    LB = max over the simplex of  beta'b - |sum_k beta_k q_k|^2/(2 mu),        minimiser  -sum_k beta_k q_k / mu,
+
+and LB <= E*. Each round cuts at several points on the way from the best point so far to that minimiser, all in ONE
+exchange. E_best - LB is a certificate that needs nothing else. For nonsmooth costs of moderate kappa.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
+from dualfl.algorithms.dual.simplex import minimise_on_simplex, value
+from dualfl.typing import Array
+
+FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+
+
+@dataclass(frozen=True)
+class Server:
+    best: Array
+    E_best: float
+    target: Array  # minimiser of the model
+    Q: Array  # cuts by d
+    b: Array
+    beta: Array
+    bound: float
+
+
+@dataclass(frozen=True)
+class Bundle(Algorithm):
+    """Multi-cut bundle method; `most` cuts are kept, those that carry the model first."""
+
+    most: int = 300
+    mu: float = theory("mu", lambda c, a: c.mu)
+
+    name = "bundle"
+    needs = frozenset({"local"})
+    penalty = "client"
+    grid: ClassVar = {"most": [100, 300]}
+    card = Card(
+        "Multi-cut bundle",
+        2010,
+        "Teo, Vishwanathan, Smola and Le",
+        up="6d + 6",
+        down="6d",
+        needs="strongly convex",
+        rate="1/(mu eps)",
+    )
+
+    def check(self, c: Constants) -> None:
+        self.require(self.most >= 2 * len(FRACTIONS), "most", f"it must be at least {2 * len(FRACTIONS)} cuts")
+        self.require(0 < self.mu <= c.mu * (1 + 1e-12) or np.isnan(c.mu), "mu", f"it must lie in (0, {c.mu:g}]")
+
+    def start(self, at: Place) -> Round:
+        x = np.zeros((1, at.d))
+        m = yield ask(self.cuts, X=x)
+        empty = Server(x[0], np.inf, x[0], np.zeros((0, at.d)), np.zeros(0), np.zeros(0), -np.inf)
+        return self.with_cuts(empty, x, m)
+
+    def round(self, s: Server, at: Place) -> Round:
+        X = np.stack([s.best + t * (s.target - s.best) for t in FRACTIONS])
+        m = yield ask(self.cuts, X=X)
+        return self.with_cuts(s, X, m)
+
+    def with_cuts(self, s: Server, X: Array, m: Any) -> Server:
+        """The model with new cuts at the rows of X, its minimiser and its minimum."""
+        energies = m.G + self.mu / 2 * np.einsum("ij,ij->i", X, X)
+        lowest = int(np.argmin(energies))
+        best, E_best = (X[lowest], float(energies[lowest])) if energies[lowest] < s.E_best else (s.best, s.E_best)
+        keep = np.sort(np.argsort(-s.beta, kind="stable")[: self.most - len(X)])
+        Q = np.concatenate([s.Q[keep], m.Q])
+        b = np.concatenate([s.b[keep], m.G - np.einsum("ij,ij->i", m.Q, X)])
+        gram = Q @ Q.T / self.mu
+        beta = minimise_on_simplex(gram, b, np.concatenate([s.beta[keep], np.full(len(X), 0.0)]))
+        return Server(best, E_best, -(beta @ Q) / self.mu, Q, b, beta, max(s.bound, -value(gram, b, beta)))
+
+    def model(self, s: Server) -> Array:
+        return s.best
+
+    def bound(self, s: Server) -> float:
+        return s.bound
+
+    @client_step
+    def cuts(self, f: Any, c: Any, at: Place, X: Array) -> tuple[Upload, Any]:
+        """G_j and a subgradient of it at the rows of X."""
+        values = [f.value(x) - self.mu / 2 * float(x @ x) for x in X]
+        slopes = [f.subgradient(x) - self.mu * x for x in X]
+        return at.send(G=np.array(values), Q=np.stack(slopes)), c

@@ -1,0 +1,97 @@
+"""CoCoA+: communication-efficient distributed dual coordinate ascent.
+
+C. Ma, V. Smith, M. Jaggi, M. I. Jordan, P. Richtarik and M. Takac, "Adding vs. averaging in distributed primal-dual
+optimization", 2015.
+
+The dual variable of client j enters the model through A_j = -xi_j, xi_j in the domain of g_j*, g_j = f_j - (mu/2)|.|^2:
+
+    v = sum_j w_j A_j,        theta = v/mu.
+
+Each client improves its own dual variable as if the others stood still, against a quadratic inflated by sigma_j:
+
+    theta_j = argmin f_j(t) + ((lam_j - mu)/2)|t|^2 - <lam_j theta - A_j, t>,        lam_j = mu/(sigma_j w_j)
+    A_j+    = -(f_j'(theta_j) - mu theta_j)
+
+and the changes are added. This is safe if sum_j 1/sigma_j <= 1: then |sum_j w_j q_j|^2 <= sum_j sigma_j w_j^2 |q_j|^2.
+sigma_j = 1/w_j suits clients of unequal size (the paper has sigma_j = N); then lam_j = mu, and with exact local solves
+CoCoA+ is DualFL without momentum. For hinge-type losses the local solver is dual coordinate ascent, `epochs` passes
+of it. The duality gap E(theta) - D, D = -sum_j w_j g_j*(xi_j) - |v|^2/(2 mu), comes with every round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
+from dualfl.solvers.stopping import FixedIterations, GradientNorm, StopRule
+from dualfl.typing import Array
+
+
+@dataclass(frozen=True)
+class Local:
+    A: Array
+    warm: Array | None
+
+
+@dataclass(frozen=True)
+class Server:
+    v: Array
+    bound: float
+
+
+@dataclass(frozen=True)
+class CoCoA(Algorithm):
+    """CoCoA+ with adding; `epochs` iterations of the local solver a round, 0 for exact solves."""
+
+    epochs: int = 10
+    sigma: Literal["weights", "N"] = "weights"
+    mu: float = theory("mu", lambda c, a: c.mu)
+
+    name = "cocoa"
+    needs = frozenset({"local"})
+    penalty = "client"
+    grid: ClassVar = {"epochs": [1, 10, 100], "sigma": ["weights", "N"]}
+    card = Card(
+        "CoCoA+",
+        2015,
+        "Ma, Smith, Jaggi, Jordan, Richtarik and Takac",
+        up="d + 1",
+        needs="strongly convex",
+        rate="kappa log(1/eps); nonsmooth 1/eps",
+    )
+
+    def check(self, c: Constants) -> None:
+        self.require(self.epochs >= 0, "epochs", "it must be >= 0; 0 solves exactly")
+        self.require(self.sigma in ("weights", "N"), "sigma", 'it is "weights" (1/w_j) or "N"')
+        self.require(0 < self.mu <= c.mu * (1 + 1e-12) or np.isnan(c.mu), "mu", f"it must lie in (0, {c.mu:g}]")
+
+    def start(self, at: Place) -> Server:
+        return Server(np.zeros(at.d), -np.inf)
+
+    def round(self, s: Server, at: Place) -> Round:
+        m = yield ask(self.ascend, theta=s.v / self.mu)
+        v = s.v + m.dA
+        return Server(v, max(s.bound, float(-m.conj - (v @ v) / (2 * self.mu))))
+
+    def model(self, s: Server) -> Array:
+        return s.v / self.mu
+
+    def bound(self, s: Server) -> float:
+        return s.bound
+
+    def client(self, f: Any, at: Place) -> Local:
+        return Local(np.zeros(at.d), None)
+
+    @client_step
+    def ascend(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+        lam = self.mu if self.sigma == "weights" else self.mu / (at.N * at.weight)
+        y = f.local(lam - self.mu, lam * theta - c.A, warm=c.warm, stop=self.stop_rule())
+        xi = y.subgradient - self.mu * y.x
+        conj = float(xi @ y.x) - (y.value - self.mu / 2 * float(y.x @ y.x)) + y.slack
+        return at.send(dA=-xi - c.A).also(conj=conj), Local(-xi, y.warm)
+
+    def stop_rule(self) -> StopRule:
+        return FixedIterations(self.epochs) if self.epochs else GradientNorm(1e-13, cap=2000)

@@ -1,0 +1,55 @@
+"""Distributed (proximal) gradient descent.
+
+    x^(n+1) = prox_{s P}(x^(n) - s E'(x^(n))),        s = 2/(mu + L)
+
+The step is the best one for a strongly convex, L-smooth E: without a penalty the error falls by (kappa - 1)/(kappa + 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, ask, theory
+from dualfl.typing import Array
+
+
+@dataclass(frozen=True)
+class Server:
+    x: Array
+    bound: float
+
+
+@dataclass(frozen=True)
+class GradientDescent(Algorithm):
+    """Gradient descent on E; with a penalty, proximal gradient descent."""
+
+    step: float = theory("2 / (mu + L)", lambda c, a: 2 / (c.mu + c.L))
+    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+
+    name = "gd"
+    penalty = "server"
+    strongly_convex = False
+    compresses = True
+    no_certificate = "E is not strongly convex"
+    grid: ClassVar = {"step": [10.0**m for m in range(-4, 3)]}
+    card = Card("Gradient descent", 1847, "Cauchy", up="d + 1", needs="smooth", rate="kappa log(1/eps)")
+
+    def check(self, c: Constants) -> None:
+        self.require(0 < self.step < np.inf, "step", "it must be positive, and below 2/L to converge")
+
+    def start(self, at: Place) -> Server:
+        return Server(np.zeros(at.d), -np.inf)
+
+    def round(self, s: Server, at: Place) -> Round:
+        m = yield ask(self.value_gradient, x=s.x)
+        bound = max(s.bound, at.lower_bound(self.mu, s.x, m.E, m.g))
+        return Server(at.prox(self.step, s.x - self.step * m.g), bound)
+
+    def model(self, s: Server) -> Array:
+        return s.x
+
+    def bound(self, s: Server) -> float:
+        return s.bound

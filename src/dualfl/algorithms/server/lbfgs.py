@@ -1,0 +1,119 @@
+"""L-BFGS at the server: the clients send value and gradient, everything else happens at the server.
+
+D. C. Liu and J. Nocedal, "On the limited memory BFGS method for large scale optimization", 1989.
+
+    p = H g by the two-loop recursion over the last pairs (s, y) = (x+ - x, g+ - g), first metric  s'y/y'y  (at first 1/L)
+    x+ = x - t p,  t by bisection for the weak Wolfe conditions
+
+        E(x - t p) <= E(x) - 1e-4 t <g, p>,           <E'(x - t p), p> <= 0.9 <g, p>
+
+Every trial is one exchange. A pair with s'y too small against |s||y| is left out, so the metric stays positive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm, Ask, Card, Constants, Means, Place, Round, ask, theory
+from dualfl.typing import Array
+
+ARMIJO, WOLFE = 1e-4, 0.9
+TRIALS = 30
+
+
+@dataclass(frozen=True)
+class Server:
+    x: Array
+    E: float
+    g: Array
+    S: tuple[Array, ...]
+    Y: tuple[Array, ...]
+    bound: float
+
+
+@dataclass(frozen=True)
+class ServerLBFGS(Algorithm):
+    """Limited-memory BFGS at the server."""
+
+    memory: int = 30
+    scale: float = theory("1 / L", lambda c, a: 1 / c.L)  # of the first step
+    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+
+    name = "lbfgs"
+    strongly_convex = False
+    no_certificate = "E is not strongly convex"
+    grid: ClassVar = {"memory": [5, 10, 30, 60]}
+    card = Card(
+        "L-BFGS at the server",
+        1989,
+        "Liu and Nocedal",
+        exchanges="1 a trial",
+        up="d + 1",
+        needs="smooth",
+        rate="linear",
+    )
+
+    def check(self, c: Constants) -> None:
+        self.require(self.memory >= 1, "memory", "it must be at least 1 pair")
+        self.require(0 < self.scale < np.inf, "scale", "it must be positive")
+
+    def start(self, at: Place) -> Round:
+        x = np.zeros(at.d)
+        m = yield ask(self.value_gradient, x=x)
+        return Server(x, m.E, m.g, (), (), at.lower_bound(self.mu, x, m.E, m.g))
+
+    def round(self, s: Server, at: Place) -> Round:
+        p = two_loop(s.g, s.S, s.Y, self.scale)
+        if not s.g @ p > 0:  # at rounding level a direction may point nowhere
+            p = self.scale * s.g
+        x, m = yield from self.line_search(s, p)
+        step, change = x - s.x, m.g - s.g
+        S, Y = s.S, s.Y
+        if step @ change > 1e-12 * np.linalg.norm(step) * np.linalg.norm(change):
+            S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
+        return Server(x, m.E, m.g, S, Y, max(s.bound, at.lower_bound(self.mu, x, m.E, m.g)))
+
+    def line_search(self, s: Server, p: Array) -> Generator[Ask, Means, tuple[Array, Any]]:
+        """Bisection for the weak Wolfe conditions; the best point seen if rounding ends it."""
+        slope, low, high, t = float(s.g @ p), 0.0, np.inf, 1.0
+        best = (s.x, Means(E=s.E, g=s.g))
+        for _ in range(TRIALS):
+            x = s.x - t * p
+            m = yield ask(self.value_gradient, x=x)
+            if m.E < best[1].E or np.linalg.norm(m.g) < 0.1 * np.linalg.norm(best[1].g):
+                best = (x, m)
+            if not m.E <= s.E - ARMIJO * t * slope:
+                if abs(m.E - s.E) <= 1e-14 * abs(s.E) and np.linalg.norm(m.g) <= np.linalg.norm(s.g):
+                    return x, m  # energies no longer tell; gradients still do
+                high = t
+            elif m.g @ p > WOLFE * slope:
+                low = t
+            else:
+                return x, m
+            t = (low + high) / 2 if high < np.inf else 2 * t
+        return best
+
+    def model(self, s: Server) -> Array:
+        return s.x
+
+    def bound(self, s: Server) -> float:
+        return s.bound
+
+
+def two_loop(g: Array, S: tuple[Array, ...], Y: tuple[Array, ...], scale: float) -> Array:
+    """H g for the L-BFGS metric of these pairs."""
+    if not S:
+        return scale * g
+    q, weights = g.copy(), []
+    for s, y in zip(reversed(S), reversed(Y)):
+        a = (s @ q) / (s @ y)
+        weights.append(a)
+        q -= a * y
+    q *= (S[-1] @ Y[-1]) / (Y[-1] @ Y[-1])
+    for s, y, a in zip(S, Y, reversed(weights)):
+        q += (a - (y @ q) / (s @ y)) * s
+    return q

@@ -1,0 +1,58 @@
+"""Distributed accelerated (proximal) gradient descent for strongly convex costs.
+
+Y. Nesterov, "Introductory Lectures on Convex Optimization", 2004, scheme 2.2.11.
+
+    x^(n+1) = prox_{P/L}(y^(n) - E'(y^(n))/L)
+    y^(n+1) = x^(n+1) + b (x^(n+1) - x^(n)),          b = (sqrt(kappa) - 1)/(sqrt(kappa) + 1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, ask, theory
+from dualfl.typing import Array
+
+
+@dataclass(frozen=True)
+class Server:
+    x: Array
+    y: Array
+    bound: float
+
+
+@dataclass(frozen=True)
+class ServerNesterov(Algorithm):
+    """Nesterov's method at the server."""
+
+    step: float = theory("1 / L", lambda c, a: 1 / c.L)
+    mu: float = theory("mu", lambda c, a: c.mu)
+
+    name = "nesterov"
+    penalty = "server"
+    grid: ClassVar = {"step": [10.0**m for m in range(-4, 3)]}
+    card = Card("Nesterov's method", 1983, "Nesterov", up="d + 1", rate="sqrt(kappa) log(1/eps)", accelerated=True)
+
+    def check(self, c: Constants) -> None:
+        self.require(0 < self.step < np.inf, "step", "it must be positive, and at most 1/L in theory")
+        self.require(0 < self.mu * self.step <= 1, "mu", "mu * step must lie in (0, 1]")
+
+    def start(self, at: Place) -> Server:
+        zero = np.zeros(at.d)
+        return Server(zero, zero, -np.inf)
+
+    def round(self, s: Server, at: Place) -> Round:
+        m = yield ask(self.value_gradient, x=s.y)
+        x = at.prox(self.step, s.y - self.step * m.g)
+        q = np.sqrt(self.mu * self.step)
+        y = x + (1 - q) / (1 + q) * (x - s.x)
+        return Server(x, y, max(s.bound, at.lower_bound(self.mu, s.y, m.E, m.g)))
+
+    def model(self, s: Server) -> Array:
+        return s.x
+
+    def bound(self, s: Server) -> float:
+        return s.bound
