@@ -9,9 +9,14 @@ from typing import Any
 
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL
+from dualfl.algorithms.gradient_shift import FedLin, Scaffold, SLocalSVRG
+from dualfl.algorithms.local_steps import FedAvg, FedCM, FedDualAvg, FedProx, FedSAM
+from dualfl.algorithms.primal_dual import APDA, APDAInexact, FiveGCS
+from dualfl.algorithms.proxskip import TAMUNA, CompressedScaffnew, LoCoDL, ProxSkipVR, RandProx, Scaffnew
 from dualfl.algorithms.second_order import GIANT, DiSCO, FedNL
 from dualfl.algorithms.server import GradientDescent, ServerLBFGS, ServerNesterov
 from dualfl.algorithms.similarity import AIDE, DANE, AcceleratedExtragradient
+from dualfl.algorithms.splitting import FedDR, FedDyn, FedPD, FedSplit
 from dualfl.errors import InputError
 
 _ALL: tuple[type[Algorithm], ...] = (
@@ -29,6 +34,27 @@ _ALL: tuple[type[Algorithm], ...] = (
     GIANT,
     DiSCO,
     FedNL,
+    FedPD,
+    FedDR,
+    FedDyn,
+    FedSplit,
+    Scaffnew,
+    RandProx,
+    ProxSkipVR,
+    TAMUNA,
+    CompressedScaffnew,
+    LoCoDL,
+    APDA,
+    APDAInexact,
+    FiveGCS,
+    FedAvg,
+    FedProx,
+    FedCM,
+    FedSAM,
+    FedDualAvg,
+    Scaffold,
+    FedLin,
+    SLocalSVRG,
 )
 
 ALGORITHMS: dict[str, type[Algorithm]] = {algorithm.name: algorithm for algorithm in _ALL}

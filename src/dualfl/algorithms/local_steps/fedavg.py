@@ -1,0 +1,85 @@
+r"""FedAvg: local gradient steps, then the average.
+
+B. McMahan, E. Moore, D. Ramage, S. Hampson and B. Aguera y Arcas, "Communication-efficient learning of deep networks
+from decentralized data", AISTATS 2017, with a server step (Reddi et al. 2021). The server sends x to C clients, the
+set S;
+
+    x_j = x;   K times   x_j <- x_j - eta f_j'(x_j)
+    x  <- x + eta_s mean_{j in S} (x_j - x)
+
+K = 1 is gradient descent with step eta eta_s. For K > 1 and unlike clients it stops at a wrong point; on quadratics
+f_j = (1/2)(x - x_j*)'H_j(x - x_j*) that is  (sum_j w_j M_j)^-1 sum_j w_j M_j x_j*,  M_j = I - (I - eta H_j)^K.
+
+Defaults. K = 10; eta = 1/(K L): all local steps together are as long as the one gradient step 1/L that is always safe,
+and the drift, which is proportional to eta (K - 1), stays small. eta_s = 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, State, Upload, ask, client_step, theory
+from dualfl.typing import Array
+
+
+@dataclass(frozen=True)
+class Server:
+    x: Array
+
+
+@dataclass(frozen=True)
+class FedAvg(Algorithm):
+    """FedAvg (McMahan et al.) with full local gradients.
+
+    Parameters
+    ----------
+    K : local steps.
+    eta : the local step, 0 < eta < 2/L.
+    eta_s : the server's step.
+    C : how many clients take part in a round.
+    """
+
+    K: int = 10
+    eta: float = theory("1 / (K L)", lambda c, a: 1 / (a.K * c.L))
+    eta_s: float = 1.0
+    C: int = theory("N", lambda c, a: c.N)
+
+    name = "fedavg"
+    grid: ClassVar = {"eta": [10.0**-m for m in range(7)], "K": [1, 10, 100]}
+    card = Card(
+        title="FedAvg",
+        year=2017,
+        reference="McMahan, Moore, Ramage, Hampson and Aguera y Arcas",
+        participation="any C",
+        rate="none: drifts if clients differ",
+    )
+
+    def check(self, c: Constants) -> None:
+        self.require(self.K >= 1, "K", "it is a number of local steps, >= 1")
+        self.require(self.eta > 0, "eta", "it must be positive")
+        self.require(not self.eta >= 2 / c.L, "eta", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(self.eta_s > 0, "eta_s", "it must be positive")
+        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
+
+    def start(self, at: Place) -> Server:
+        return Server(x=np.zeros(at.d))
+
+    def round(self, s: Server, at: Place) -> Round:
+        m = yield ask(self.local, to=at.cohort(self.C), x=s.x)
+        return Server(x=s.x + self.eta_s * m.change / m.mass)
+
+    def model(self, s: Server) -> Array:
+        return s.x
+
+    @client_step
+    def local(self, f: Any, c: State, at: Place, x: Array) -> tuple[Upload, State]:
+        y = x
+        for _ in range(self.K):
+            y = y - self.eta * self.direction(f, y)
+        return at.send(change=y - x), None
+
+    def direction(self, f: Any, y: Array) -> Array:
+        return f.gradient(y)  # type: ignore[no-any-return]

@@ -1,0 +1,57 @@
+r"""FedSAM: FedAvg with sharpness-aware local steps.
+
+Z. Qu, X. Li, R. Duan, Y. Liu, B. Tang and Z. Lu, "Generalized federated learning via sharpness aware minimization",
+ICML 2022. FedAvg in which f_j'(x_j) is replaced by the gradient where f_j is about largest within a radius rho,
+
+    f_j'(x_j + rho f_j'(x_j)/|f_j'(x_j)|).
+
+rho = 0 is FedAvg. For a convex problem the minimiser of the worst value nearby is not theta*, so there is a second
+bias beside FedAvg's drift, and it falls with rho.
+
+Defaults. rho = 0.05 as in the paper; it is a length in the units of the model, so rescale it with the problem. The rest
+as in FedAvg.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dualfl.algorithms.contract import Card, Constants
+from dualfl.algorithms.local_steps.fedavg import FedAvg
+from dualfl.typing import Array
+
+
+@dataclass(frozen=True)
+class FedSAM(FedAvg):
+    """FedSAM (Qu et al.) with full local gradients.
+
+    Parameters
+    ----------
+    rho : the radius, >= 0; the other parameters are FedAvg's.
+    """
+
+    rho: float = 0.05
+
+    name = "fedsam"
+    grid: ClassVar = {"eta": [10.0**-m for m in range(7)], "rho": [0.01, 0.05, 0.1]}
+    card = Card(
+        title="FedSAM",
+        year=2022,
+        reference="Qu, Li, Duan, Liu, Tang and Lu",
+        participation="any C",
+        rate="none: drifts if clients differ",
+    )
+
+    def check(self, c: Constants) -> None:
+        super().check(c)
+        self.require(self.rho >= 0, "rho", "it is a radius, >= 0")
+
+    def direction(self, f: Any, y: Array) -> Array:
+        g: Array = f.gradient(y)
+        length = float(np.linalg.norm(g))
+        if self.rho == 0 or length == 0:
+            return g
+        return f.gradient(y + self.rho / length * g)  # type: ignore[no-any-return]

@@ -1,0 +1,178 @@
+r"""TAMUNA and CompressedScaffnew: Scaffnew with sampled clients and masked uploads.
+
+L. Condat, I. Agarsky, G. Malinovsky and P. Richtarik, "TAMUNA: Doubly accelerated federated learning with local
+training, compression, and partial participation", 2023; with all clients it is CompressedScaffnew of L. Condat, I.
+Agarsky and P. Richtarik, "Provably doubly accelerated federated learning: The first theoretically successful
+combination of local training and communication compression", 2022. For E = (1/N) sum_j f_j. A round: a set of c clients
+is drawn, and a number of local steps, geometric with mean 1/p; each of the c clients starts at xbar and takes these
+steps
+
+    x_j <- x_j - gamma (f_j'(x_j) - h_j),
+then sends the coordinates that its mask q_j keeps, about s d/c of d; every coordinate is kept by exactly s clients:
+    xbar <- (1/s) sum_{j of the c} q_j x_j                                        (the exchange; s, not c)
+    h_j  <- h_j + (eta/gamma) q_j (xbar - x_j)                                    (only where q_j is one)
+
+so that sum_j h_j = 0 at all times. eta = p chi with chi = N (s - 1)/(s (N - 1)).
+
+Rate for c = N, per local step, Psi = sum_j |x_j - theta*|^2 + (gamma/p)^2 (N - 1)/(s - 1) sum_j |h_j - f_j'(theta*)|^2:
+    E Psi+  <=  max{(1 - gamma mu)^2, (1 - gamma L)^2, 1 - p^2 (s - 1)/(N - 1)} Psi.
+Defaults. gamma = 2/(L + mu) minimises the first two, p = sqrt(gamma mu (N - 1)/(s - 1)), or 1, is the fewest exchanges
+that do not slow this down, s = 2 the fewest floats. c = s = N is Scaffnew.
+
+The clients need xbar twice: at the end of their round for h_j, and the next ones at its start. If all take part, the
+second message contains the first; this is what CompressedScaffnew saves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dualfl.algorithms.contract import (
+    Algorithm,
+    Card,
+    Constants,
+    Place,
+    Round,
+    Upload,
+    ask,
+    client_step,
+    tell,
+    theory,
+)
+from dualfl.algorithms.messages import Sparse
+from dualfl.typing import Array
+
+
+def mask(at: Place, c: int, s: int) -> npt.NDArray[np.intp]:
+    """The coordinates that client at.j sends: a column of a d x c pattern with s ones a row, columns shuffled."""
+    ones = np.arange(at.d * s)
+    if at.d * s >= c:  # row by row, s ones each, going round the columns
+        columns = (ones % c).reshape(at.d, s)
+    else:  # more clients than ones: no column has more than a single one
+        columns = ones.reshape(s, at.d).T
+    column = at.common("mask").permutation(c)[at.cohort(c).index(at.j)]
+    return np.flatnonzero((columns == column).any(axis=1))
+
+
+@dataclass(frozen=True)
+class Local:
+    h: Array
+    sent: Array  # the coordinates that it sent last, until h is updated
+
+
+@dataclass(frozen=True)
+class Server:
+    x: Array
+
+
+@dataclass(frozen=True)
+class TAMUNA(Algorithm):
+    """TAMUNA (Condat, Agarsky, Malinovsky and Richtarik).
+
+    Parameters
+    ----------
+    c : how many clients take part in a round, 2 <= c <= N.
+    s : how many clients send each coordinate, 2 <= s <= c.
+    gamma : the step, 0 < gamma < 2/L.
+    p : 1/p is the mean number of local steps.
+    """
+
+    c: int = theory("N", lambda c, a: c.N)
+    s: int = 2
+    gamma: float = theory("2 / (L + mu)", lambda c, a: 2 / (c.L + c.mu))
+    p: float = theory(
+        "min(1, sqrt(gamma mu (N - 1) / (s - 1)))",
+        lambda c, a: min(1.0, np.sqrt(a.gamma * c.mu * (c.N - 1) / (a.s - 1))),
+    )
+
+    name = "tamuna"
+    uniform = True
+    grid: ClassVar = {"gamma": [10.0**-m for m in range(9)], "p": [10.0**-m for m in range(5)]}
+    card = Card(
+        title="TAMUNA",
+        year=2023,
+        reference="Condat, Agarsky, Malinovsky and Richtarik",
+        up="s d / c",
+        down="2 d",
+        participation="any c >= 2",
+        rate="sqrt(kappa N / s) log(1/eps)",
+        accelerated=True,
+        deterministic=False,
+    )
+
+    def check(self, c: Constants) -> None:
+        self.require(2 <= self.c <= c.N, "c", f"it must lie between 2 and the number of clients, {c.N}")
+        self.require(2 <= self.s <= self.c, "s", f"it must lie between 2 and c = {self.c}")
+        self.require(self.gamma > 0, "gamma", "it must be positive")
+        self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(0 < self.p <= 1, "p", "it must lie in (0, 1]")
+
+    def eta(self, N: int) -> float:
+        return self.p * N * (self.s - 1) / (self.s * (N - 1))
+
+    def start(self, at: Place) -> Server:
+        return Server(x=np.zeros(at.d))
+
+    def round(self, s: Server, at: Place) -> Round:
+        cohort = at.cohort(self.c)
+        m = yield ask(self.local, to=cohort, x=s.x)
+        x = at.N / self.s * m.x  # m.x is the sum over the cohort, divided by N
+        yield tell(self.finish, to=cohort, x=x)
+        return Server(x=x)
+
+    def model(self, s: Server) -> Array:
+        return s.x
+
+    def client(self, f: Any, at: Place) -> Local:
+        return Local(h=np.zeros(at.d), sent=np.zeros(0))
+
+    @client_step
+    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+        mine = mask(at, self.c, self.s)
+        for _ in range(at.common("coin").geometric(self.p)):
+            x = x - self.gamma * (f.gradient(x) - c.h)
+        return at.send(x=Sparse(x[mine], mine, at.d, seeded=True)), Local(h=c.h, sent=x[mine])
+
+    @client_step
+    def finish(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+        return at.send(), Local(h=self.new_h(c, at, x), sent=np.zeros(0))
+
+    def new_h(self, c: Local, at: Place, x: Array) -> Array:
+        """h after the round of `at`, whose mean is x."""
+        mine, h = mask(at, self.c, self.s), c.h.copy()
+        h[mine] += self.eta(at.N) / self.gamma * (x[mine] - c.sent)
+        return h
+
+
+@dataclass(frozen=True)
+class CompressedScaffnew(TAMUNA):
+    """TAMUNA with all clients, in which h_j waits for the next message: half the floats down."""
+
+    name = "compressed-scaffnew"
+    card = Card(
+        title="CompressedScaffnew",
+        year=2022,
+        reference="Condat, Agarsky and Richtarik",
+        up="s d / N",
+        rate="sqrt(kappa N / s) log(1/eps)",
+        accelerated=True,
+        deterministic=False,
+    )
+
+    def check(self, c: Constants) -> None:
+        super().check(c)
+        self.require(self.c == c.N, "c", f"all {c.N} clients take part; tamuna samples")
+
+    def round(self, s: Server, at: Place) -> Round:
+        m = yield ask(self.local, x=s.x)
+        return Server(x=at.N / self.s * m.x)
+
+    @client_step
+    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+        if at.round > 0:
+            c = Local(h=self.new_h(c, replace(at, round=at.round - 1), x), sent=c.sent)
+        return super().local(f, c, at, x)
