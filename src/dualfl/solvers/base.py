@@ -64,7 +64,7 @@ class Watch:
         if self._started:
             self.iterations += 1
         self._started = True
-        if not np.isfinite(residual):
+        if not np.isfinite(residual + slack):
             raise Diverged(
                 f"The local solver left the finite numbers at iteration {self.iterations} on {self.f.name}; "
                 "its step is too long for this objective, or the data are badly scaled."

@@ -27,7 +27,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl import kernels
 from dualfl.errors import NotSupported
-from dualfl.objectives.base import Objective, Point, Ray, Tilted
+from dualfl.objectives.base import Objective, Point, Tilted
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import Squared
 from dualfl.objectives.penalties import L1, BoxConstraint, ElasticNet, Penalised
@@ -106,7 +106,7 @@ class CoordinateDescent(ProximalSolver):
             # half a digit more than the model is worth; all digits where the model is F itself
             goal = 1e-12 * norm if exact else norm * min(0.1, norm / first)
             z = minimise_model(Q, Q @ point.x - point.gradient - P.beta * point.x, P, point.x, goal)
-            point = _line_search(split, P, point, z - point.x)
+            point = _line_search(split, P, point, z)
             residual = split.steepest(point)
             norm = float(np.linalg.norm(residual))
         return watch.solution(point.x, residual, split.value(point))
@@ -179,28 +179,31 @@ def _face_step(Q: Array, P: Separable, z: Array, m: Array) -> None:
     z[face] = new
 
 
-def _line_search(split: Split, P: Separable, start: Point, p: Array) -> Point:
-    """The first of t = 1, 1/2, ... at which F falls enough, or is still falling: either is progress for a convex F.
+def _line_search(split: Split, P: Separable, start: Point, z: Array) -> Point:
+    """From x towards z: the first of t = 1, 1/2, ... at which F has fallen enough, or is still falling.
 
-    F(x + t p) falls enough if it lies below F(x) + 1e-4 t F'(x; p). Close to the minimiser the values are equal up to
-    rounding, and slopes decide: Hager and Zhang's F'(x + t p; p) <= 0.8 |F'(x; p)|.
+    Either is progress, for F is convex. Enough is F(x + t p) <= F(x) + 1e-4 t F'(x; p). Close to the minimiser values
+    are equal up to rounding, and slopes decide: Hager and Zhang's F'(x + t p; p) <= 0.8 |F'(x; p)|.
     """
-    x, ray = start.x, start.ray(p)
+    x = start.x
+    p = z - x
+    ray = start.ray(p)
+
+    def place(t: float) -> Array:
+        """x + t p, with zeros and bounds of z exact."""
+        return z if t == 1.0 else np.clip(x + t * p, P.lo, P.hi)
+
+    def value(t: float) -> float:
+        return ray.value(t) + (0.0 if split.penalised is None else split.penalised.penalty_value(place(t)))
 
     def slope(t: float) -> float:
-        return ray.slope(t) + P.slope(x + t * p, p)
+        return ray.slope(t) + P.slope(place(t), p)
 
-    value, fall = split.value(start), slope(0.0)
-    noise = 1e-12 * abs(value)
-    t = 1.0
+    first, fall, t = split.value(start), slope(0.0), 1.0
+    noise = 1e-12 * abs(first)
     while t > 1e-12:
-        now = _value(split, ray, x + t * p, t)
-        if now <= value + 1e-4 * t * fall or slope(t) <= 0 or (now <= value + noise and slope(t) <= -0.8 * fall):
+        now = value(t)
+        if now <= first + 1e-4 * t * fall or slope(t) <= 0 or (now <= first + noise and slope(t) <= -0.8 * fall):
             break
         t /= 2
-    # the end of the ray itself, so that zeros and bounds are exact
-    return split.f.at(x + p) if t == 1.0 else ray.point(t)
-
-
-def _value(split: Split, ray: Ray, x: Array, t: float) -> float:
-    return ray.value(t) + (0.0 if split.penalised is None else split.penalised.penalty_value(x))
+    return split.f.at(place(t))

@@ -14,8 +14,8 @@ is found by minimising over theta the smooth function that it is the dual of,
     phi' = lam theta - c - sum_i s_i q_i a_i x_i,      phi'' = lam I + sigma sum over J of s_i q_i^2 x_i x_i',
 
 where J are the rows with a_i strictly inside. phi is piecewise quadratic, so Newton ends after few steps; the linear
-system has the size min(|J|, d). sigma grows from step to step: the dual is a quadratic programme, on which proximal
-points arrive after finitely many steps.
+system has the size min(|J|, d). sigma grows from step to step, as the dual is a quadratic programme, on which proximal
+points arrive after finitely many steps; it falls back when phi gets too close to its kinks for Newton.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from dualfl.typing import Array
 
 SYSTEM = 3000  # the largest linear system to factorise
 NUMBERS = 1 << 26  # and the most float64 numbers to hold for it
-STEPS, INNER = 10, 50
+STEPS, INNER = 15, 30
+SMALL = 1e-6  # the part of the gap to which a proximal point is found
+SHORT = 1e-5  # steps shorter than this lead nowhere
 
 
 @dataclass(frozen=True)
@@ -96,42 +98,51 @@ class Look:
 
 
 def newton(p: DualProblem, start: Look, cost: Cost) -> Look:
-    """The best of a few proximal point steps; where the linear systems would be too large, the start itself."""
+    """The best of a few proximal point steps; the start itself if none is better, or the systems are too large."""
     curvature = float((p.s * p.q**2 * p.design.row_norms2()).max()) / p.lam
     if not curvature > 0:
         return start
     here = best = start
-    sigma = 10.0 / curvature
+    sigma, grow = 10.0 / curvature, 10.0
     for _ in range(STEPS):
-        alpha = _proximal_point(p, here, sigma, 1e-3 * best.gap, cost)
-        if alpha is None:
-            break
+        alpha = _proximal_point(p, here, sigma, SMALL * best.gap, cost)
+        if alpha is None:  # too bold: a smaller sigma makes phi smoother
+            sigma, grow = sigma / (3 * grow), np.sqrt(grow)
+            continue
         here = p.look(alpha)
         cost.passes += 1
         best = min(best, here, key=lambda look: look.gap)
-        sigma *= 10
+        if best.gap <= 1e-15 * abs(best.value):
+            break
+        sigma *= grow
     return best
 
 
 def _proximal_point(p: DualProblem, start: Look, sigma: float, small: float, cost: Cost) -> Array | None:
-    """alpha+, up to a small gap of the minimisation of phi; None if a linear system is too large."""
+    """alpha+ up to a gap of phi that is small, or None if Newton's method does not get there soon."""
     alpha, theta = start.alpha, start.theta
     u = p.margins(theta)
-    a = alpha
     for _ in range(INNER):
         a = _best(p, alpha, u, sigma)
         g = p.lam * (theta - p.theta(a))
         cost.passes += 1
         if g @ g <= 2 * p.lam * small:
-            break
+            return a
         inside = np.flatnonzero((a > p.lo) & (a < p.hi) & ((a != 0) | (p.eps == 0)) & (p.s > 0))
-        direction = _direction(p, inside, sigma, g, cost)
-        if direction is None:
+        if not fits(len(inside), p.design.D):
             return None
+        direction = _direction(p, inside, sigma, g, cost)
         v = -p.q * p.design.forward(direction[:, None])[:, 0]
         t = _step(p, alpha, theta, direction, u, v, sigma)
+        if t < SHORT:
+            return None
         theta, u = theta + t * direction, u + t * v
-    return a
+    return None
+
+
+def fits(m: int, d: int) -> bool:
+    """Whether a linear system of m rows in d dimensions is worth the memory."""
+    return min(m, d) <= SYSTEM and m * d <= NUMBERS
 
 
 def _best(p: DualProblem, alpha: Array, u: Array, sigma: float) -> Array:
@@ -141,13 +152,11 @@ def _best(p: DualProblem, alpha: Array, u: Array, sigma: float) -> Array:
     return np.clip(a, p.lo, p.hi)
 
 
-def _direction(p: DualProblem, inside: npt.NDArray[np.intp], sigma: float, g: Array, cost: Cost) -> Array | None:
+def _direction(p: DualProblem, inside: npt.NDArray[np.intp], sigma: float, g: Array, cost: Cost) -> Array:
     """-(lam I + A'A)^{-1} g, A = sqrt(sigma s) q x_i' for the rows inside; by the smaller of the two systems."""
     m, d = len(inside), len(g)
     if m == 0:
         return -g / p.lam
-    if min(m, d) > SYSTEM or m * min(m, d) > NUMBERS or m * d > NUMBERS:
-        return None
     cost.hessian_products += min(m, d)
     cost.passes += m / p.n
     A = _dense(p.design, inside) * (np.sqrt(sigma * p.s[inside]) * p.q[inside])[:, None]
@@ -174,6 +183,6 @@ def _step(p: DualProblem, alpha: Array, theta: Array, direction: Array, u: Array
         return linear + t * quadratic + float(_best(p, alpha, u + t * v, sigma) @ weights)
 
     t, fall = 1.0, slope(0.0)
-    while slope(t) > -fall / 2 and t > 1e-10:
+    while slope(t) > -fall / 2 and t >= SHORT:
         t /= 2
     return t
