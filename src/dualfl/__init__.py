@@ -1,6 +1,104 @@
-"""dualfl: federated convex learning, exact, certified and fast."""
+"""dualfl: federated convex learning, exact, certified and fast.
 
-from dualfl import kernels
+The public names are imported when they are first used, so that `import dualfl` is quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dualfl import algorithms, data, engines, errors, kernels, objectives, report, solvers
+    from dualfl.algorithms import DualFL
+    from dualfl.data import Dataset, load, make_problem
+    from dualfl.data.reference import reference
+    from dualfl.engines import History, Problem, Result
+    from dualfl.engines.run import run
+    from dualfl.errors import DualflError
+    from dualfl.objectives import (
+        L1,
+        ElasticNet,
+        Function,
+        Hinge,
+        Huber,
+        LinearModel,
+        Logistic,
+        Quadratic,
+        Softmax,
+        Squared,
+    )
+    from dualfl.report import convergence_figure
+    from dualfl.solvers import minimise
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "kernels"]
+__all__ = [
+    "L1",
+    "Dataset",
+    "DualFL",
+    "DualflError",
+    "ElasticNet",
+    "Function",
+    "Hinge",
+    "History",
+    "Huber",
+    "LinearModel",
+    "Logistic",
+    "Problem",
+    "Quadratic",
+    "Result",
+    "Softmax",
+    "Squared",
+    "__version__",
+    "algorithms",
+    "convergence_figure",
+    "data",
+    "engines",
+    "errors",
+    "kernels",
+    "load",
+    "make_problem",
+    "minimise",
+    "objectives",
+    "reference",
+    "report",
+    "run",
+    "solvers",
+]
+
+_FOLDERS = ("algorithms", "data", "engines", "errors", "kernels", "objectives", "report", "solvers")
+_HOMES = {
+    "algorithms": ("DualFL",),
+    "data": ("Dataset", "load", "make_problem", "reference"),
+    "engines": ("History", "Problem", "Result", "run"),
+    "errors": ("DualflError",),
+    "objectives": (
+        "L1",
+        "ElasticNet",
+        "Function",
+        "Hinge",
+        "Huber",
+        "LinearModel",
+        "Logistic",
+        "Quadratic",
+        "Softmax",
+        "Squared",
+    ),
+    "report": ("convergence_figure",),
+    "solvers": ("minimise",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _FOLDERS:
+        return import_module(f"dualfl.{name}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'dualfl' has no attribute {name!r}")
+    value = getattr(import_module(f"dualfl.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

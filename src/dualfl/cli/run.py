@@ -1,0 +1,147 @@
+"""`dualfl run`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dualfl.cli.main import INTERRUPTED
+from dualfl.errors import Diverged, InputError
+from dualfl.experiments.single import Settings, execute
+
+HERE = Settings()
+
+
+def parse_set(items: tuple[str, ...]) -> dict[str, Any]:
+    """KEY=VALUE pairs; a value is a number, true, false, null, or else a word."""
+    found: dict[str, Any] = {}
+    for item in items:
+        key, equals, text = item.partition("=")
+        if not equals or not key or not text:
+            raise InputError(f"--set takes KEY=VALUE, such as --set certificate=vector, and it got {item!r}.")
+        if key in found:
+            raise InputError(f"--set gives {key} twice; give it once.")
+        try:
+            found[key] = json.loads(text)
+        except ValueError:
+            found[key] = text
+    return found
+
+
+def command_line(ctx: click.Context) -> str:
+    """What one would type to have this run again: all that was given, nothing else."""
+    words = [ctx.command_path]
+    for option in ctx.command.params:
+        source = ctx.get_parameter_source(option.name or "")
+        if source is not click.core.ParameterSource.COMMANDLINE or option.name in ("force", "resume"):
+            continue
+        value = ctx.params[option.name or ""]
+        flag = max(option.opts, key=len)
+        if isinstance(option, click.Option) and option.is_flag:
+            words.append(flag if value else option.secondary_opts[0])
+        else:
+            for item in value if isinstance(value, tuple) else (value,):
+                words += [flag, str(item)]
+    return shlex.join(words).replace("'dualfl run'", "dualfl run").replace("'dualfl demo'", "dualfl demo")
+
+
+def say(sentence: str) -> None:
+    """A line for whoever watches."""
+    if sys.stderr.isatty():
+        click.echo(sentence, err=True)
+
+
+@click.command("run", context_settings={"show_default": True})
+@click.option("--dataset", default=HERE.dataset, help="See `dualfl datasets`.")
+@click.option("--clients", default=HERE.clients, help="Number of clients.")
+@click.option("--partition", default=HERE.partition, help="Who gets which rows: even (file order) or shuffled.")
+@click.option("--scale", default=HERE.scale, help="Of the features: default (what suits the set), raw, or a number.")
+@click.option("--loss", default=HERE.loss, help="auto, softmax, logistic, hinge, squared, huber, ...")
+@click.option("--ridge", default=HERE.ridge, help="mu of the term (mu/2)|theta|^2.")
+@click.option("--algorithm", default=HERE.algorithm, help="See `dualfl algorithms`.")
+@click.option("--rho", type=float, help="The algorithm's rho.  [default: from theory]")
+@click.option("--nu", type=float, help="The algorithm's nu.  [default: from theory]")
+@click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="Any other hyperparameter; repeatable.")
+@click.option("--solver", help="Local solver: lbfgs, fista, newtoncg, ...  [default: what suits the loss]")
+@click.option("--codec", help="Compress uploads: top:K or rand:K entries, bits:B a number.")
+@click.option("--rounds", default=HERE.rounds, help="Communication rounds at most.")
+@click.option("--tol", type=float, help="Stop when E - E* <= TOL |E| is proven.")
+@click.option("--seconds", type=float, help="Stop after so much time in rounds.")
+@click.option("--epsilon", type=float, help="Without a ridge: regularise until |E'| <= EPSILON.")
+@click.option("--alpha", type=float, help="Without a ridge: regularise by (ALPHA/2)|theta|^2.")
+@click.option("--seed", default=HERE.seed, help="Of everything that is drawn.")
+@click.option("--reference/--no-reference", default=True, help="Whether to find E*, for relative errors.")
+@click.option("--threads", type=int, help="At most so many.  [default: one a processor]")
+@click.option("--checkpoint-every", type=int, metavar="K", help="Save the state every K exchanges.")
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint in --out.")
+@click.option("--force", is_flag=True, help="Replace the results of another run in --out.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/latest"), help="Folder of the results.")
+@click.pass_context
+def run_command(ctx: click.Context, /, **given: Any) -> None:
+    """Run an algorithm on a data set split among clients.
+
+    Writes history.csv (one row a round), run.json (all it takes to repeat
+    the run), model.npz and convergence.png into the folder --out. Ctrl-C
+    ends a run early and keeps what it has.
+
+    \b
+    Example:
+      dualfl run --dataset digits --rounds 50 --out runs/digits
+    """
+    hyperparameters = parse_set(given.pop("others"))
+    for name in ("rho", "nu"):
+        value = given.pop(name)
+        if value is not None and name in hyperparameters:
+            raise InputError(f"{name} is given twice, by --{name} and by --set; give it once.")
+        if value is not None:
+            hyperparameters[name] = value
+    out, force, resume = given.pop("out"), given.pop("force"), given.pop("resume")
+    threads, every = given.pop("threads"), given.pop("checkpoint_every")
+    settings = Settings(hyperparameters=hyperparameters, **given)
+    perform(settings, out, command_line(ctx), threads=threads, every=every, force=force, resume=resume)
+
+
+def perform(
+    settings: Settings,
+    out: Path,
+    command: str,
+    *,
+    threads: int | None = None,
+    every: int | None = None,
+    force: bool = False,
+    resume: bool = False,
+) -> None:
+    """Run, print the account, write the files; leave with 130 if somebody interrupted it."""
+    from dualfl.report.folder import CHECKPOINT, FILES, Folder
+    from dualfl.report.summary import entry, summary
+
+    folder = Folder(out)
+    folder.open(settings, force=force, resume=resume)
+    checkpoint = out / CHECKPOINT if every is not None or resume else None
+    run = execute(
+        settings,
+        threads=threads,
+        checkpoint=checkpoint,
+        checkpoint_every=1 if every is None else every,
+        resume=resume,
+        progress=True,
+        say=say,
+    )
+    if not len(run.result.history):  # interrupted before anything was known
+        raise KeyboardInterrupt
+    folder.write(run, command, keep_checkpoint=checkpoint is not None)
+    click.echo(summary(run))
+    written = [name for name in FILES if (out / name).exists()]
+    click.echo(entry("files", f"in {out}: {', '.join(written)}"))
+    if run.result.stopped == "interrupted":
+        sys.exit(INTERRUPTED)
+    if run.result.stopped == "diverged":
+        raise Diverged(
+            f"{run.result.algorithm.name} diverged at round {run.result.history[-1].round}; "
+            "take smaller steps, or the default hyperparameters."
+        )

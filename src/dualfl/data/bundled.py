@@ -1,0 +1,21 @@
+"""The small sets that come with scikit-learn: they are always there, also without a network."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dualfl.typing import AnyArray
+
+Table = tuple[AnyArray, AnyArray, tuple[str, ...]]
+
+
+def read_bundled(name: str) -> Table:
+    """(features, targets, class names) as scikit-learn has them; digits as bytes 0 .. 16."""
+    from sklearn import datasets
+
+    if name == "diabetes":
+        bunch = datasets.load_diabetes(scaled=False)
+        return bunch.data, bunch.target, ()
+    bunch = getattr(datasets, f"load_{name}")()
+    X = bunch.data.astype(np.uint8) if name == "digits" else bunch.data
+    return X, bunch.target, tuple(str(label) for label in bunch.target_names)

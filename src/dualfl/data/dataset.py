@@ -1,0 +1,63 @@
+"""A data set as it was read: rows, targets, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from dualfl.typing import AnyArray, Array
+
+Task = Literal["classification", "regression"]
+
+
+def is_sparse(X: Any) -> bool:
+    return bool(sp.issparse(X))
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Rows and targets.
+
+    X : rows by features, dense or SciPy CSR, in the type of the file; models see `scale * X`.
+    y : class numbers 0, 1, ... into `classes`, or real targets.
+    classes : what the class numbers stand for; empty for regression.
+    source : where the rows came from.
+    center, spread : if the features were standardised, X = (raw - center) / spread.
+    """
+
+    X: Any
+    y: AnyArray
+    classes: tuple[str, ...]
+    name: str
+    scale: float
+    source: str
+    task: Task
+    center: Array | None = None
+    spread: Array | None = None
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def features(self) -> int:
+        return int(self.X.shape[1])
+
+    def __str__(self) -> str:
+        kind = f"{len(self.classes)} classes" if self.classes else "real targets"
+        return f"{self.name}, {self.n:,} rows x {self.features:,} features, {kind}"
+
+    def predictors(self, model: Array) -> Array:
+        """scale * X times a model with an intercept as its last row; one column an output."""
+        model = model.reshape(self.features + 1, -1)
+        z: Array = np.asarray(self.X @ (self.scale * model[:-1])) + model[-1]
+        return z
+
+    def accuracy(self, model: Array) -> float:
+        """The share of rows that a classifier gets right."""
+        z = self.predictors(model)
+        guess = z.argmax(axis=1) if z.shape[1] > 1 else (z[:, 0] > 0).astype(int)
+        return float((guess == self.y).mean())

@@ -1,0 +1,45 @@
+"""IDX, the format of MNIST: a big-endian header (0, 0, type, number of dimensions), the dimensions, the numbers."""
+
+from __future__ import annotations
+
+import struct
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from dualfl.data.files import contents, locate
+from dualfl.errors import InputError
+from dualfl.typing import AnyArray
+
+UNSIGNED_BYTE = 8
+
+
+def read_idx(path: Path) -> AnyArray:
+    """An IDX file of unsigned bytes, plain or gzipped."""
+    data = contents(path)
+    if len(data) < 4 or data[:3] != bytes((0, 0, UNSIGNED_BYTE)) or data[3] == 0:
+        raise InputError(
+            f"{path} is not an IDX file of unsigned bytes: it begins with {data[:4].hex(' ') or 'nothing'}."
+        )
+    head = 4 + 4 * data[3]
+    if len(data) < head:
+        raise InputError(f"{path} ends within its header, after {len(data)} bytes; get the file again.")
+    shape = struct.unpack(f">{data[3]}I", data[4:head])
+    if len(data) != head + prod(shape):
+        raise InputError(
+            f"{path} must have {head + prod(shape):,} bytes for its shape {shape}, and it has {len(data):,}; "
+            "get the file again."
+        )
+    return np.frombuffer(data, dtype=np.uint8, offset=head).reshape(shape)
+
+
+def read_mnist(images: str, labels: str) -> tuple[AnyArray, AnyArray, Path]:
+    """(pixels, one row an image; labels; where the pixels lie)."""
+    image_path, label_path = locate(images, "mnist"), locate(labels, "mnist")
+    X, y = read_idx(image_path), read_idx(label_path)
+    if X.ndim != 3:
+        raise InputError(f"{image_path} holds {X.ndim} dimensions, and images have 3; is it the images file?")
+    if y.shape != X.shape[:1]:
+        raise InputError(f"{label_path} has shape {y.shape}, and {image_path} has {len(X)} images; they do not match.")
+    return X.reshape(len(X), -1), y.astype(np.intp), image_path

@@ -1,0 +1,35 @@
+"""LIBSVM text: `label index:value index:value ...`, indices from 1; sparse rows stay sparse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dualfl.data.files import locate
+from dualfl.errors import InputError
+from dualfl.typing import AnyArray
+
+
+def read_libsvm(path: Path, features: int | None = None) -> tuple[Any, AnyArray]:
+    """(CSR rows, targets) of a LIBSVM file, plain or gzipped."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(str(path), n_features=features, zero_based=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise InputError(f"{path} is not a LIBSVM file ({error}); get the file again.") from error
+    if X.shape[0] == 0:
+        raise InputError(f"{path} holds no rows; get the file again.")
+    return sp.csr_array(X), y
+
+
+def read_signs(file: str, dataset: str, features: int) -> tuple[Any, AnyArray, Path]:
+    """A set with the labels -1 and +1, as classes 0 and 1."""
+    path = locate(file, dataset)
+    X, y = read_libsvm(path, features)
+    if not np.isin(y, (-1, 1)).all():
+        raise InputError(f"{path} has the label {y[~np.isin(y, (-1, 1))][0]:g}, and {dataset} has only -1 and +1.")
+    return X, (y > 0).astype(np.intp), path

@@ -1,0 +1,7 @@
+"""What a person looks at: summaries, result folders, pictures."""
+
+from dualfl.report.figure import convergence_figure, save_png
+from dualfl.report.folder import Folder
+from dualfl.report.summary import summary
+
+__all__ = ["Folder", "convergence_figure", "save_png", "summary"]

@@ -1,0 +1,85 @@
+"""Pictures of runs, readable in colour, in grey and by colour-blind readers.
+
+matplotlib is imported only when something is drawn, and never its global state: a figure is an object.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dualfl.engines.checkpoint import write_atomically
+from dualfl.engines.history import History
+from dualfl.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette without its yellow, which is too light on paper.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+LINES = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+FLOOR = 1e-16  # rounding: smaller errors mean nothing
+
+
+def convergence_figure(histories: Mapping[str, History], title: str = "") -> Figure:
+    """Relative error (thick, filled markers) and certificate (thin, hollow markers) against rounds."""
+    if not any(len(history) for history in histories.values()):
+        raise InputError("There is nothing to draw: no run has a round.")
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(6.4, 4.0), layout="constrained")
+    axes = figure.add_subplot()
+    drawn = [_draw(axes, number, name, history) for number, (name, history) in enumerate(histories.items())]
+    if any(drawn):
+        axes.set_yscale("log")
+        axes.legend(frameon=False, fontsize=9)
+    axes.set_xlabel("communication rounds")
+    axes.set_ylabel("relative to the energy")
+    axes.set_title(title, fontsize=10.5, loc="left")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.margins(x=0.02)
+    axes.grid(True, which="major", color="0.88", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _draw(axes: Any, number: int, name: str, history: History) -> bool:
+    """One run; whether it had anything to show."""
+    style = {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": LINES[number % len(LINES)],
+        "marker": MARKERS[number % len(MARKERS)],
+        "markersize": 5,
+    }
+    rounds = history.column("round")
+    error = history.column("relative_error")
+    best = np.fmin.accumulate(history.column("energy"))
+    proven = history.column("certificate") / np.abs(best)
+    every = max(1, len(rounds) // 12)
+    some, certified = bool(np.isfinite(error).any()), bool(np.isfinite(proven).any())
+    if some:
+        label = rf"{name}: error $(E - E^*)/|E^*|$"
+        axes.plot(rounds, np.maximum(error, FLOOR), linewidth=1.8, markevery=every, label=label, **style)
+    if certified:
+        label = f"{name}: proven bound of it, without $E^*$" if some else f"{name}: proven bound of $(E - E^*)/|E|$"
+        hollow = style | {"markerfacecolor": "white", "linewidth": 1.0, "markevery": (every // 2, every)}
+        axes.plot(rounds, np.maximum(proven, FLOOR), label=label, **hollow)
+    return some or certified
+
+
+def png(figure: Figure) -> bytes:
+    """A figure as the bytes of a PNG file, the same bytes for the same figure."""
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=160, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def save_png(figure: Figure, path: Path) -> None:
+    write_atomically(path, png(figure))

@@ -1,0 +1,164 @@
+"""The folder of a run: its account, its model, its picture, and all it takes to repeat it."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualfl import kernels
+from dualfl.engines.checkpoint import write_atomically
+from dualfl.errors import InputError
+from dualfl.experiments.single import Finished, Settings
+from dualfl.report.figure import convergence_figure, save_png
+
+HISTORY, RUN, MODEL, PICTURE, CHECKPOINT = "history.csv", "run.json", "model.npz", "convergence.png", "checkpoint.npz"
+FILES = (HISTORY, RUN, MODEL, PICTURE, CHECKPOINT)
+
+
+class Folder:
+    """Where one run puts its files; each is there as a whole or not at all, and run.json comes last."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def open(self, settings: Settings, *, force: bool = False, resume: bool = False) -> None:
+        """Make sure that results can be written here, and that no other run's are lost by it."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file, and results need a folder; give another --out.")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"The folder {self.path} cannot be made ({error.strerror}); give another --out.") from None
+        if not os.access(self.path, os.W_OK):
+            raise InputError(f"The folder {self.path} cannot be written to; give another --out.")
+        there = [name for name in FILES if (self / name).exists()]
+        if force or resume or not there:
+            return
+        if there == [CHECKPOINT]:
+            raise InputError(
+                f"{self.path} has the checkpoint of a run that did not end; go on with --resume, "
+                "start afresh with --force, or give another --out."
+            )
+        if self._settings() != plain(settings):
+            raise InputError(
+                f"{self.path} has the results of another run ({', '.join(there)}); give another --out, "
+                "or --force to replace them."
+            )
+
+    def _settings(self) -> Any:
+        try:
+            return json.loads((self / RUN).read_text())["settings"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, run: Finished, command: str, *, keep_checkpoint: bool = False) -> None:
+        """All files of the run."""
+        (self / RUN).unlink(missing_ok=True)
+        if not keep_checkpoint:
+            (self / CHECKPOINT).unlink(missing_ok=True)
+        run.result.history.to_csv(self / HISTORY)
+        write_atomically(self / MODEL, model_file(run))
+        figure = convergence_figure({run.result.algorithm.card.title: run.result.history}, picture_title(run))
+        save_png(figure, self / PICTURE)
+        record = json.dumps(plain(describe(run, command)), indent=2, allow_nan=False) + "\n"
+        write_atomically(self / RUN, record.encode())
+
+
+def picture_title(run: Finished) -> str:
+    return f"{run.settings.dataset}, {run.problem.N} clients, ridge {run.settings.ridge:g}"
+
+
+def model_file(run: Finished) -> bytes:
+    """theta and what it takes to use it on new rows: predictors are scale * x' theta[:-1] + theta[-1]."""
+    data, buffer = run.dataset, io.BytesIO()
+    arrays: dict[str, Any] = {
+        "theta": run.result.model,
+        "shape": np.array(run.result.shape),
+        "classes": np.array(data.classes, dtype=np.str_),
+        "scale": np.array(data.scale),
+    }
+    if data.center is not None and data.spread is not None:  # x = (raw - center) / spread
+        arrays |= {"center": data.center, "spread": data.spread}
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def describe(run: Finished, command: str) -> dict[str, Any]:
+    """Everything one needs to repeat the run, and what came of it."""
+    result, last = run.result, run.result.history[-1]
+    return {
+        "command": command,
+        "settings": run.settings,
+        "algorithm": json.loads(result.algorithm.to_json()),
+        "constants": result.constants,
+        "data": {
+            "source": run.dataset.source,
+            "rows": run.dataset.n,
+            "features": run.dataset.features,
+            "classes": list(run.dataset.classes),
+            "scale": run.dataset.scale,
+            "rows of each client": [f.n for f in run.problem.clients],
+        },
+        "local solver": solver_name(run),
+        "results": {
+            "stopped": result.stopped,
+            **last._asdict(),
+            "best energy": result.energy,
+            "minimum": run.minimum,
+            "relative error of the model": run.error,
+            "certificate": result.certificate,
+            "no certificate because": result.certificate_reason,
+            "capped local solves": result.capped,
+            "training accuracy": run.accuracy,
+            "stages": list(run.stages),
+        },
+        "environment": environment(),
+    }
+
+
+def solver_name(run: Finished) -> str:
+    from dualfl.solvers import default_solver
+
+    given = run.problem.solvers[0]
+    return repr(default_solver(run.problem.clients[0]) if given is None else given)
+
+
+def environment() -> dict[str, Any]:
+    packages = ("dualfl", "numpy", "scipy", "scikit-learn")
+    return {
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in packages},
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "byte order": sys.byteorder,
+        "kernels": kernels.describe(),
+    }
+
+
+def plain(value: Any) -> Any:
+    """`value` as strict JSON has it: no dataclasses, no NumPy, null for what is not finite."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return plain({field.name: getattr(value, field.name) for field in dataclasses.fields(value)})
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,133 @@
+"""A run in words: what was run, what it cost, how good it is and how one knows."""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from typing import Any
+
+from dualfl.engines.history import Row
+from dualfl.experiments.single import Finished
+
+WIDTH, LABEL = 80, 13
+
+STOPPED = {
+    "rounds": "that was the limit",
+    "tol": "the tolerance is reached",
+    "time": "the time was up",
+    "interrupted": "interrupted",
+    "diverged": "the iterates diverged",
+}
+
+
+def summary(run: Finished) -> str:
+    """The whole account, 80 columns wide."""
+    entries = [
+        ("data", data_line(run)),
+        ("clients", clients_line(run)),
+        ("algorithm", algorithm_line(run)),
+        ("constants", constants_line(run)),
+        ("rounds", rounds_line(run)),
+        *work_lines(run.result.history[-1]),
+        *quality_lines(run),
+        *remarks(run),
+    ]
+    return "\n".join(entry(label, text) for label, text in entries if text)
+
+
+def entry(label: str, text: str) -> str:
+    """A label and its text, wrapped beside it."""
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=f"{label:<{LABEL}}",
+        subsequent_indent=" " * LABEL,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def data_line(run: Finished) -> str:
+    return f"{run.dataset}, from {run.dataset.source}"
+
+
+def clients_line(run: Finished) -> str:
+    rows = [f.n for f in run.problem.clients]
+    each = f"{min(rows):,}" if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
+    model = run.problem.clients[0]
+    return (
+        f"{run.problem.N} with {each} rows each ({run.settings.partition}), {model.name}, "
+        f"ridge {run.settings.ridge:g}, {run.problem.d:,} coefficients"
+    )
+
+
+def algorithm_line(run: Finished) -> str:
+    chosen = ", ".join(f"{name} = {text}" for name, text in hyperparameters(run))
+    return f"{run.result.algorithm.name}: {chosen}" if chosen else run.result.algorithm.name
+
+
+def hyperparameters(run: Finished) -> list[tuple[str, str]]:
+    """Every hyperparameter that has a value, with its formula where theory chose it."""
+    listed = []
+    for field in dataclasses.fields(run.asked):  # type: ignore[arg-type]
+        value = getattr(run.result.algorithm, field.name)
+        if value is None:
+            continue
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        if getattr(run.asked, field.name) is None and "formula" in field.metadata:
+            text += f" ({field.metadata['formula']})"
+        listed.append((field.name, text))
+    return listed
+
+
+def constants_line(run: Finished) -> str:
+    c = run.result.constants
+    return "" if c is None else f"mu = {c.mu:.4g}, L = {c.L:.4g}, kappa = L/mu = {c.kappa:.4g}"
+
+
+def rounds_line(run: Finished) -> str:
+    line = f"{run.result.history[-1].round:,}; {STOPPED.get(run.result.stopped, run.result.stopped)}"
+    if run.stages:
+        last = run.stages[-1]
+        line += f"; {len(run.stages)} regularised problem(s), the last with alpha = {last.alpha:.3g}"
+    return line
+
+
+def work_lines(last: Row) -> list[tuple[str, str]]:
+    return [
+        ("exchanges", f"{last.exchanges:,}; {last.floats_up:,} floats up, {last.floats_down:,} down, all clients"),
+        ("local work", f"{last.local_gradients:,.0f} gradients in {last.seconds:.2f} s"),
+    ]
+
+
+def quality_lines(run: Finished) -> list[tuple[str, str]]:
+    result = run.result
+    lines = [("energy", "" if result.energy is None else f"E = {result.energy:.12g}")]
+    if run.error is not None:
+        lines.append(("error", f"(E - E*)/|E*| = {run.error:.2e}, with E* = {run.minimum:.12g} by Newton's method"))
+    else:
+        lines.append(("error", f"not known, there is no E*: {run.no_minimum}"))
+    lines.append(("certificate", certificate_line(result.certificate, result.energy, result.certificate_reason)))
+    if run.stages and run.stages[-1].gradient_norm == run.stages[-1].gradient_norm:
+        lines.append(("gradient", f"|E'(theta)| = {run.stages[-1].gradient_norm:.2e}, of the problem itself"))
+    if run.accuracy is not None:
+        lines.append(("accuracy", f"{run.accuracy:.2%} of the training rows"))
+    return lines
+
+
+def certificate_line(certificate: float | None, energy: float | None, reason: str) -> str:
+    if certificate is None:
+        return f"none: {reason}"
+    share = f" = {certificate / abs(energy):.1e} |E|" if energy else ""
+    return f"E - E* <= {certificate:.2e}{share}, proven by duality: no E* is needed to know it"
+
+
+def remarks(run: Finished) -> list[tuple[str, str]]:
+    """What a reader should know before trusting the numbers."""
+    result, lines = run.result, []
+    if result.capped:
+        lines.append(("note", f"{result.capped:,} local solves ended at their cap, not by their stopping rule."))
+    note: Any = getattr(result.algorithm, "note", None)
+    if note is not None and result.constants is not None and (text := note(result.constants)):
+        lines.append(("note", text))
+    return lines
