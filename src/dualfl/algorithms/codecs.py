@@ -12,12 +12,14 @@ The compressor C need not be unbiased: the differences vanish as the run converg
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dualfl.algorithms.messages import Quantised, Sparse, canonical
+from dualfl.algorithms.streams import Stream
 from dualfl.errors import InputError
 from dualfl.typing import Array
 
@@ -28,27 +30,32 @@ class Codec(ABC):
     """A compressor with memory. Every client must answer every exchange: the server keeps the sum of all memories."""
 
     @abstractmethod
-    def compress(self, x: Array, rng: np.random.Generator) -> Wire: ...
+    def compress(self, x: Array, stream: Stream) -> Wire: ...
 
     def encode(
-        self, fields: dict[str, Any], memory: dict[str, Array], rng: np.random.Generator
+        self, fields: dict[str, Any], memory: dict[str, Array], stream: Stream
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Array]]:
         """(what the server will believe, what travels, the client's new memory)."""
         released, wire, memory = dict(fields), dict(fields), dict(memory)
         for name, x in fields.items():
             if isinstance(x, np.ndarray) and x.ndim == 1:
                 before = memory.get(name, np.zeros(x.size))
-                wire[name] = self.compress(x - before, rng)
+                wire[name] = self.compress(x - before, stream)
                 released[name] = memory[name] = canonical(before + wire[name].dense())
         return released, wire, memory
 
     @staticmethod
-    def decode(means: dict[str, Any], memory: dict[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The server's side: add the mean differences to the mean of all memories."""
+    def decode(
+        means: dict[str, Any], wire: Mapping[str, Any], memory: dict[str, Array]
+    ) -> tuple[dict[str, Any], dict[str, Array]]:
+        """The server's side: add the mean differences to the mean of all memories.
+
+        `wire` is somebody's upload; it tells what was compressed from what was sent as it is.
+        """
         full, memory = dict(means), dict(memory)
-        for name, q in means.items():
-            if isinstance(q, np.ndarray) and q.ndim == 1:
-                full[name] = memory[name] = canonical(memory.get(name, np.zeros(q.size)) + q)
+        for name in [name for name, sent in wire.items() if isinstance(sent, Wire)]:
+            q = means[name]
+            full[name] = memory[name] = canonical(memory.get(name, np.zeros(q.size)) + q)
         return full, memory
 
 
@@ -66,7 +73,7 @@ class TopK(Codec):
     def __post_init__(self) -> None:
         _count(self.k)
 
-    def compress(self, x: Array, rng: np.random.Generator) -> Wire:
+    def compress(self, x: Array, stream: Stream) -> Wire:
         k = min(self.k, x.size)
         # stable, so that ties fall the same way everywhere
         index = np.sort(np.argsort(-np.abs(x), kind="stable")[:k])
@@ -82,8 +89,8 @@ class RandK(Codec):
     def __post_init__(self) -> None:
         _count(self.k)
 
-    def compress(self, x: Array, rng: np.random.Generator) -> Wire:
-        index = np.sort(np.argsort(rng.random(x.size), kind="stable")[: min(self.k, x.size)])
+    def compress(self, x: Array, stream: Stream) -> Wire:
+        index = np.array(stream.subset(x.size, self.k), dtype=np.intp)
         return Sparse(x[index], index, x.size, seeded=True)
 
 
@@ -97,7 +104,7 @@ class Quantise(Codec):
         if not 2 <= self.bits <= 32:
             raise InputError(f"bits must lie between 2 and 32, and it is {self.bits}.")
 
-    def compress(self, x: Array, rng: np.random.Generator) -> Wire:
+    def compress(self, x: Array, stream: Stream) -> Wire:
         top = float(np.abs(x).max(initial=0.0))
         if top == 0.0:
             return Quantised(np.zeros(x.size), self.bits)

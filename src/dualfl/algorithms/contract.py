@@ -52,7 +52,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 import numpy as np
 
 from dualfl.algorithms.codecs import Codec
-from dualfl.algorithms.messages import canonical
+from dualfl.algorithms.messages import canonical, not_finite
 from dualfl.algorithms.streams import Stream
 from dualfl.errors import InputError
 from dualfl.typing import Array
@@ -103,14 +103,15 @@ class Upload:
     A step keeps `sent.x`, not x: what a client remembers must be what it released.
     """
 
+    __slots__ = ("memory", "released", "wire")
+
     def __init__(self, released: dict[str, Any], wire: dict[str, Any], memory: dict[str, Array] | None) -> None:
         self.released, self.wire, self.memory = released, wire, memory
 
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.__dict__["released"][name]
-        except KeyError:
-            raise AttributeError(name) from None
+    def __getattr__(self, name: str) -> Any:  # only for what is no attribute
+        if name in Upload.__slots__ or name not in self.released:
+            raise AttributeError(name)
+        return self.released[name]
 
     def also(self, **fields: Any) -> Upload:
         """The same upload with further, uncompressed fields."""
@@ -133,6 +134,12 @@ class Place:
     penalty: Any = None  # the problem's penalty, for algorithms that apply it at the server
     codec: Codec | None = None
     memory: dict[str, Array] | None = None
+
+    def of_client(self, round: int, exchange: int, j: int, weight: float, memory: dict[str, Array]) -> Place:
+        """This place as client j sees it in one exchange."""
+        return Place(
+            self.seed, self.N, self.d, round, exchange, j, weight, self.start, self.penalty, self.codec, memory
+        )
 
     def rng(self, tag: str = "") -> np.random.Generator:
         """A stream of this client's own in this exchange."""
@@ -167,8 +174,20 @@ class Place:
         plain = {k: canonical(v) for k, v in fields.items()}
         if self.codec is None:
             return Upload(plain, plain, self.memory)
-        released, wire, memory = self.codec.encode(plain, self.memory or {}, self.rng("codec"))
-        return Upload(released, wire, memory)
+        for name, value in plain.items():  # a compressor could hide it
+            if not_finite(value):
+                raise InputError(bad_answer(self, name))
+        stream = Stream(self.seed, "codec", self.j, self.round, self.exchange)
+        return Upload(*self.codec.encode(plain, self.memory or {}, stream))
+
+
+def bad_answer(at: Place, name: str) -> str:
+    """What to say of a client that sends NaN or infinity."""
+    when = f"in round {at.round}" if at.round >= 0 else "before the first round"
+    return (
+        f"Client {at.j} answered with NaN or infinity in {name!r} {when}; "
+        "its data or its local solver broke down, so look at that client."
+    )
 
 
 @dataclass(frozen=True)
@@ -249,6 +268,11 @@ class Algorithm(ABC):
     def bound(self, s: State) -> float:
         """A proven lower bound of E*; -inf where there is none."""
         return -np.inf
+
+    @property
+    def certifies(self) -> bool:
+        """Whether `bound` will say anything."""
+        return type(self).bound is not Algorithm.bound
 
     # -- steps that many share --------------------------------------------------------------------
 

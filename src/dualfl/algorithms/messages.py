@@ -8,15 +8,16 @@ the blocks in order. An engine that keeps whole blocks together on a worker can 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dualfl.typing import Array, frozen, sealed
+from dualfl.typing import Array, sealed
 
 BLOCK = 32
 
@@ -83,14 +84,67 @@ class Quantised:
 
 
 def canonical(value: Any) -> Any:
-    """`value` as it is remembered and sent: arrays contiguous and read-only, scalars as Python numbers."""
+    """`value` as it is sent: arrays contiguous and read-only, scalars as Python numbers.
+
+    Arrays that somebody could still write to are copied.
+    """
     if isinstance(value, np.ndarray):
-        if value.dtype != np.float64:
-            copy = np.ascontiguousarray(value)
-            copy.flags.writeable = False
-            return copy
-        return frozen(value) if value.ndim else float(value)
+        if value.ndim == 0:
+            return value.item()
+        if value.flags.writeable or not value.flags.c_contiguous:
+            value = np.array(value, order="C")
+            value.flags.writeable = False
+        return value
+    if isinstance(value, tuple | list):
+        return _each(canonical, value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def settled(state: Any) -> Any:
+    """A state as it is remembered, so that memory and disk give the same bits.
+
+    What has left a step is no longer worked on, so an array that owns its numbers is made read-only where it is.
+    """
+    if state is None:
+        return None
+    changed = {}
+    for name, value in vars(state).items():
+        kept = _kept(value)
+        if kept is not value:
+            changed[name] = kept
+    return replace(state, **changed) if changed else state
+
+
+def _each(treat: Callable[[Any], Any], values: Sequence[Any]) -> Any:
+    """The same tuple with treated items; a list becomes a tuple, and what needs no treatment stays the same object."""
+    treated = [treat(value) for value in values]
+    if isinstance(values, list):
+        return tuple(treated)
+    if all(new is old for new, old in zip(treated, values)):
+        return values
+    return type(values)(*treated) if hasattr(values, "_fields") else tuple(treated)
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return _each(_kept, value)
+    if isinstance(value, np.ndarray) and value.ndim:
+        flags = value.flags
+        if flags.writeable and flags.owndata and flags.c_contiguous:
+            flags.writeable = False
+            return value
+    return canonical(value)
+
+
+def not_finite(value: Any) -> bool:
+    """Whether there is NaN or infinity in something that travels."""
+    if isinstance(value, float | int):
+        return not math.isfinite(value)
+    if isinstance(value, tuple):
+        return any(not_finite(v) for v in value)
+    if isinstance(value, LowRank):
+        return not_finite(value.value) or not_finite(value.vectors)
+    return not np.isfinite(getattr(value, "value", value)).all()
 
 
 def floats(message: Mapping[str, Any]) -> int:

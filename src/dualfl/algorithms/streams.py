@@ -7,6 +7,7 @@ promise that `Generator.choice` and its like give the same numbers in the next v
 
 from __future__ import annotations
 
+from functools import cached_property
 from zlib import crc32
 
 import numpy as np
@@ -21,9 +22,14 @@ class Stream:
     """Raw words of one Philox stream and the few draws the algorithms need, each from whole words."""
 
     def __init__(self, seed: int, tag: str, client: int, round: int, exchange: int) -> None:
-        key = np.array([seed & int(_WORD), crc32(tag.encode())], dtype=np.uint64)
-        counter = np.array([0, exchange + 1, round + 1, client + 1], dtype=np.uint64)
-        self._words = np.random.Philox(key=key, counter=counter)
+        self.key = seed & int(_WORD), crc32(tag.encode())
+        self.counter = 0, exchange + 1, round + 1, client + 1
+
+    @cached_property
+    def _words(self) -> np.random.Philox:  # made when the first word is drawn: most streams never are
+        return np.random.Philox(
+            key=np.array(self.key, dtype=np.uint64), counter=np.array(self.counter, dtype=np.uint64)
+        )
 
     def words(self, count: int) -> npt.NDArray[np.uint64]:
         return self._words.random_raw(count)

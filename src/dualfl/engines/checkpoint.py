@@ -35,6 +35,7 @@ class Packer:
 
     def __init__(self) -> None:
         self.arrays: dict[str, AnyArray] = {}
+        self._known: dict[int, str] = {}  # an array that is held twice is stored once
 
     def pack(self, value: Any) -> Any:
         if value is None or isinstance(value, bool | int | str):
@@ -42,19 +43,17 @@ class Packer:
         if isinstance(value, float):
             return {"float": value.hex()}  # exact, also inf and nan
         if isinstance(value, np.ndarray):
-            key = f"a{len(self.arrays)}"
+            key = self._known.setdefault(id(value), f"a{len(self.arrays)}")
             self.arrays[key] = value
             return {"array": key}
         if isinstance(value, SimpleNamespace):
             return {"means": self.pack(vars(value))}
         if dataclasses.is_dataclass(value):
             fields = {f.name: self.pack(getattr(value, f.name)) for f in dataclasses.fields(value)}
-            return {"class": type(value).__name__, "fields": fields}
+            return {"class": type(value).__name__, "module": type(value).__module__, "fields": fields}
         if isinstance(value, tuple) and hasattr(value, "_asdict"):
-            return {
-                "class": type(value).__name__,
-                "fields": {k: self.pack(v) for k, v in value._asdict().items()},
-            }
+            fields = {k: self.pack(v) for k, v in value._asdict().items()}
+            return {"class": type(value).__name__, "module": type(value).__module__, "fields": fields}
         if isinstance(value, dict):
             return {"dict": {str(k): self.pack(v) for k, v in value.items()}}
         if isinstance(value, list | tuple):
@@ -79,18 +78,19 @@ class Unpacker:
         if "means" in tree:
             return SimpleNamespace(**self.unpack(tree["means"]))
         if "class" in tree:
-            return self._class(tree["class"])(**{k: self.unpack(v) for k, v in tree["fields"].items()})
+            return self._class(tree["class"], tree["module"])(**{k: self.unpack(v) for k, v in tree["fields"].items()})
         if "dict" in tree:
             return {k: self.unpack(v) for k, v in tree["dict"].items()}
         kind, items = next(iter(tree.items()))
         return {"list": list, "tuple": tuple}[kind](self.unpack(v) for v in items)
 
-    def _class(self, name: str) -> Any:
-        if name in self.known:
+    def _class(self, name: str, home: str) -> Any:
+        if name in self.known and self.known[name].__module__ == home:
             return self.known[name]
-        for module in self.modules:
+        # A method and the one it inherits from may both have a `Server`: the one that was saved comes first.
+        for module in sorted(self.modules, key=lambda m: m.__name__ != home):
             found = getattr(module, name, None)
-            if dataclasses.is_dataclass(found):
+            if isinstance(found, type) and (dataclasses.is_dataclass(found) or hasattr(found, "_fields")):
                 return found
         raise InputError(f"The checkpoint holds a state {name!r} that this version of the algorithm does not know.")
 
@@ -125,15 +125,8 @@ def save(path: Path, content: dict[str, Any]) -> None:
 
 def load(path: Path, algorithm: Algorithm, key: str, known: dict[str, Any]) -> dict[str, Any]:
     """The content of a checkpoint of this very run, or a sentence that says what is wrong with it."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        tree = json.loads(arrays.pop("tree").tobytes())
-    except FileNotFoundError:
-        raise InputError(f"There is no checkpoint at {path}; start the run without resuming.") from None
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} is not a whole checkpoint ({error}); delete it and start the run again.") from error
-    head = tree.get("dict", {})
+    tree, arrays = read(path)
+    head = tree["dict"]
     if head.get("format") != FORMAT:
         raise InputError(f"{path} has checkpoint format {head.get('format')}, and this version reads {FORMAT}.")
     if head.get("key") != key:
@@ -143,9 +136,32 @@ def load(path: Path, algorithm: Algorithm, key: str, known: dict[str, Any]) -> d
     return content
 
 
+def read(path: Path) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """The tree and the arrays of a file that `save` wrote."""
+    if not path.exists():
+        raise InputError(f"There is no checkpoint at {path}; start the run without resuming.")
+    try:
+        with zipfile.ZipFile(path) as file:
+            broken = file.testzip()
+        if broken is not None:
+            raise ValueError(f"{broken} is damaged")
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        tree = json.loads(arrays.pop("tree").tobytes())
+        return {"dict": dict(tree["dict"])}, arrays
+    except Exception as error:  # a damaged file can fail in any way
+        raise InputError(f"{path} is not a whole checkpoint ({error}); delete it and start the run again.") from error
+
+
 def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """The first thing in which two runs differ, in words."""
-    for name in ours:
-        if theirs.get(name) != ours[name]:
-            return f"its {name} is {theirs.get(name)}, here it is {ours[name]}"
+    for name, value in ours.items():
+        other = theirs.get(name)
+        if other == value:
+            continue
+        if isinstance(value, dict) and isinstance(other, dict):
+            return difference(other, value)
+        if name in ("data", "start"):
+            return f"its {name} differs from what it is here"
+        return f"its {name} is {other}, here it is {value}"
     return "it was written by another version"

@@ -7,15 +7,18 @@ has missed or doubled a request is noticed. An engine stores the returned `Silo`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualfl.algorithms.contract import Algorithm, Place, Upload
-from dualfl.algorithms.messages import canonical
-from dualfl.errors import DualflError, InputError
-from dualfl.objectives.base import Objective
+from dualfl import kernels
+from dualfl.algorithms.contract import Algorithm, Place
+from dualfl.algorithms.messages import settled
+from dualfl.errors import Diverged, DualflError, InputError, NotSupported
+from dualfl.objectives.base import Objective, Tilted
+from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.penalties import Penalised
 from dualfl.solvers.base import Solution, Solver, default_solver
 from dualfl.solvers.stopping import GradientNorm, StopRule
 from dualfl.typing import Array, frozen, sealed
@@ -88,6 +91,10 @@ class LocalCost:
     def gradient(self, x: Array) -> Array:
         return self.objective.gradient(self.place(x))
 
+    def subgradient(self, x: Array) -> Array:
+        """The gradient where there is one, and some subgradient where there is none."""
+        return subgradient(self.objective, self.place(x))
+
     def value_gradient(self, x: Array) -> tuple[float, Array]:
         return self.objective.value_gradient(self.place(x))
 
@@ -105,10 +112,15 @@ class LocalCost:
     def sample_gradient(self, rows: Any, x: Array) -> Array:
         return self.objective.sample_gradient(rows, self.place(x))  # type: ignore[attr-defined, no-any-return]
 
+    def warm_at(self, x: Array) -> Array | None:
+        """What to hand to `local` as `warm` to begin at x; None for solvers that go on from dual variables."""
+        return None if "dual" in self.objective.offers else frozen(self.place(x))
+
     def local(self, a: float, c: Array, warm: Array | None = None, stop: StopRule | None = None) -> Solved:
         """argmin f(x) + (a/2)|x|^2 - <c, x>. `warm` is the `warm` of an earlier answer, or None."""
-        shifted = c if self.origin is None or a == 0 else c + a * self.origin
-        problem = self.objective.tilted(a, frozen(shifted))
+        c = frozen(c)
+        shifted = c if self.origin is None or a == 0 else sealed(c + a * self.origin)
+        problem = self.objective.tilted(a, shifted)
         self.solver.check(problem)
         solution = self.solver.solve(problem, warm, GradientNorm() if stop is None else stop)
         self.iterations += solution.iterations
@@ -116,13 +128,16 @@ class LocalCost:
         return self._solved(a, c, shifted, solution)
 
     def _solved(self, a: float, c: Array, shifted: Array, found: Solution) -> Solved:
-        x = found.x
-        value = found.value - a / 2 * float(x @ x) + float(shifted @ x)
+        x, value = found.x, found.value + float(shifted @ found.x)
         here = x if self.origin is None else sealed(x - self.origin)
+        subgradient = c + found.residual
+        if a != 0:
+            value -= a / 2 * float(x @ x)
+            subgradient -= a * here
         return Solved(
             here,
             found.residual,
-            sealed(c - a * here + found.residual),
+            sealed(subgradient),
             value,
             found.slack,
             found.iterations,
@@ -164,52 +179,59 @@ def answer(
     f: LocalCost,
     silo: Silo,
     request: Envelope,
-    at: Place,
+    place: Place,
+    j: int,
+    weight: float,
     after: tuple[int, int] | None,
 ) -> tuple[Reply, Silo]:
-    """Answer a request. `after` is what the server believes this client answered last."""
+    """Client j's answer to a request. `after` is what the server believes this client answered last."""
     if silo.answered == request.id and silo.reply is not None:
         return silo.reply, silo
     if silo.answered != after:
         raise OutOfSync(
-            f"Client {at.j} has answered exchange {silo.answered}, and the server thinks it was {after}; "
+            f"Client {j} has answered exchange {silo.answered}, and the server thinks it was {after}; "
             "resume both from the same checkpoint."
         )
     step = getattr(algorithm, request.step, None)
     if step is None or not getattr(step, "is_client_step", False):
         raise InputError(f"{request.step!r} is not a client step of {algorithm.name}; the two sides differ in version.")
-    here = replace(at, memory=silo.memory)
+    at = place.of_client(request.round, request.exchange, j, weight, silo.memory)
     # A resumed run remembers no points, so none may matter: value-then-gradient rounds differently from both at once.
-    f.objective.forget()
-    before, iterations, capped = f.objective.cost.copy(), f.iterations, f.capped
-    state = algorithm.client(f, here) if silo.answered is None else silo.state
-    sent, state = step(f, state, here, **request.message)
-    done = f.objective.cost - before
-    work = Work(done.gradients, done.hessian_products, f.iterations - iterations, f.capped - capped)
-    reply = Reply(checked(sent, algorithm, at), work)
+    forget(f.objective)
+    cost = f.objective.cost
+    gradients, products, iterations, capped = cost.gradients, cost.hessian_products, f.iterations, f.capped
+    try:
+        state = algorithm.client(f, at) if silo.answered is None else silo.state
+        sent, state = step(f, state, at, **request.message)
+    except Diverged as error:
+        raise Diverged(f"Client {j}, round {request.round} of {algorithm.name}: {error}") from error
+    work = Work(
+        cost.gradients - gradients, cost.hessian_products - products, f.iterations - iterations, f.capped - capped
+    )
+    reply = Reply(sent.wire, work)
     return reply, Silo(settled(state), request.id, reply, sent.memory or {})
 
 
-def checked(sent: Upload, algorithm: Algorithm, at: Place) -> dict[str, Any]:
-    """What goes on the wire, or a sentence if it is not finite: one bad client must not poison the mean."""
-    for name, value in sent.wire.items():
-        numbers = getattr(value, "value", value)
-        if not np.isfinite(numbers).all():
-            raise InputError(
-                f"Client {at.j} answered with NaN or infinity in {name!r} at round {at.round} of {algorithm.name}; "
-                "its data or its local solver broke down, so look at that client."
-            )
-    return sent.wire
+def forget(f: Objective) -> None:
+    """Drop the points that f and what it is made of remember."""
+    f.forget()
+    if isinstance(f, Tilted):
+        forget(f.base)
+    if isinstance(f, Penalised):
+        forget(f.smooth_part)
 
 
-def settled(state: Any) -> Any:
-    """A state with all its arrays contiguous and read-only, so that memory and disk give the same bits."""
-    if state is None:
-        return None
-    changed = {}
-    for name, value in vars(state).items():
-        if isinstance(value, tuple):
-            changed[name] = tuple(canonical(v) for v in value)
-        else:
-            changed[name] = canonical(value)
-    return replace(state, **changed)
+def subgradient(f: Objective, x: Array) -> Array:
+    """An element of the subdifferential of f at x."""
+    if f.smooth:
+        return f.gradient(x)
+    if isinstance(f, Tilted):
+        return sealed(subgradient(f.base, x) + f.a * x - f.c)
+    if isinstance(f, Penalised) and f.smooth_part.smooth:
+        return sealed(f.steepest(x, f.smooth_part.gradient(x)))
+    if isinstance(f, LinearModel):
+        f.cost.gradients += 1
+        _, slopes = kernels.residual(f.loss, f.predictors(x), f.y, f.s)
+        f.cost.passes += 0.5
+        return sealed(f.design.backward(slopes).ravel() + f.ridge * f.ridge_part(x))
+    raise NotSupported(f"{f.name} gives no subgradient; start at zero, or take a loss that has one.")

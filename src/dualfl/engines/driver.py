@@ -2,7 +2,8 @@
 
 A generator cannot be saved; the open round can be replayed. So what is saved is (round, the state at its start, the
 means received since), and a driver built from these asks again exactly what was asked before, because `round` is a
-pure function and all randomness is keyed.
+pure function and all randomness is keyed. A digest of the ask in flight is saved too, so that an algorithm that breaks
+this rule is found out.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
+
+import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Ask, Place
-from dualfl.engines.client import settled
+from dualfl.algorithms.messages import settled
+from dualfl.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,7 @@ class Saved:
     round: int = -1  # -1: the algorithm is starting
     state: Any = None
     means: tuple[SimpleNamespace, ...] = field(default=())
+    asked: int | None = None  # digest of the ask in flight
 
 
 class Driver:
@@ -33,14 +39,22 @@ class Driver:
         self._means: list[SimpleNamespace] = []
         self._open: Generator[Ask, SimpleNamespace, Any] | None = None
         self._ask: Ask | None = None
-        if saved.means:
-            for means in saved.means:
-                self.ask()
-                self.tell(means)
+        for means in saved.means:
+            self.ask()
+            self.tell(means)
+        if saved.asked is not None and saved.asked != digest(self.in_flight):
+            raise InputError(
+                f"{algorithm.name} asks for something else when round {saved.round} is replayed, so it cannot be "
+                "resumed; `round` must depend on its state, the means and at.rng or at.common alone."
+            )
 
     @property
     def saved(self) -> Saved:
         return Saved(self.round, self.state, tuple(self._means))
+
+    @property
+    def in_flight(self) -> Ask | None:
+        return self._ask
 
     @property
     def exchange(self) -> int:
@@ -85,3 +99,14 @@ class Driver:
         self.state = settled(state)
         self.round += 1
         self._open, self._ask, self._means = None, None, []
+
+
+def digest(asked: Ask | None) -> int | None:
+    """A number that stands for an ask."""
+    if asked is None:
+        return None
+    number = crc32(repr((asked.step, asked.to, asked.reduce)).encode())
+    for name, value in sorted(asked.message.items()):
+        data = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+        number = crc32(data, crc32(name.encode(), number))
+    return number

@@ -6,42 +6,59 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dualfl.algorithms.codecs import Codec
-from dualfl.algorithms.contract import Algorithm, Constants
+from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.engines import checkpoint as files
-from dualfl.engines.driver import Driver
+from dualfl.engines.client import Silo
+from dualfl.engines.driver import Driver, Saved
+from dualfl.engines.driver import digest as digest_of_ask
 from dualfl.engines.history import History, Row
-from dualfl.engines.inprocess import Counters, InProcess, Result
+from dualfl.engines.inprocess import Account, InProcess, Result
 from dualfl.engines.problem import Problem
 from dualfl.engines.progress import Bar
 from dualfl.errors import InputError
 from dualfl.typing import Array
 
 BLOWN_UP = 1e10  # an energy so many times the first one is a divergence, not a result
+HUGE = 1e100  # so is a broadcast with such an entry
 
 
-@dataclass
+@dataclass(frozen=True)
 class Best:
     """The best model and the best lower bound so far: both stay valid, so the certificate never grows."""
 
+    theta: Array
     energy: float = np.inf
     bound: float = -np.inf
-    theta: Array = field(default_factory=lambda: np.zeros(0))
 
-    def update(self, energy: float, bound: float, theta: Array) -> None:
-        if energy < self.energy:
-            self.energy, self.theta = energy, theta
-        self.bound = max(self.bound, bound)
+    def updated(self, theta: Array, energy: float, bound: float) -> Best:
+        better = energy < self.energy or not np.isfinite(self.energy)
+        bound = max(self.bound, bound)
+        return Best(theta, energy, bound) if better else Best(self.theta, self.energy, bound)
 
     @property
     def certificate(self) -> float | None:
         # Rounding can push the bound above the energy by an ulp.
-        return max(self.energy - self.bound, 0.0) if self.bound > -np.inf else None
+        return max(self.energy - self.bound, 0.0) if np.isfinite(self.energy - self.bound) else None
+
+
+class Standing(NamedTuple):
+    """All that a run is, between two exchanges: what is saved, and what an interrupted run falls back to."""
+
+    saved: Saved
+    in_flight: Ask | None
+    silos: list[Silo]
+    account: Account
+    memory: dict[str, Array]
+    rows: int
+    best: Best
+    first_energy: float | None
 
 
 def run(
@@ -78,6 +95,10 @@ def run(
     measure : the problem whose energy is reported, if it is not the one that is solved; then nothing is certified.
     """
     check_limits(rounds, tol, seconds, checkpoint_every)
+    if reference is not None and not np.isfinite(reference):
+        raise InputError(f"reference must be a finite energy, and it is {reference}.")
+    if tol is not None:
+        check_tol(algorithm, evaluate, measure)
     engine = InProcess(problem, algorithm, seed=seed, threads=threads, codec=codec, start=start, constants=constants)
     path = None if checkpoint is None else Path(checkpoint)
     session = Session(engine, reference, evaluate, path, checkpoint_every, measure)
@@ -102,6 +123,19 @@ def check_limits(rounds: int, tol: float | None, seconds: float | None, every: i
         raise InputError(f"checkpoint_every must be at least 1 exchange, and it is {every}.")
 
 
+def check_tol(algorithm: Algorithm, evaluate: bool, measure: Problem | None) -> None:
+    """A tolerance that can never be met would be ignored in silence."""
+    if not algorithm.certifies:
+        why = f"{algorithm.name} has none: {algorithm.no_certificate}"
+    elif not evaluate:
+        why = "evaluate=False leaves no energy to certify"
+    elif measure is not None:
+        why = "the energy that is measured is not the one that is minimised"
+    else:
+        return
+    raise InputError(f"tol stops a run by its certificate, and {why}; stop by rounds, seconds or `stop` instead.")
+
+
 class Session:
     """The state of a run that outlives an interruption."""
 
@@ -118,10 +152,10 @@ class Session:
         self.engine, self.reference, self.evaluate = engine, reference, evaluate
         self.path, self.every = path, every
         self.driver = Driver(engine.algorithm, engine.place)
-        self.history, self.best = History(), Best()
+        self.history, self.best = History(), Best(np.zeros(0))
         self.first_energy: float | None = None
-        self._saved_at = 0
-        engine.new_round()
+        self._steps = self._saved_at = 0  # exchanges, and what is told, since the run began or was resumed
+        self.mark()
 
     # -- the loop ---------------------------------------------------------------------------------
 
@@ -139,25 +173,59 @@ class Session:
                 if self.driver.started and self.driver.between_rounds:
                     if len(self.history) <= self.driver.round:
                         bar.update(self.record())
+                        self.mark()
                         self.save()
                     why = self.ended(rounds, tol, seconds, stop)
                     if why:
                         return why
-                self.step()
+                if not self.step():
+                    return "diverged"
         except KeyboardInterrupt:
+            self.fall_back(self.standing)
             return "interrupted"
         finally:
             self.save(last=True)
 
-    def step(self) -> None:
-        """One exchange, or the start of an algorithm that needs none."""
+    def step(self) -> bool:
+        """One exchange, or the start of an algorithm that needs none; False if the server's numbers left all bounds."""
         began = time.perf_counter()
         asked = self.driver.ask()
         if asked is not None:
+            if any(huge(value) for value in asked.message.values()):
+                return False
             self.driver.tell(self.engine.exchange(self.engine.algorithm, self.driver, asked))
-        self.engine.counters.seconds += time.perf_counter() - began
+            self._steps += 1
+        account = self.engine.account
+        self.engine.account = account._replace(seconds=account.seconds + time.perf_counter() - began)
+        self.mark()
         if not self.driver.between_rounds:
             self.save()
+        return True
+
+    # -- between two exchanges --------------------------------------------------------------------
+
+    def mark(self) -> None:
+        """Note where the run stands. One assignment, so no interruption falls into it."""
+        engine, driver = self.engine, self.driver
+        self.standing = Standing(
+            driver.saved,
+            driver.in_flight,
+            engine.silos,
+            engine.account,
+            engine.server_memory,
+            len(self.history),
+            self.best,
+            self.first_energy,
+        )
+
+    def fall_back(self, to: Standing) -> None:
+        """Make the run what it was."""
+        engine = self.engine
+        engine.silos, engine.account, engine.server_memory = to.silos, to.account, to.memory
+        self.history = History(self.history.rows[: to.rows], self.history.iterations[: to.rows])
+        self.best, self.first_energy = to.best, to.first_energy
+        self.driver = Driver(engine.algorithm, engine.place, to.saved)
+        self.standing = to
 
     @property
     def theta(self) -> Array:
@@ -167,36 +235,36 @@ class Session:
 
     def record(self) -> Row:
         """The row of the round that has just ended."""
-        engine, counters = self.engine, self.engine.counters
+        engine, account = self.engine, self.engine.account
         state, theta = self.driver.state, self.theta
         energy = error = certificate = None
         if self.evaluate:
             energy = engine.energy(theta) if self.measured is None else self.measured.value(theta)
             bound = engine.algorithm.bound(state) if self.measured is None else -np.inf
-            self.best.update(energy, bound, theta)
+            self.best = self.best.updated(theta, energy, bound)
             certificate = self.best.certificate
             if self.reference is not None:
-                error = (energy - self.reference) / abs(self.reference)
+                error = (energy - self.reference) / (abs(self.reference) or 1.0)
         else:
-            self.best.theta = theta
-        if self.first_energy is None:
+            self.best = Best(theta)
+        if self.first_energy is None and energy is not None and np.isfinite(energy):
             self.first_energy = energy
         row = Row(
             self.driver.round,
-            counters.exchanges,
-            counters.floats_up,
-            counters.floats_down,
-            counters.local_gradients,
-            counters.seconds,
+            account.exchanges,
+            account.floats_up,
+            account.floats_down,
+            account.local_gradients,
+            account.seconds,
             energy,
             error,
             certificate,
-            sum(engine.round_iterations),
-            engine.round_capped,
+            sum(account.iterations),
+            account.capped,
         )
         self.history.rows.append(row)
-        self.history.iterations.append(engine.round_iterations)
-        engine.new_round()
+        self.history.iterations.append(list(account.iterations))
+        engine.account = account._replace(iterations=(0,) * engine.place.N, capped=0)
         return row
 
     def ended(
@@ -216,9 +284,9 @@ class Session:
         return None
 
     def blown_up(self, row: Row) -> bool:
-        if row.energy is None:
+        if row.energy is None or row.energy == np.inf:  # infinity is a point outside a constraint, not a divergence
             return False
-        return not np.isfinite(row.energy) or row.energy > BLOWN_UP * (1 + abs(self.first_energy or 0.0))
+        return not row.energy <= BLOWN_UP * (1 + abs(self.first_energy or 0.0))
 
     def result(self, why: str) -> Result:
         engine, certificate = self.engine, self.best.certificate
@@ -227,7 +295,7 @@ class Session:
             shape=engine.problem.shape,
             energy=self.best.energy if np.isfinite(self.best.energy) else None,
             certificate=certificate,
-            certificate_reason="" if certificate is not None else engine.algorithm.no_certificate,
+            certificate_reason="" if certificate is not None else self.why_no_certificate(),
             stopped=why,
             algorithm=engine.algorithm,
             constants=engine.constants,
@@ -236,21 +304,34 @@ class Session:
             silos=engine.silos,
         )
 
+    def why_no_certificate(self) -> str:
+        if not self.engine.algorithm.certifies:
+            return self.engine.algorithm.no_certificate
+        if not self.evaluate:
+            return "energies were not evaluated"
+        if self.measured is not None:
+            return "the energy that is measured is not the one that is minimised"
+        if not np.isfinite(self.best.energy):
+            return "no model so far has a finite energy"
+        return "a lower bound of E* comes with the first round"
+
     # -- checkpoints ------------------------------------------------------------------------------
 
     @property
     def key(self) -> str:
         """What makes this run this run and no other, as JSON."""
         engine, problem = self.engine, self.engine.problem
+        start = engine.place.start if engine.origin is None else engine.origin
         return json.dumps(
             {
                 "algorithm": json.loads(engine.algorithm.to_json()),
                 "number of clients": problem.N,
                 "model size": problem.d,
                 "seed": engine.place.seed,
+                "penalty": repr(problem.penalty),
                 "codec": repr(engine.place.codec),
-                "solver": repr([cost.solver for cost in engine.costs[:1]]),
-                "start": digest([] if engine.origin is None else [engine.origin.tobytes()]),
+                "solvers": sorted({repr(cost.solver) for cost in engine.costs}),
+                "start": "zero" if start is None else digest([start.tobytes()]),
                 "data": self.fingerprint(),
             }
         )
@@ -266,42 +347,53 @@ class Session:
         return self._fingerprint
 
     def save(self, last: bool = False) -> None:
-        done = self.engine.counters.exchanges
-        if self.path is None or (done - self._saved_at < self.every and not (last and done > self._saved_at)):
+        """Write a checkpoint if one is due; `last`: if anything has happened since the one before."""
+        if self.path is None or self._steps - self._saved_at < (1 if last else self.every):
             return
-        engine = self.engine
+        now = self.standing
+        asked = digest_of_ask(now.in_flight) if now.saved.means else None
         files.save(
             self.path,
             {
                 "key": self.key,
-                "saved": self.driver.saved,
-                "silos": [replace(silo, reply=None) for silo in engine.silos],  # nobody asks twice in-process
-                "counters": engine.counters,
-                "memory": engine.server_memory,
-                "rows": [list(row) for row in self.history.rows],
-                "iterations": self.history.iterations,
-                "best": self.best,
-                "first_energy": self.first_energy,
-                "round_iterations": engine.round_iterations,
-                "round_capped": engine.round_capped,
+                "saved": replace(now.saved, asked=asked),
+                "silos": [replace(silo, reply=None) for silo in now.silos],  # nobody asks twice in-process
+                "account": now.account,
+                "memory": now.memory,
+                "rows": [list(row) for row in self.history.rows[: now.rows]],
+                "iterations": self.history.iterations[: now.rows],
+                "best": now.best,
+                "first_energy": now.first_energy,
             },
         )
-        self._saved_at = done
+        self._saved_at = self._steps
 
     def restore(self) -> None:
         """Go on where the checkpoint stands."""
         if self.path is None:
             raise InputError("resume needs a checkpoint file to resume from; give one.")
-        engine = self.engine
-        content = files.load(self.path, engine.algorithm, self.key, {"Best": Best, "Counters": Counters})
-        engine.silos = content["silos"]
-        engine.counters = content["counters"]
-        engine.server_memory = content["memory"]
-        engine.round_iterations, engine.round_capped = content["round_iterations"], content["round_capped"]
+        content = files.load(self.path, self.engine.algorithm, self.key, {"Best": Best, "Account": Account})
         self.history = History([Row(*row) for row in content["rows"]], content["iterations"])
-        self.best, self.first_energy = content["best"], content["first_energy"]
-        self.driver = Driver(engine.algorithm, engine.place, content["saved"])
-        self._saved_at = engine.counters.exchanges
+        self.fall_back(
+            Standing(
+                content["saved"],
+                None,
+                content["silos"],
+                content["account"],
+                content["memory"],
+                len(self.history),
+                content["best"],
+                content["first_energy"],
+            )
+        )
+        self.mark()
+
+
+def huge(value: Any) -> bool:
+    """Whether a broadcast is beyond anything that a converging run sends; NaN is."""
+    if not isinstance(value, np.ndarray | float):
+        return False
+    return not np.abs(value).max(initial=0.0) <= HUGE
 
 
 def digest(parts: list[bytes]) -> str:

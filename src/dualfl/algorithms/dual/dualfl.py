@@ -23,12 +23,15 @@ at the dual point g_j'(theta_j). (At the paper's own dual point nu (zeta_j - the
 is no gradient of g_j, which for nu = mu is the rule rather than the exception; see `dualfl.theory.gap`.) The clients
 stop at the smaller of the thresholds of the two theorems.
 
-The certificate. A client also sends one scalar, conj_j = g_j*(xi_j) = <xi_j, theta_j> - g_j(theta_j) + slack_j with
-xi_j = g_j'(theta_j). Weak duality gives
-    E*  >=  - sum_j w_j conj_j - |sum_j w_j xi_j|^2/(2 nu),
-and since sum_j w_j zeta_j = 0,  sum_j w_j xi_j = -nu theta + sum_j w_j e_j  with  e_j = r_j - nu (theta_j - sent_j):
-the server needs |e_j|, one more scalar, for a bound, or e_j itself, a vector, for a tight one. It then knows E - E*
-from above each round, without any reference solution.
+The certificate. With xi_j = g_j'(theta_j) a client knows  conj_j = g_j*(xi_j) = <xi_j, theta_j> - g_j(theta_j) + slack_j,
+and weak duality gives
+    E*  >=  - sum_j w_j conj_j - |sum_j w_j xi_j|^2/(2 nu).
+Since sum_j w_j zeta_j = 0, with theta the mean of what was sent and theta' what was broadcast before,
+    sum_j w_j xi_j = e - nu theta,      e = sum_j w_j e_j,      e_j = r_j - nu (theta_j - sent_j),
+    E*  >=  - sum_j w_j (conj_j - <e_j, theta'>) - (nu/2)|theta|^2 + <e, theta - theta'> - |e|^2/(2 nu).
+Two scalars a client are enough, conj_j - <e_j, theta'> and |e_j|: what the server does not know of e meets theta - theta',
+which vanishes, so the bound is as good as the solves. With e itself, a vector, it is tight. Either way the server knows
+E - E* from above each round, without any reference solution.
 """
 
 from __future__ import annotations
@@ -152,23 +155,27 @@ class DualFL(Algorithm):
 
     def round(self, s: Server, at: Place) -> Round:
         m = yield ask(self.solve, theta=s.theta)
-        return Server(theta=m.theta, bound=max(s.bound, self.dual_value(m)))
+        return Server(theta=m.theta, bound=max(s.bound, self.dual_value(m, m.theta - s.theta)))
 
-    def dual_value(self, m: Any) -> float:
+    def dual_value(self, m: Any, moved: Array) -> float:
+        """The lower bound of E* that the answers of one round prove."""
         if self.certificate == "none":
             return -np.inf
-        xi: float = self.nu * float(np.linalg.norm(m.theta))
         if self.certificate == "vector":
-            xi = float(np.linalg.norm(m.e - self.nu * m.theta))
-        elif self.certificate == "scalar":
-            xi += m.e
-        return float(-m.conj - xi * xi / (2 * self.nu))
+            turn, e2 = float(m.e @ moved), float(m.e @ m.e)
+        else:  # the worst that an e of this length can do
+            turn, e2 = -m.e * float(np.linalg.norm(moved)), m.e**2
+        return float(turn - m.conj - self.nu / 2 * (m.theta @ m.theta) - e2 / (2 * self.nu))
 
     def model(self, s: Server) -> Array:
         return s.theta
 
     def bound(self, s: Server) -> float:
         return s.bound
+
+    @property
+    def certifies(self) -> bool:
+        return self.certificate != "none"
 
     # -- a client ---------------------------------------------------------------------------------
 
@@ -178,25 +185,26 @@ class DualFL(Algorithm):
 
     @client_step
     def warm_start(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
-        xi = f.gradient(theta) - self.nu * theta
-        sent = at.send(xi=xi)
-        return sent, Local(zeta=c.zeta, s=c.s, sent=-sent.xi / self.nu, warm=theta, t=0.0)
+        sent = at.send(xi=f.subgradient(theta) - self.nu * theta)
+        return sent, Local(zeta=c.zeta, s=c.s, sent=-sent.xi / self.nu, warm=f.warm_at(theta), t=0.0)
 
     @client_step
     def solve(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         t, beta = momentum(c.t, self.rho)
         s = c.zeta + theta - c.sent
-        zeta = (1 + beta) * s - beta * c.s
+        zeta = s + beta * (s - c.s)
         y = f.local(0.0, self.nu * zeta, warm=c.warm, stop=self.stop_rule(at))
         sent = at.send(theta=y.x if self.upload == "plain" else y.x - y.residual / self.nu)
-        return self.with_certificate(sent, y, zeta), Local(zeta=zeta, s=s, sent=sent.theta, warm=y.warm, t=t)
+        return self.with_certificate(sent, y, theta), Local(zeta=zeta, s=s, sent=sent.theta, warm=y.warm, t=t)
 
-    def with_certificate(self, sent: Upload, y: Any, zeta: Array) -> Upload:
+    def with_certificate(self, sent: Upload, y: Any, theta: Array) -> Upload:
+        """What the server needs for its lower bound; `theta` is what was broadcast."""
         if self.certificate == "none":
             return sent
-        xi = y.subgradient - self.nu * y.x
-        conj = float(xi @ y.x) - (y.value - self.nu / 2 * float(y.x @ y.x)) + y.slack
-        e = xi - self.nu * (zeta - sent.theta)
+        # <xi, x> - f(x) + (nu/2)|x|^2 with xi = f'(x) - nu x
+        conj = float(y.subgradient @ y.x) - y.value - self.nu / 2 * float(y.x @ y.x) + y.slack
+        e = y.residual if sent.theta is y.x else y.residual + self.nu * (sent.theta - y.x)
+        conj -= float(e @ theta)
         return sent.also(conj=conj, e=float(np.linalg.norm(e)) if self.certificate == "scalar" else e)
 
     def stop_rule(self, at: Place) -> StopRule:

@@ -1,0 +1,127 @@
+"""What the in-process engine costs by itself, in CPU time.
+
+    python -m benchmarks.engine              overhead per exchange, d = 7850, N = 8 and 1000
+    python -m benchmarks.engine mnist        1,000 clients of 60 rows against 8 of 7,500, at the same local gradients
+
+The first command runs steps that compute nothing, so all that is left is carrying, adding and remembering. The second
+needs the MNIST files in the folder that DUALFL_DATA names.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dualfl.algorithms import Algorithm, DualFL, Place, ask, client_step
+from dualfl.algorithms.messages import total
+from dualfl.engines import InProcess, Problem
+from dualfl.engines.driver import Driver
+from dualfl.objectives import Quadratic
+from dualfl.solvers import Solution, Solver
+from dualfl.typing import Array, frozen
+
+D = 7850
+
+
+@dataclass(frozen=True)
+class Server:
+    x: Array
+
+
+@dataclass(frozen=True)
+class Idle(Algorithm):
+    """Gradient descent whose gradient is free."""
+
+    name = "idle"
+
+    def start(self, at: Place) -> Server:
+        return Server(np.zeros(at.d))
+
+    def round(self, s: Server, at: Place) -> Any:
+        m = yield ask(self.nothing, x=s.x)
+        return Server(s.x - m.g)
+
+    @client_step
+    def nothing(self, f: Any, c: Any, at: Place, x: Array) -> Any:
+        return at.send(g=x), c
+
+    def model(self, s: Server) -> Array:
+        return s.x
+
+
+@dataclass(frozen=True)
+class Free(Solver):
+    """A local solve that costs nothing."""
+
+    def check(self, f: Any) -> None: ...
+
+    def solve(self, f: Any, warm: Array | None, stop: Any) -> Solution:
+        zero = _ZERO
+        return Solution(f.c, zero, 0.0, 0.0, 0.0, 1, False, f.cost, f.c)
+
+
+_ZERO = frozen(np.zeros(D))
+
+
+def clients(N: int) -> Problem:
+    """Clients that are never evaluated; an operator needs no matrix."""
+    from scipy.sparse.linalg import LinearOperator
+
+    identity = LinearOperator((D, D), matvec=lambda v: v, dtype=np.float64)
+    f = Quadratic(identity, np.zeros(D), mu=1.0, L=1.0)
+    return Problem([f.fresh() for _ in range(N)], solvers=Free())
+
+
+def per_exchange(problem: Problem, algorithm: Algorithm, exchanges: int) -> float:
+    """CPU seconds of an exchange, the lower quartile of `exchanges`."""
+    engine = InProcess(problem, algorithm, threads=1)
+    driver = Driver(engine.algorithm, engine.place)
+    while not driver.started:
+        driver.ask()
+
+    def one() -> None:
+        asked = driver.ask()
+        assert asked is not None
+        driver.tell(engine.exchange(engine.algorithm, driver, asked))
+
+    return timed(one, exchanges)
+
+
+def timed(work: Callable[[], Any], times: int) -> float:
+    work()
+    spent = []
+    for _ in range(times):
+        began = time.process_time()
+        work()
+        spent.append(time.process_time() - began)
+    return float(np.quantile(spent, 0.25))
+
+
+def overhead() -> None:
+    print(f"CPU microseconds per exchange, one thread, d = {D}")
+    print(f"{'':34}{'N = 8':>10}{'N = 1000':>12}")
+    rng = np.random.default_rng(0)
+    rows: dict[str, list[float]] = {}
+    for N, times in ((8, 400), (1000, 10)):
+        problem = clients(N)
+        uploads = [{"x": frozen(rng.standard_normal(D))} for _ in range(N)]
+        everybody, ones = list(range(N)), [1.0] * N
+        for title, spent in (
+            ("adding the uploads alone", timed(lambda: total(uploads, everybody, ones), times)),
+            ("a gradient step that does nothing", per_exchange(problem, Idle(), times)),
+            ("DualFL with a free local solve", per_exchange(problem, DualFL(nu=1.0, rho=0.5), times)),
+        ):
+            rows.setdefault(title, []).append(1e6 * spent)
+    for title, (few, many) in rows.items():
+        print(f"{title:34}{few:10.0f}{many:12.0f}")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["mnist"]:
+        raise SystemExit("later")
+    overhead()
