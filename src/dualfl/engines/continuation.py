@@ -4,7 +4,7 @@
 
 DualFL on E^alpha takes nu = alpha and, for L-smooth costs, rho = alpha/(L + alpha), else rho = 0; these are its own
 defaults, since E^alpha has mu = alpha and smoothness L + alpha. At its minimiser theta^alpha the gradient of E is
--alpha theta^alpha, so the right alpha for a target epsilon is epsilon/(2 R0) with R0 >= |theta^alpha|, which nobody knows
+-alpha theta^alpha, so the right alpha for a target epsilon is epsilon/(2 R0), R0 >= |theta^alpha|, which nobody knows
 in advance. Hence: start with a large alpha, run until E^alpha' is small against the bias that alpha leaves, divide
 alpha by 4, go on from there, and stop when the measured |E'(theta)| of the ORIGINAL problem is at most epsilon.
 

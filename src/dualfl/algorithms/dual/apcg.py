@@ -8,7 +8,7 @@ Any C of the N clients take part in a round. With sigma = 1/(L - nu), the strong
     L_b = p/nu + sigma,   m = sigma/L_b,   al = p sqrt(m),   A = sqrt(sigma L_b),   b = A - sigma
 
     everybody    y = (x + al z)/(1 + al),   w = (1 - al) z + al y
-    sampled j    theta_j = argmin f_j(t) + ((1/b - nu)/2)|t|^2 - <(A w_j - ybar/nu - sigma y_j)/b, t>,   ybar = mean_j y_j
+    sampled j    theta_j = argmin f_j(t) + ((1/b - nu)/2)|t|^2 - <(A w_j - ybar/nu - sigma y_j)/b, t>,   ybar = mean y_j
                  z_j+ = f_j'(theta_j) - nu theta_j,   x_j+ = y_j + (al/p)(z_j+ - z_j) + (al^2/p)(z_j - y_j)
     others       z_j+ = w_j,   x_j+ = y_j
 
@@ -129,7 +129,7 @@ class APCGDual(Algorithm):
 
 
 def caught_up(x: Array, z: Array, al: float, rounds: int) -> tuple[Array, Array]:
-    """(x, z) after `rounds` rounds without this client: (x, z) -> (y, w) so many times, as a power of a 2 x 2 matrix."""
+    """(x, z) after `rounds` rounds without this client: (x, z) -> (y, w), as a power of a 2 x 2 matrix."""
     if rounds == 0:
         return x, z
     y = np.array([1.0, al]) / (1 + al)

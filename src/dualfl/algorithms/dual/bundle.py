@@ -3,8 +3,8 @@
 C. H. Teo, S. V. N. Vishwanathan, A. Smola and Q. V. Le, "Bundle methods for regularized risk minimization", 2010, with
 several cuts an exchange.
 
-Write E = G + (mu/2)|.|^2. A subgradient q_k of G at x_k, with b_k = G(x_k) - <q_k, x_k>, is a cut G >= <q_k, .> + b_k. The
-model of all cuts plus the ridge has the dual
+Write E = G + (mu/2)|.|^2. A subgradient q_k of G at x_k, with b_k = G(x_k) - <q_k, x_k>, is a cut G >= <q_k, .> + b_k.
+The model of all cuts plus the ridge has the dual
 
     LB = max over the simplex of  beta'b - |sum_k beta_k q_k|^2/(2 mu),        minimiser  -sum_k beta_k q_k / mu,
 

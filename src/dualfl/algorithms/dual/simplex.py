@@ -15,7 +15,8 @@ def project(v: Array) -> Array:
     """The nearest point of the simplex (Held, Wolfe and Crowder, 1974)."""
     u = np.sort(v)[::-1]
     excess = (np.cumsum(u) - 1) / np.arange(1, v.size + 1)
-    return np.maximum(v - excess[np.nonzero(u > excess)[0][-1]], 0.0)
+    threshold = float(excess[np.nonzero(u > excess)[0][-1]])
+    return np.maximum(v - threshold, 0.0)
 
 
 def minimise_on_simplex(G: Array, c: Array, start: Array | None = None, iterations: int = 500) -> Array:

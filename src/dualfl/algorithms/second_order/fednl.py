@@ -3,7 +3,7 @@
 M. Safaryan, R. Islamov, X. Qian and P. Richtarik, "FedNL: making Newton-type methods applicable to federated learning",
 2021.
 
-Client j keeps a guess H_j of its Hessian and sends compressed corrections (here the R eigenvalues of largest magnitude):
+Client j keeps a guess H_j of its Hessian and sends compressed corrections (here the R largest eigenvalues in size):
 
     S_j = C(f_j''(x) - H_j),   l_j = |f_j''(x) - H_j|_F,   H_j <- H_j + S_j
 

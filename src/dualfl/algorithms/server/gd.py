@@ -2,7 +2,8 @@
 
     x^(n+1) = prox_{s P}(x^(n) - s E'(x^(n))),        s = 2/(mu + L)
 
-The step is the best one for a strongly convex, L-smooth E: without a penalty the error falls by (kappa - 1)/(kappa + 1).
+The step is the best one for a strongly convex, L-smooth E: without a penalty the error falls by
+(kappa - 1)/(kappa + 1) a round.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 D. C. Liu and J. Nocedal, "On the limited memory BFGS method for large scale optimization", 1989.
 
-    p = H g by the two-loop recursion over the last pairs (s, y) = (x+ - x, g+ - g), first metric  s'y/y'y  (at first 1/L)
+    p = H g by the two-loop recursion over the last pairs (s, y) = (x+ - x, g+ - g), first metric s'y/y'y (at first 1/L)
     x+ = x - t p,  t by bisection for the weak Wolfe conditions
 
         E(x - t p) <= E(x) - 1e-4 t <g, p>,           <E'(x - t p), p> <= 0.9 <g, p>

@@ -6,8 +6,8 @@ method", 2014.
     g   = E'(x)                                                                            first exchange
     x_j = argmin f_j(t) - <f_j'(x) - eta g, t> + (mu_D/2)|t - x|^2,    x+ = mean x_j       second exchange
 
-The damping mu_D = delta makes it contract on quadratics: e+ = (I - eta mean (H_j + mu_D I)^{-1} H) e. With mu_D = 0 it is
-fast on clients that are very alike and diverges on clients that are not.
+The damping mu_D = delta makes it contract on quadratics: e+ = (I - eta mean (H_j + mu_D I)^{-1} H) e. With mu_D = 0 it
+is fast on clients that are very alike and diverges on clients that are not.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 D. Kovalev, A. Beznosikov, E. Borodich, A. Gasnikov and G. Scutari, "Optimal gradient sliding and its application to
 distributed optimization under similarity", 2022.
 
-One client, `master`, stands in for all: E = q + p with q = f_master and p = E - f_master, whose gradient is delta-Lipschitz.
+One client, `master`, stands in for all: E = q + p with q = f_master and p = E - f_master, p' delta-Lipschitz.
 
-    x_g  = tau x + (1 - tau) x_f                                                           exchange with all: E'(x_g)
-    x_f+ ~ argmin <p'(x_g), t> + delta |t - x_g|^2 + q(t)                                  exchange with the master alone
-    x+   = x + eta mu (x_f+ - x) - eta E'(x_f+)                                            exchange with all: E'(x_f+)
+    x_g  = tau x + (1 - tau) x_f                                                   exchange with all: E'(x_g)
+    x_f+ ~ argmin <p'(x_g), t> + delta |t - x_g|^2 + q(t)                          exchange with the master alone
+    x+   = x + eta mu (x_f+ - x) - eta E'(x_f+)                                    exchange with all: E'(x_f+)
 
     tau = min(1, sqrt(mu/delta)/2),   eta = min(1/(2 mu), 1/(2 sqrt(mu delta)))
 
