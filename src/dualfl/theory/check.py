@@ -1,0 +1,58 @@
+"""What a check is, and how a statement is measured.
+
+A statement is a function that yields one `Found` for each thing it measures: a number, and the bound that the
+statement puts on it. Whether it holds follows; nobody says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+
+class Found(NamedTuple):
+    """A measured value, which must be at most, or at least, its bound."""
+
+    measured: str
+    value: float
+    bound: float
+    relation: Literal["<=", ">="] = "<="
+
+    @property
+    def holds(self) -> bool:
+        if np.isnan(self.value):
+            return False
+        return self.value <= self.bound if self.relation == "<=" else self.value >= self.bound
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the table: the statement, what was measured, and whether it holds."""
+
+    statement: str
+    measured: str
+    value: float
+    bound: float
+    relation: str
+    holds: bool
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+Statement = Callable[[], Iterator[Found]]
+Progress = Callable[[str, int, int], None]
+
+
+def checks(name: str, statement: Statement) -> Iterator[Check]:
+    """Everything that a statement measures, each with its time."""
+    began = time.perf_counter()
+    for found in statement():
+        now = time.perf_counter()
+        yield Check(name, found.measured, found.value, found.bound, found.relation, found.holds, now - began)
+        began = time.perf_counter()
