@@ -463,6 +463,13 @@ def test_nan_is_divergence(solver, F):
         minimise(F, c=np.full(F.d, np.nan), solver=solver)
 
 
+@pytest.mark.parametrize("solver", [FISTA(restart=False), POGM(restart=False)], ids=str)
+def test_a_wrong_L_is_divergence(solver):
+    f = Function(2, lambda x: 50 * x @ x, lambda x: 100 * x, L=1.0)
+    with pytest.raises(Diverged, match="its step is too long"):
+        minimise(f + L1(0.1), warm=np.ones(2), solver=solver)
+
+
 def test_coordinate_descent_ends_at_rounding_level():
     F = LinearModel(X, SIGNS, Logistic(), 0.1) + L1(0.05)
     solution = minimise(F, solver=CoordinateDescent(), stop=GradientNorm(0.0))

@@ -56,6 +56,7 @@ class FISTA(ProximalSolver):
     restart: bool = True
     backtracking: bool | None = None
 
+    @np.errstate(over="ignore", invalid="ignore")  # too long a step ends as Diverged, not in warnings
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         split, watch = Split(f), Watch(f, stop)
         at_x = at_y = split.start(warm)

@@ -60,6 +60,7 @@ class POGM(ProximalSolver):
                 "use FISTA, which searches its step."
             )
 
+    @np.errstate(over="ignore", invalid="ignore")  # too long a step ends as Diverged, not in warnings
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         split, watch = Split(f), Watch(f, stop)
         point = split.start(warm)

@@ -53,6 +53,7 @@ class SAGA(SmoothSolver):
     def check(self, f: Objective) -> None:
         check_samples(self, f, self.step)
 
+    @np.errstate(over="ignore", invalid="ignore")  # too long a step ends as Diverged, not in warnings
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         rows = rows_of(f)
         assert rows is not None, "check() comes first"

@@ -57,6 +57,7 @@ class SGD(SmoothSolver):
     def check(self, f: Objective) -> None:
         check_samples(self, f, self.step)
 
+    @np.errstate(over="ignore", invalid="ignore")  # too long a step ends as Diverged, not in warnings
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         rows = rows_of(f)
         assert rows is not None, "check() comes first"
@@ -77,12 +78,11 @@ class SGD(SmoothSolver):
         k = 0
         while not done:
             x, walked = point.x, 0.0
-            with np.errstate(over="ignore", invalid="ignore"):  # too long a step is reported below
-                for batch in np.array_split(rng.permutation(model.n), -(-model.n // b)):
-                    gamma = self._step(k, most, f.mu, model.n // b)
-                    x = x - gamma * (model.sample_gradient(batch, x) + tilt * x - rows.c)
-                    k, walked = k + 1, walked + gamma
-                about = float(np.linalg.norm(point.x - x)) / walked
+            for batch in np.array_split(rng.permutation(model.n), -(-model.n // b)):
+                gamma = self._step(k, most, f.mu, model.n // b)
+                x = x - gamma * (model.sample_gradient(batch, x) + tilt * x - rows.c)
+                k, walked = k + 1, walked + gamma
+            about = float(np.linalg.norm(point.x - x)) / walked
             point = f.at(x)
             done = watch.done_about(x, about, exact, value)
         return watch.at(point)

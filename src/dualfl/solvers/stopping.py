@@ -153,7 +153,7 @@ class PolynomialSchedule:
             raise InputError(f"gamma and G0 must be positive, and they are {self.gamma} and {self.G0}.")
 
     def threshold(self, n: int, N: int, nu: float) -> float:
-        return self.G0 / (N * nu * (n + 1.0) ** (4 + self.gamma))
+        return float(self.G0 / (N * nu * (n + 1.0) ** (4 + self.gamma)))
 
     def rule(self, n: int, N: int, nu: float, cap: int = 10_000) -> PrimalDualGap:
         return PrimalDualGap(self.threshold(n, N, nu), nu, cap=cap)

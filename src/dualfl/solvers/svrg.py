@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dualfl import kernels
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearPoint
@@ -32,7 +34,6 @@ class SVRG(SmoothSolver):
     step : eta; None is 1/(6 L_row).
     seed : of the rows that are drawn.
 
-    >>> import numpy as np
     >>> from dualfl.objectives import LinearModel, Squared
     >>> from dualfl.solvers import GradientNorm
     >>> f = LinearModel(np.eye(2), np.array([1.0, 2.0]), Squared(), ridge=0.5)
@@ -50,6 +51,7 @@ class SVRG(SmoothSolver):
     def check(self, f: Objective) -> None:
         check_samples(self, f, self.step)
 
+    @np.errstate(over="ignore", invalid="ignore")  # too long a step ends as Diverged, not in warnings
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         rows = rows_of(f)
         assert rows is not None, "check() comes first"
