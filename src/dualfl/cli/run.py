@@ -80,7 +80,9 @@ def say(sentence: str) -> None:
 @click.option("--checkpoint-every", type=int, metavar="K", help="Save the state every K exchanges.")
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint in --out.")
 @click.option("--force", is_flag=True, help="Replace the results of another run in --out.")
-@click.option("--out", type=click.Path(path_type=Path), default=Path("runs/latest"), help="Folder of the results.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/DATASET-ALGORITHM]"
+)
 @click.pass_context
 def run_command(ctx: click.Context, /, **given: Any) -> None:
     """Run an algorithm on a data set split among clients.
@@ -102,6 +104,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
             hyperparameters[name] = value
     out, force, resume = given.pop("out"), given.pop("force"), given.pop("resume")
     threads, every = given.pop("threads"), given.pop("checkpoint_every")
+    out = Path("runs", f"{given['dataset']}-{given['algorithm']}") if out is None else out
     settings = Settings(hyperparameters=hyperparameters, **given)
     perform(settings, out, command_line(ctx), threads=threads, every=every, force=force, resume=resume)
 

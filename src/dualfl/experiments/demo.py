@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from dualfl.experiments.single import Settings
 
-DEMO = Settings(dataset="digits", clients=8, ridge=1e-2, algorithm="dualfl", rounds=200)
+DEMO = Settings(dataset="digits", clients=8, ridge=1e-2, algorithm="dualfl", rounds=150)

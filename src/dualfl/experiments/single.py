@@ -11,7 +11,7 @@ from typing import Any
 
 import dualfl.solvers
 from dualfl.algorithms.codecs import Codec, Quantise, RandK, TopK
-from dualfl.algorithms.contract import Algorithm
+from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.algorithms.registry import algorithm_class, make
 from dualfl.data import Dataset, load, make_problem, reference
 from dualfl.engines import Problem, Result, run
@@ -110,7 +110,9 @@ def execute(
         result, stages = found.result, tuple(found.stages)
     else:
         files: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
-        result = run(problem, algorithm, **options, **files)
+        # An engine asks for L only where theory needs it; a reader wants to see it, and a note may depend on it.
+        known = constants_of(problem) if algorithm.resolved else None
+        result = run(problem, algorithm, constants=known, **options, **files)
     return Finished(settings, dataset, problem, algorithm, result, minimum, why, stages)
 
 
@@ -123,6 +125,19 @@ def find_minimum(problem: Problem, settings: Settings, say: Say) -> tuple[float 
         return reference(problem), ""
     except DualflError as error:
         return None, str(error)
+
+
+def constants_of(problem: Problem) -> Constants:
+    """What the engine's survey would find."""
+    clients = problem.clients
+    return Constants(
+        mu=min(f.mu for f in clients),
+        L=max(f.L for f in clients),
+        N=problem.N,
+        d=problem.d,
+        L_row=max(getattr(f, "L_row", f.L) for f in clients),
+        n=max(f.n for f in clients),
+    )
 
 
 # -- from words to objects --------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def convergence_figure(histories: Mapping[str, History], title: str = "") -> Fig
         axes.set_yscale("log")
         axes.legend(frameon=False, fontsize=9)
     axes.set_xlabel("communication rounds")
-    axes.set_ylabel("relative to the energy")
+    axes.set_ylabel("relative energy error")
     axes.set_title(title, fontsize=10.5, loc="left")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.margins(x=0.02)

@@ -37,25 +37,22 @@ class Folder:
 
     def open(self, settings: Settings, *, force: bool = False, resume: bool = False) -> None:
         """Make sure that results can be written here, and that no other run's are lost by it."""
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"{self.path} is a file, and results need a folder; give another --out.")
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"The folder {self.path} cannot be made ({error.strerror}); give another --out.") from None
-        if not os.access(self.path, os.W_OK):
-            raise InputError(f"The folder {self.path} cannot be written to; give another --out.")
-        there = [name for name in FILES if (self / name).exists()]
-        if force or resume or not there:
+        there = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+        if not there.is_dir():
+            raise InputError(f"{there} is a file, and results need a folder; give another --out.")
+        if not os.access(there, os.W_OK):
+            raise InputError(f"The folder {there} cannot be written to; give another --out.")
+        found = [name for name in FILES if (self / name).exists()]
+        if force or resume or not found:
             return
-        if there == [CHECKPOINT]:
+        if found == [CHECKPOINT]:
             raise InputError(
                 f"{self.path} has the checkpoint of a run that did not end; go on with --resume, "
                 "start afresh with --force, or give another --out."
             )
         if self._settings() != plain(settings):
             raise InputError(
-                f"{self.path} has the results of another run ({', '.join(there)}); give another --out, "
+                f"{self.path} has the results of another run ({', '.join(found)}); give another --out, "
                 "or --force to replace them."
             )
 

@@ -82,7 +82,7 @@ def hyperparameters(run: Finished) -> list[tuple[str, str]]:
 
 def constants_line(run: Finished) -> str:
     c = run.result.constants
-    return "" if c is None else f"mu = {c.mu:.4g}, L = {c.L:.4g}, kappa = L/mu = {c.kappa:.4g}"
+    return "" if c is None or c.L != c.L else f"mu = {c.mu:.4g}, L = {c.L:.4g}, kappa = L/mu = {c.kappa:.4g}"
 
 
 def rounds_line(run: Finished) -> str:

@@ -1,0 +1,116 @@
+"""Help, lists, the demo, and what importing the package costs."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+import dualfl
+from dualfl.algorithms.registry import ALGORITHMS
+from dualfl.cli import main
+from dualfl.cli.main import COMMANDS
+
+
+def run(*words, code=0):
+    done = CliRunner().invoke(main, list(words), prog_name="dualfl", catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
+def test_help_reads_well_at_80_columns(words):
+    text = run(*words).stdout
+    assert text.startswith("Usage: dualfl")
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_help_lists_every_command():
+    text = run("--help").stdout
+    assert all(name in text for name in COMMANDS)
+
+
+def test_version():
+    assert run("--version").stdout == f"dualfl {dualfl.__version__}\n"
+
+
+def test_an_unknown_command_is_one_line():
+    assert run("rnu", code=2).stderr == "Error: There is no command 'rnu'; did you mean run?\n"
+
+
+def test_algorithms_are_listed_in_80_columns():
+    text = run("algorithms").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    assert all(f"\n{name} " in text for name in ALGORITHMS)
+    assert "Park and Xu" in text
+
+
+def test_algorithms_as_csv():
+    rows = list(csv.DictReader(io.StringIO(run("algorithms", "--csv").stdout)))
+    assert [row["name"] for row in rows] == list(ALGORITHMS)
+    assert rows[0]["up"] == "d + 2" and rows[0]["accelerated"] == "yes"
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_algorithm_can_be_explained(name):
+    text = run("algorithms", name).stdout
+    assert "Hyperparameters" in text and "<factory>" not in text
+
+
+def test_an_algorithm_is_explained_with_its_formulas():
+    text = run("algorithms", "dualfl").stdout
+    assert "J. Park and J. Xu" in text and "nu / L" in text
+    assert "did you mean dualfl" in run("algorithms", "dualfll", code=2).stderr
+
+
+def test_datasets_say_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALFL_DATA", str(tmp_path))
+    (tmp_path / "a8a").write_text("+1 1:1\n")
+    text = run("datasets").stdout
+    assert "comes with scikit-learn" in text
+    assert str(tmp_path / "a8a") in text
+    assert "mnist/train-images-idx3-ubyte" in text and "DUALFL_DATA" in text
+
+
+def test_the_demo_ends_by_saying_where_everything_is(tmp_path):
+    out = tmp_path / "demo"
+    done = run("demo", "--out", str(out))
+    last = done.stdout.splitlines()[-1]
+    assert str(out) in last and str(out / "convergence.png") in last
+    assert (out / "convergence.png").exists()
+    results = json.loads((out / "run.json").read_text())["results"]
+    assert results["relative error of the model"] < 1e-8
+    assert results["certificate"] < 1e-6
+
+
+# -- the package itself -----------------------------------------------------------------------------------
+
+CODE = """
+import json, sys, time
+start = time.process_time()
+import dualfl
+seconds = time.process_time() - start
+light = [m for m in sys.modules if m.split(".")[0] in {heavy!r}]
+dualfl.DualFL, dualfl.run, dualfl.Problem, dualfl.LinearModel, dualfl.load, dualfl.make_problem, dualfl.kernels.describe
+names = [m for m in sys.modules if m.split(".")[0] in {heavy!r}]
+print(json.dumps([seconds, light, names]))
+"""
+
+
+def test_import_is_quick_and_light():
+    heavy = ("matplotlib", "plotly", "sklearn", "torch", "pandas", "jax")
+    done = subprocess.run([sys.executable, "-c", CODE.format(heavy=heavy)], capture_output=True, text=True, check=True)
+    seconds, at_import, after_use = json.loads(done.stdout)
+    assert at_import == after_use == []
+    assert seconds < 1.0
+
+
+def test_every_public_name_is_there():
+    for name in dualfl.__all__:
+        assert getattr(dualfl, name) is not None
+    assert set(dir(dualfl)) == set(dualfl.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        dualfl.nothing  # noqa: B018
