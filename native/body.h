@@ -4,11 +4,12 @@
 
 #include "losses.h"
 
+#include "dense.h"
+
 #define ELEMENT double
 #define SUFFIX float64
 #define LOAD(p) NAME(load)(p)
-#define VALUE(p) x[p]
-#include "dense.h"
+#define VALUE(x) (x)
 #include "rows.h"
 #include "sparse.h"
 #undef ELEMENT
@@ -19,8 +20,7 @@
 #define ELEMENT float
 #define SUFFIX float32
 #define LOAD(p) NAME(load_float32)(p)
-#define VALUE(p) (double)x[p]
-#include "dense.h"
+#define VALUE(x) (double)(x)
 #include "rows.h"
 #include "sparse.h"
 #undef ELEMENT
@@ -31,8 +31,7 @@
 #define ELEMENT uint8_t
 #define SUFFIX uint8
 #define LOAD(p) NAME(load_uint8)(p)
-#define VALUE(p) byte_value[x[p]]
-#include "dense.h"
+#define VALUE(x) byte_value[x]
 #include "rows.h"
 #include "sparse.h"
 #undef ELEMENT

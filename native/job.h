@@ -9,7 +9,7 @@
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-/* k rows of D numbers for dense data, D rows of `width` for sparse data; the scale is taken into W. */
+/* k rows of `width` numbers for dense data, D such rows for sparse data; the scale is taken into W. */
 static void pack(Job *job) {
     const Rows *rows = job->rows;
     const int64_t k = job->k, width = job->width;
@@ -20,19 +20,24 @@ static void pack(Job *job) {
             for (int64_t c = 0; c < k; c++) job->packed[j * width + c] = scale * W[c];
             for (int64_t c = k; c < width; c++) job->packed[j * width + c] = 0;
         } else {
-            for (int64_t c = 0; c < k; c++) job->packed[c * rows->D + j] = scale * W[c];
+            for (int64_t c = 0; c < k; c++) job->packed[c * width + j] = scale * W[c];
         }
     }
+}
+
+static int64_t packed_width(const Rows *rows, int64_t k, int lanes) {
+    return !rows->column ? padded(rows->D) : k > 1 ? round_up(k, lanes) : 1;
 }
 
 static int start_job(Job *job, const Kernels *kernels) {
     const Rows *rows = job->rows;
     int64_t D = rows ? rows->D : 0;
     job->stripes = rows ? rows->stripes : 1 + job->n / 4096 < 32 ? 1 + job->n / 4096 : 32;
-    job->width = rows && rows->column && job->k > 1 ? round_up(job->k, kernels->lanes) : job->k;
-    job->partial_size = job->task == RAY ? 2 * job->count : job->G ? round_up(D * job->width, 8) : 0;
+    job->width = rows ? packed_width(rows, job->k, kernels->lanes) : 0;
+    const int64_t size = rows ? round_up((rows->column ? D : job->k) * job->width, 8) : 0;
+    job->partial_size = job->task == RAY ? 2 * job->count : job->G ? size : 0;
     job->next = 0;
-    int64_t packed = job->W ? round_up(D * job->width, 8) : 0;
+    const int64_t packed = job->W ? size : 0;
     int64_t total = packed + job->stripes * (job->partial_size + 1);
     if (!(job->memory = malloc((size_t)total * sizeof(double) + 64))) return 0;
     job->packed = (double *)round_up((intptr_t)job->memory, 64); /* a vector should not straddle cache lines */
@@ -44,7 +49,7 @@ static int start_job(Job *job, const Kernels *kernels) {
 
 /* Works on stripes that nobody has taken until none is left; any number of threads may do so. */
 static int work_on(Job *job, const Kernels *kernels) {
-    double *scratch = malloc((size_t)scratch_size(job->k) * sizeof(double));
+    double *scratch = malloc((size_t)scratch_size(job->k, job->rows) * sizeof(double));
     if (!scratch) return 0;
     for (;;) {
         int64_t stripe = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
@@ -68,7 +73,7 @@ static double finish_job(Job *job) {
         for (int64_t j = 0; j < rows->D; j++) {
             const double scale = j < rows->features ? rows->scale : 1.0;
             for (int64_t c = 0; c < k; c++)
-                job->G[j * k + c] = scale * total[rows->column ? j * job->width + c : c * rows->D + j];
+                job->G[j * k + c] = scale * total[rows->column ? j * job->width + c : c * job->width + j];
         }
     return value;
 }

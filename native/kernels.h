@@ -13,9 +13,18 @@
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 16")
 
+/* Tells the compiler to hold a value in a register where it would load or compute it again. */
+#if defined(__x86_64__)
+#define HOLD_VECTOR(v) __asm__("" : "+v"(v))
+#define HOLD_POINTER(p) __asm__("" : "+r"(p))
+#else
+#define HOLD_VECTOR(v) (void)(v)
+#define HOLD_POINTER(p) (void)(p)
+#endif
+
 enum {
     BLOCK = 32,               /* rows whose predictors are turned into residuals together */
-    BLOCK_BYTES = 192 * 1024, /* bytes of rows that are worked on together: less than the second cache */
+    BLOCK_BYTES = 96 * 1024, /* bytes of rows that are worked on together: less than the second cache */
 };
 
 typedef enum { FLOAT64, FLOAT32, UINT8 } Type;
@@ -53,8 +62,8 @@ typedef struct {
     const double *steps;    /* count */
     double *Zout;           /* n x k */
     double *G;              /* D x k; for a RAY 2 x count: values, slopes */
-    int64_t width;          /* columns of the packed W: k, padded for sparse rows */
-    double *packed;         /* scale * W; dense: k x D, sparse: D x width */
+    int64_t width;          /* numbers a row of the packed W: D for dense rows, k for sparse ones, and some padding */
+    double *packed;         /* scale * W; dense: k x width, sparse: D x width */
     int64_t partial_size;   /* numbers in one partial sum */
     double *partial, *value; /* one a stripe */
     int64_t stripes, next;  /* next: the first stripe nobody has taken yet */
@@ -105,9 +114,27 @@ static inline int64_t tile_size(int64_t features) {
     return tiles ? (features / tiles + 8) / 8 * 8 : 8;
 }
 
+/* The length of a row in memory: whole cache lines, and not a power of two apart, which would put all rows in the
+ * same places of a cache. */
+static inline int64_t padded(int64_t length) {
+    int64_t lines = (length + 7) / 8;
+    return 8 * (lines % 64 ? lines : lines + 1);
+}
+
+/* Rows a block: few of them if they are long, so that it stays in the second cache between the two products. */
+static inline int block_rows(const Rows *rows) {
+    if (!rows || rows->column) return BLOCK;
+    int64_t fit = BLOCK_BYTES / (8 * (rows->features + 1)) / 8 * 8;
+    return fit < 8 ? 8 : fit > BLOCK ? BLOCK : (int)fit;
+}
+
 extern double byte_value[256]; /* a table is faster than a conversion: 0.0, 1.0, ... 255.0 */
 
-/* Numbers of scratch memory a stripe needs: predictors, cached predictors or directions, y, s, one row. */
-static inline int64_t scratch_size(int64_t k) { return 3 * k * BLOCK + 2 * BLOCK + k + 16; }
+/* Numbers of scratch memory a stripe needs: three blocks of predictors, y, s, one block row by row, and converted
+ * rows. */
+static inline int64_t scratch_size(int64_t k, const Rows *rows) {
+    const int converts = rows && !rows->column && rows->type != FLOAT64;
+    return 3 * k * BLOCK + 2 * BLOCK + (k + 8) * BLOCK + (converts ? block_rows(rows) * padded(rows->features) : 0);
+}
 
 #endif

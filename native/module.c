@@ -153,9 +153,10 @@ static PyTypeObject RowsType;
 
 static int check_sparse(const Rows *rows, int64_t entries) {
     const int64_t *start = rows->start;
+    const int32_t *column = rows->column;
     int sound = start[0] == 0 && start[rows->n] == entries;
     for (int64_t i = 0; sound && i < rows->n; i++) sound = start[i] <= start[i + 1];
-    for (int64_t p = 0; sound && p < entries; p++) sound = rows->column[p] >= 0 && rows->column[p] < rows->features;
+    for (int64_t p = 0; sound && p < entries; p++) sound = column[p] >= 0 && column[p] < rows->features;
     if (!sound) PyErr_SetString(PyExc_ValueError, "X is no sound CSR matrix: its indptr or indices are out of range");
     return sound;
 }
@@ -469,7 +470,7 @@ static PyObject *stochastic(PyObject *const *args, Py_ssize_t count, Stochastic 
     if (kind != SAMPLE) at.c = array(&arrays, args[11], "c", 'd', Dk, 0);
     at.count = PyObject_Size(args[12]);
     at.index = array(&arrays, args[12], "indices", 'q', at.count, 0);
-    double *scratch = malloc((size_t)scratch_size(at.k) * sizeof(double));
+    double *scratch = malloc((size_t)scratch_size(at.k, NULL) * sizeof(double));
     if (!scratch) PyErr_NoMemory();
     if (!PyErr_Occurred() && check_index(at.index, at.count, n)) {
         Py_BEGIN_ALLOW_THREADS

@@ -19,7 +19,7 @@ static void TNAME(row_dot)(const Rows *rows, int64_t i, const double *W, int64_t
     }
     for (; p < end; p++) {
         const double *w = W + (dense ? p : rows->column[p]) * k;
-        for (int64_t c = 0; c < k; c++) z[c] += VALUE(p) * w[c];
+        for (int64_t c = 0; c < k; c++) z[c] += VALUE(x[p]) * w[c];
     }
     for (int64_t c = 0; c < k; c++)
         z[c] = rows->scale * z[c] + (rows->intercept ? W[features * k + c] : 0);
@@ -35,7 +35,7 @@ static void TNAME(row_add)(const Rows *rows, int64_t i, double factor, const dou
         for (; p + LANES <= end; p += LANES) NAME(store)(G + p, NAME(load)(G + p) + step * LOAD(x + p));
     }
     for (; p < end; p++) {
-        double *g = G + (dense ? p : rows->column[p]) * k, value = scaled * VALUE(p);
+        double *g = G + (dense ? p : rows->column[p]) * k, value = scaled * VALUE(x[p]);
         for (int64_t c = 0; c < k; c++) g[c] += value * r[c];
     }
     if (rows->intercept)
@@ -50,7 +50,7 @@ static void TNAME(row_norm2)(const Rows *rows, int64_t i, double *out) {
     vec sums = {0};
     for (; p + LANES <= end; p += LANES) sums += LOAD(x + p) * LOAD(x + p);
     double total = NAME(sum)(sums);
-    for (; p < end; p++) total += VALUE(p) * VALUE(p);
+    for (; p < end; p++) total += VALUE(x[p]) * VALUE(x[p]);
     *out = total * rows->scale * rows->scale + rows->intercept;
 }
 

@@ -8,22 +8,6 @@
     case UINT8: JOIN(NAME(f), uint8)(__VA_ARGS__); break;                                                          \
     }
 
-static void NAME(forward)(const Job *job, int64_t first, int count, double *row, double *t) {
-    const Rows *rows = job->rows;
-    if (rows->column)
-        BY_TYPE(rows->type, sparse_forward, rows, first, count, job->packed, job->k, job->width, row, t)
-    else
-        BY_TYPE(rows->type, dense_forward, rows, first, count, job->packed, job->k, t)
-}
-
-static void NAME(backward)(const Job *job, int64_t first, int count, double *row, double *t, double *g) {
-    const Rows *rows = job->rows;
-    if (rows->column)
-        BY_TYPE(rows->type, sparse_backward, rows, first, count, t, job->k, job->width, row, g)
-    else
-        BY_TYPE(rows->type, dense_backward, rows, first, count, t, job->k, g)
-}
-
 /* Values and slopes along z + step * p; t is scratch. */
 static void NAME(ray)(const Job *job, int count, const double *z, const double *p, const double *y, const double *s,
                       double *t, double *out) {
@@ -43,28 +27,25 @@ static void NAME(ray)(const Job *job, int count, const double *z, const double *
     }
 }
 
-/* Rows a block: few of them if they are long, so that a block stays in the second cache between the two products. */
-static int NAME(block_rows)(const Rows *rows) {
-    static const int bytes[] = {8, 4, 1};
-    if (!rows) return BLOCK;
-    if (rows->column) return 8;
-    int64_t fit = BLOCK_BYTES / (bytes[rows->type] * (rows->features + 1)) / 8 * 8;
-    return fit < 8 ? 8 : fit > BLOCK ? BLOCK : (int)fit;
-}
-
 static void NAME(stripe)(const Job *job, int64_t stripe, double *scratch) {
-    const int64_t k = job->k;
-    double *t = scratch, *u = t + k * BLOCK, *v = u + k * BLOCK, *y = v + k * BLOCK, *s = y + BLOCK, *row = s + BLOCK;
+    const Rows *rows = job->rows;
+    const int dense = rows && !rows->column, sparse = rows && rows->column;
+    const int64_t k = job->k, width = job->width;
+    double *t = scratch, *u = t + k * BLOCK, *v = u + k * BLOCK, *y = v + k * BLOCK, *s = y + BLOCK, *z = s + BLOCK;
+    double *converted = scratch + scratch_size(k, NULL);
+    NAME(Dense) block;
     double *g = job->partial + stripe * job->partial_size, value = 0;
-    const int64_t end = job->rows ? job->rows->cut[stripe + 1] : job->n * (stripe + 1) / job->stripes;
-    int64_t first = job->rows ? job->rows->cut[stripe] : job->n * stripe / job->stripes;
-    const int step = NAME(block_rows)(job->rows);
+    const int64_t end = rows ? rows->cut[stripe + 1] : job->n * (stripe + 1) / job->stripes;
+    int64_t first = rows ? rows->cut[stripe] : job->n * stripe / job->stripes;
+    const int step = block_rows(rows);
     for (int64_t j = 0; j < job->partial_size; j++) g[j] = 0;
     for (; first < end; first += step) {
         const int count = end - first < step ? (int)(end - first) : step;
         if (job->y) NAME(to_block)(job->y + first, 1, count, y);
         if (job->s) NAME(to_block)(job->s + first, 1, count, s);
-        if (job->W) NAME(forward)(job, first, count, row, t);
+        if (dense) block = NAME(dense_block)(rows, first, count, converted);
+        if (job->W && dense) NAME(dense_forward)(&block, job->packed, k, width, t);
+        if (job->W && sparse) BY_TYPE(rows->type, sparse_forward, rows, first, count, job->packed, k, width, z, t)
         switch (job->task) {
         case FORWARD:
             NAME(from_block)(t, k, count, job->Zout + first * k);
@@ -96,7 +77,8 @@ static void NAME(stripe)(const Job *job, int64_t stripe, double *scratch) {
             NAME(to_block)(job->P + first * k, k, count, v);
             NAME(ray)(job, count, u, v, y, s, t, g);
         }
-        if (job->rows && job->G) NAME(backward)(job, first, count, row, t, g);
+        if (job->G && dense) NAME(dense_backward)(&block, t, k, width, g);
+        if (job->G && sparse) BY_TYPE(rows->type, sparse_backward, rows, first, count, t, k, width, z, g)
     }
     job->value[stripe] = value;
 }

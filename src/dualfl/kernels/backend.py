@@ -32,9 +32,7 @@ def use_backend(name: str) -> None:
     if name not in ("native", "numpy"):
         raise ValueError(f"the backend is {name!r}: it must be 'native' or 'numpy'")
     if name == "native" and _native is None:
-        raise RuntimeError(
-            "the native kernels were not built: install dualfl again with a C compiler present"
-        )
+        raise RuntimeError("the native kernels were not built: install dualfl again with a C compiler present")
     _serving = _native if name == "native" and _native is not None else twin
     _reason = "it was asked for"
 

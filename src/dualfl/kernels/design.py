@@ -93,8 +93,8 @@ def _sparse_as_stored(X: Any) -> Any:
     if X.format != "csr":
         X = X.tocsr()
     dtype = X.dtype if X.dtype in KEPT_AS_THEY_ARE else np.dtype(np.float64)
-    if X.dtype == dtype and X.indices.dtype == np.int32:
+    index = np.dtype(np.int32 if X.nnz < 2**31 else np.int64)
+    if X.dtype == dtype and X.indices.dtype == index:
         return X
-    kind = type(X)
-    data, indices = X.data.astype(dtype, copy=False), X.indices.astype(np.int32, copy=False)
-    return kind((data, indices, X.indptr), shape=X.shape, copy=False)
+    parts = X.data.astype(dtype), X.indices.astype(index), X.indptr.astype(index)
+    return type(X)(parts, shape=X.shape, copy=False)

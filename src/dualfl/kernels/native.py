@@ -56,6 +56,14 @@ def _doubles(x: npt.ArrayLike) -> Array:
     return np.ascontiguousarray(x, dtype=np.float64)
 
 
+def _parts(X: Any) -> tuple[Any, Any, Any]:
+    """X as C reads it: 32-bit columns (64-bit ones, of matrices beyond 2^31 nonzeros, are copied)."""
+    if not sparse.issparse(X):
+        return X, None, None
+    values, indices, indptr = (getattr(X, name) for name in ("data", "indices", "indptr"))
+    return values, indices.astype(np.int32, copy=False), indptr.astype(np.int64)
+
+
 class Rows:
     """The rows of one client; see `Design` for what the methods compute."""
 
@@ -65,10 +73,9 @@ class Rows:
         self.X, self.scale, self.intercept = X, scale, intercept
         self.n, features = X.shape
         self.D = features + intercept
-        stored_sparse = sparse.issparse(X)
-        parts = (X.data, X.indices, X.indptr.astype(np.int64)) if stored_sparse else (X, None, None)
-        self.rows = _native.Rows(*parts, self.n, features, scale, intercept)
-        self.work = parts[0].size  # multiply-adds for one column
+        values, indices, indptr = _parts(X)
+        self.rows = _native.Rows(values, indices, indptr, self.n, features, scale, intercept)
+        self.work = int(values.size)  # multiply-adds for one column
         self.stripes = self.rows.stripes
 
     def _run(self, task: int, code: int, parameter: float, k: int, *arrays: Any) -> float:
@@ -113,15 +120,11 @@ class Rows:
         _native.row_norms2(self.rows, norms)
         return norms
 
-    def sample_gradient(
-        self, index: npt.NDArray[np.int64], W: Array, loss: Loss, y: Array, s: Array
-    ) -> Array:
+    def sample_gradient(self, index: npt.NDArray[np.int64], W: Array, loss: Loss, y: Array, s: Array) -> Array:
         W, y, s = _doubles(W), _doubles(y), _doubles(s)
         G = np.zeros(W.shape)
         k = W.shape[1]
-        _native.sample_gradient(
-            self.rows, loss.code, loss.parameter, k, y, s, None, G, W, 0.0, None, None, index
-        )
+        _native.sample_gradient(self.rows, loss.code, loss.parameter, k, y, s, None, G, W, 0.0, None, None, index)
         return G
 
     def sdca_epoch(self, *arguments: Any) -> None:

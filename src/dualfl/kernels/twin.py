@@ -148,9 +148,7 @@ class Rows:
         x = self.scale * self.X[i].astype(np.float64)
         return slice(None), np.append(x, 1.0) if self.intercept else x
 
-    def sample_gradient(
-        self, index: npt.NDArray[np.int64], W: Array, loss: Loss, y: Array, s: Array
-    ) -> Array:
+    def sample_gradient(self, index: npt.NDArray[np.int64], W: Array, loss: Loss, y: Array, s: Array) -> Array:
         batch = Rows(self.X[index], self.scale, self.intercept)
         return batch.value_gradient(W, loss, y[index], s[index])[1]
 
