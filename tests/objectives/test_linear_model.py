@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from objective_cases import (
@@ -38,8 +38,8 @@ any_tilt = st.tuples(st.sampled_from(["number", "vector", "none"]), st.booleans(
 @few
 @given(st.data())
 def test_value_is_the_formula(loss, kind, data):
-    case = data.draw(cases(loss, kind))
-    assert_allclose(case.f.value(case.x), case.value(case.x), rtol=1e-12, atol=1e-14)
+    for case in data.draw(cases(loss, kind)):
+        assert_allclose(case.f.value(case.x), case.value(case.x), rtol=1e-12, atol=1e-14)
 
 
 @every_type
@@ -47,11 +47,12 @@ def test_value_is_the_formula(loss, kind, data):
 @few
 @given(st.data())
 def test_gradient_is_the_slope_of_the_formula(loss, kind, data):
-    case = data.draw(cases(loss, kind))
-    assume(case.kink(case.x) > 1e-3)
-    value, gradient = case.f.value_gradient(case.x)
-    assert_allclose(value, case.value(case.x), rtol=1e-12, atol=1e-14)
-    assert_allclose(gradient, differences(case.value, case.x), rtol=1e-7, atol=1e-8)
+    for case in data.draw(cases(loss, kind)):
+        if case.kink(case.x) <= 1e-3:
+            continue
+        value, gradient = case.f.value_gradient(case.x)
+        assert_allclose(value, case.value(case.x), rtol=1e-12, atol=1e-14)
+        assert_allclose(gradient, differences(case.value, case.x), rtol=1e-7, atol=1e-8)
 
 
 @every_type
@@ -59,24 +60,25 @@ def test_gradient_is_the_slope_of_the_formula(loss, kind, data):
 @few
 @given(st.data())
 def test_hessians_are_the_slope_of_the_gradient(loss, kind, data):
-    case = data.draw(cases(loss, kind))
-    f, x = case.f, case.x
-    assume(case.kink(x) > 1e-3)
-    expected = differences(f.gradient, x).T
-    v = case.direction()
-    assert_allclose(f.hessian_times(x, v), expected @ v, rtol=1e-6, atol=1e-8)
-    columns = np.stack([f.hessian_times(x, e) for e in np.eye(f.d)], axis=1)
-    H = f.hessian(x)
-    assert_allclose(H, columns, rtol=1e-10, atol=1e-13)
-    assert_allclose(H, H.T, rtol=0, atol=1e-14)
-    # one basis for all classes, and one of the whole space
-    U = case.rng.normal(size=(f.design.D, 2))
-    wide = np.kron(U, np.eye(f.k))
-    M = f.projected_hessian(x, U)
-    assert_allclose(M, wide.T @ columns @ wide, rtol=1e-9, atol=1e-12)
-    assert_allclose(M, M.T, rtol=0, atol=0)
-    full = case.rng.normal(size=(f.d, 3))
-    assert_allclose(f.projected_hessian(x, full), full.T @ columns @ full, rtol=1e-9, atol=1e-12)
+    for case in data.draw(cases(loss, kind)):
+        f, x = case.f, case.x
+        if case.kink(x) <= 1e-3:
+            continue
+        expected = differences(f.gradient, x).T
+        v = case.direction()
+        assert_allclose(f.hessian_times(x, v), expected @ v, rtol=1e-6, atol=1e-8)
+        columns = np.stack([f.hessian_times(x, e) for e in np.eye(f.d)], axis=1)
+        H = f.hessian(x)
+        assert_allclose(H, columns, rtol=1e-10, atol=1e-13)
+        assert_allclose(H, H.T, rtol=0, atol=1e-14)
+        # one basis for all classes, and one of the whole space
+        U = case.rng.normal(size=(f.design.D, 2))
+        wide = np.kron(U, np.eye(f.k))
+        M = f.projected_hessian(x, U)
+        assert_allclose(M, wide.T @ columns @ wide, rtol=1e-9, atol=1e-12)
+        assert_allclose(M, M.T, rtol=0, atol=0)
+        full = case.rng.normal(size=(f.d, 3))
+        assert_allclose(f.projected_hessian(x, full), full.T @ columns @ full, rtol=1e-9, atol=1e-12)
 
 
 @every_type
@@ -84,20 +86,20 @@ def test_hessians_are_the_slope_of_the_gradient(loss, kind, data):
 @few
 @given(st.data())
 def test_rays_are_the_function_on_a_line(loss, kind, data):
-    case = data.draw(cases(loss, kind))
-    f, x, p = case.f, case.x, case.direction()
-    ray = f.at(x).ray(p)
-    for t in (0.0, 0.4, -1.3):
-        assert_allclose(ray.value(t), case.value(x + t * p), rtol=1e-11, atol=1e-13)
-        point = ray.point(t)
-        assert_allclose(point.x, x + t * p, rtol=1e-15)
-        assert_allclose(point.value, case.value(x + t * p), rtol=1e-11, atol=1e-13)
-        if loss.smooth:
-            assert_allclose(point.gradient, f.fresh().gradient(x + t * p), rtol=1e-10, atol=1e-13)
-        if case.kink(x + t * p) > 1e-3:
-            h = 1e-6
-            slope = (case.value(x + (t + h) * p) - case.value(x + (t - h) * p)) / (2 * h)
-            assert_allclose(ray.slope(t), slope, rtol=1e-6, atol=1e-7)
+    for case in data.draw(cases(loss, kind)):
+        f, x, p = case.f, case.x, case.direction()
+        ray = f.at(x).ray(p)
+        for t in (0.0, 0.4, -1.3):
+            assert_allclose(ray.value(t), case.value(x + t * p), rtol=1e-11, atol=1e-13)
+            point = ray.point(t)
+            assert_allclose(point.x, x + t * p, rtol=1e-15)
+            assert_allclose(point.value, case.value(x + t * p), rtol=1e-11, atol=1e-13)
+            if loss.smooth:
+                assert_allclose(point.gradient, f.fresh().gradient(x + t * p), rtol=1e-10, atol=1e-13)
+            if case.kink(x + t * p) > 1e-3:
+                h = 1e-6
+                slope = (case.value(x + (t + h) * p) - case.value(x + (t - h) * p)) / (2 * h)
+                assert_allclose(ray.slope(t), slope, rtol=1e-6, atol=1e-7)
 
 
 @every_type
@@ -105,11 +107,15 @@ def test_rays_are_the_function_on_a_line(loss, kind, data):
 @few
 @given(st.data(), any_tilt)
 def test_a_tilt_adds_its_formula(loss, kind, data, tilt):
-    case = data.draw(cases(loss, kind))
+    for case in data.draw(cases(loss, kind)):
+        check_tilt(case, *tilt)
+
+
+def check_tilt(case, curved, sloped):
     f, x, p = case.f, case.x, case.direction()
     # both signs, as far as the curvature of f goes
-    a = {"none": 0.0, "number": 0.7 - f.mu, "vector": case.rng.random(f.d) - f.mu}[tilt[0]]
-    c = case.direction() if tilt[1] else None
+    a = {"none": 0.0, "number": 0.7 - f.mu, "vector": case.rng.random(f.d) - f.mu}[curved]
+    c = case.direction() if sloped else None
     g = f.tilted(a, c)
     linear = np.zeros(f.d) if c is None else c
 
@@ -126,7 +132,7 @@ def test_a_tilt_adds_its_formula(loss, kind, data, tilt):
         h = 1e-6
         slope = (value(x + (0.6 + h) * p) - value(x + (0.6 - h) * p)) / (2 * h)
         assert_allclose(ray.slope(0.6), slope, rtol=1e-6, atol=1e-7)
-    if not loss.smooth:
+    if not case.loss.smooth:
         return
     assert_allclose(g.L, f.L + np.max(a))
     assert_allclose(g.gradient(x), f.gradient(x) + a * x - linear, rtol=1e-12, atol=1e-13)
@@ -144,18 +150,18 @@ def test_a_tilt_adds_its_formula(loss, kind, data, tilt):
 @few
 @given(st.data(), st.sampled_from([0.0, 0.5, 3.0]))
 def test_scaling_leaves_the_regulariser(loss, data, factor):
-    case = data.draw(cases(loss, "float64"))
-    f, x = case.f, case.x
-    ridge = case.ridge / 2 * np.sum(case.penalised * x**2)
-    if loss.smooth:
-        before = f.L, f.L_row
-    g = f.scaled(factor)
-    assert_allclose(g.value(x), factor * (case.value(x) - ridge) + ridge, rtol=1e-11, atol=1e-13)
-    assert (g.mu, g.mass, g.n) == (f.mu, f.mass, f.n)
-    assert g.design is f.design and g.cost is not f.cost
-    if loss in BOUNDED:
-        assert_allclose(g.L - f.ridge, factor * (before[0] - f.ridge), rtol=1e-9, atol=1e-13)
-        assert_allclose(g.L_row - f.ridge, factor * (before[1] - f.ridge), rtol=1e-12, atol=1e-13)
+    for case in data.draw(cases(loss, "float64")):
+        f, x = case.f, case.x
+        ridge = case.ridge / 2 * np.sum(case.penalised * x**2)
+        if loss.smooth:
+            before = f.L, f.L_row
+        g = f.scaled(factor)
+        assert_allclose(g.value(x), factor * (case.value(x) - ridge) + ridge, rtol=1e-11, atol=1e-13)
+        assert (g.mu, g.mass, g.n) == (f.mu, f.mass, f.n)
+        assert g.design is f.design and g.cost is not f.cost
+        if loss in BOUNDED:
+            assert_allclose(g.L - f.ridge, factor * (before[0] - f.ridge), rtol=1e-9, atol=1e-13)
+            assert_allclose(g.L_row - f.ridge, factor * (before[1] - f.ridge), rtol=1e-12, atol=1e-13)
 
 
 @every_type
@@ -163,11 +169,11 @@ def test_scaling_leaves_the_regulariser(loss, data, factor):
 @few
 @given(st.data())
 def test_sample_gradients_average_to_the_gradient(loss, kind, data):
-    case = data.draw(cases(loss, kind))
-    f, x = case.f, case.x
-    each = [f.sample_gradient(np.array([i]), x) for i in range(f.n)]
-    assert_allclose(np.mean(each, axis=0), f.gradient(x), rtol=1e-10, atol=1e-12)
-    assert_allclose(f.sample_gradient(np.arange(f.n), x), f.gradient(x), rtol=1e-10, atol=1e-12)
+    for case in data.draw(cases(loss, kind)):
+        f, x = case.f, case.x
+        each = [f.sample_gradient(np.array([i]), x) for i in range(f.n)]
+        assert_allclose(np.mean(each, axis=0), f.gradient(x), rtol=1e-10, atol=1e-12)
+        assert_allclose(f.sample_gradient(np.arange(f.n), x), f.gradient(x), rtol=1e-10, atol=1e-12)
 
 
 # -- constants ------------------------------------------------------------------------------------------
@@ -178,16 +184,16 @@ def test_sample_gradients_average_to_the_gradient(loss, kind, data):
 @few
 @given(st.data())
 def test_L_and_mu_enclose_the_spectrum(loss, kind, data):
-    case = data.draw(cases(loss, kind))
-    f = case.f
-    for scale in (0.0, 0.1, 1.0, 10.0):
-        eigenvalues = np.linalg.eigvalsh(f.hessian(scale * case.x))
-        assert eigenvalues[-1] <= f.L * (1 + 1e-12) + 1e-15
-        assert eigenvalues[0] >= f.mu - 1e-12
-    exact = loss.curvature * np.linalg.eigvalsh(case.rows.T * case.s @ case.rows)[-1] + case.ridge
-    assert exact * (1 - 1e-12) <= f.L <= exact * 1.00001 + 1e-12
-    row = loss.curvature * (f.n * case.s * np.sum(case.rows**2, axis=1)).max() + case.ridge
-    assert_allclose(f.L_row, row, rtol=1e-12)
+    for case in data.draw(cases(loss, kind)):
+        f = case.f
+        for scale in (0.0, 0.1, 1.0, 10.0):
+            eigenvalues = np.linalg.eigvalsh(f.hessian(scale * case.x))
+            assert eigenvalues[-1] <= f.L * (1 + 1e-12) + 1e-15
+            assert eigenvalues[0] >= f.mu - 1e-12
+        exact = loss.curvature * np.linalg.eigvalsh(case.rows.T * case.s @ case.rows)[-1] + case.ridge
+        assert exact * (1 - 1e-12) <= f.L <= exact * 1.00001 + 1e-12
+        row = loss.curvature * (f.n * case.s * np.sum(case.rows**2, axis=1)).max() + case.ridge
+        assert_allclose(f.L_row, row, rtol=1e-12)
 
 
 @pytest.mark.parametrize("loss", [Poisson(), *KINKED], ids=names([Poisson(), *KINKED]))
@@ -356,7 +362,7 @@ def test_the_account_is_exact(kind):
 
     def spent(what):
         account.append((what, f.cost.gradients, f.cost.hessian_products, f.cost.passes))
-        f.cost = Cost()
+        f._cost = Cost()
 
     f.gradient(x), spent("value and gradient are one pass")
     f.value(x), f.gradient(x), spent("and are remembered")

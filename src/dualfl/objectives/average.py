@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
+from functools import cached_property, reduce
 
 import numpy as np
 
 from dualfl.errors import NotSupported
 from dualfl.objectives.base import Cost, Objective, Point, Ray
-from dualfl.typing import Array, frozen
+from dualfl.typing import Array, frozen, sealed
 
 
 class Average(Objective):
     """sum_j w_j f_j. Its points and rays are those of its parts, so a line search stays free."""
 
     def __init__(self, parts: Sequence[Objective], weights: Sequence[float]) -> None:
+        super().__init__()
         self.parts, self.weights = list(parts), [float(w) for w in weights]
         self.shape, self.free = parts[0].shape, parts[0].free
         self.n = sum(f.n for f in parts)
-        self.mu = min(f.mu for f in parts)
+        self.mu = float(np.min(self.convexity))
         self.offers = frozenset.intersection(*(f.offers for f in parts)) - {"projected", "samples", "dual"}
-        self._recent = deque(maxlen=2)
 
     @property
-    def cost(self) -> Cost:  # type: ignore[override]
+    def convexity(self) -> float | Array:
+        return reduce(np.minimum, [f.convexity for f in self.parts])
+
+    @property
+    def mass(self) -> float:
+        return sum(f.mass for f in self.parts)
+
+    @property
+    def cost(self) -> Cost:
         """The mean work of the parts, each a fraction of the data."""
         total = Cost()
         for f in self.parts:
@@ -65,18 +73,19 @@ class AveragePoint(Point):
         super().__init__(points[0].x)
         self.f, self.points = f, points
 
-    @property
+    @cached_property
     def value(self) -> float:
         return float(np.dot(self.f.weights, [p.value for p in self.points]))
 
-    @property
+    @cached_property
     def gradient(self) -> Array:
-        return frozen(_sum(self.f.weights, [p.gradient for p in self.points]))
+        return sealed(_sum(self.f.weights, [p.gradient for p in self.points]))
 
     def hessian_times(self, v: Array) -> Array:
         return _sum(self.f.weights, [p.hessian_times(v) for p in self.points])
 
     def ray(self, p: Array) -> Ray:
+        p = frozen(p)
         return AverageRay(self.f, [point.ray(p) for point in self.points])
 
 

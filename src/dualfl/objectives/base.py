@@ -77,8 +77,12 @@ class Objective(ABC):
     offers: frozenset[str] = frozenset({"gradient"})
 
     def __init__(self) -> None:
-        self.cost = Cost()
+        self._cost = Cost()
         self._recent = _memory()
+
+    @property
+    def cost(self) -> Cost:
+        return self._cost
 
     @property
     def d(self) -> int:
@@ -170,7 +174,7 @@ class Objective(ABC):
     def fresh(self) -> Self:
         """The same function with a counter and a memory of its own; data are shared."""
         view = copy.copy(self)
-        view.cost = Cost()
+        view._cost = Cost()
         view._recent = _memory()
         return view
 
@@ -344,7 +348,6 @@ class Tilted(Objective):
         self.mu = max(lowest, 0.0)
         self.shape, self.n = base.shape, base.n
         self.free, self.offers = base.free, base.offers
-        self.cost = base.cost
 
     def _vector(self, name: str, vector: float | Array) -> Array:
         if np.shape(vector) != (self.base.d,):
@@ -352,6 +355,10 @@ class Tilted(Objective):
                 f"{name} must be a flat vector of length {self.base.d}, and it has shape {np.shape(vector)}."
             )
         return frozen(vector)
+
+    @property
+    def cost(self) -> Cost:
+        return self.base.cost
 
     @property
     def convexity(self) -> float | Array:

@@ -73,8 +73,7 @@ class Function(PlainObjective):
         vector = np.array(result, dtype=np.float64)  # a copy: the callable may use its buffer again
         if vector.shape != self.shape:
             raise InputError(
-                f"{self.name}'s {what} returned shape {vector.shape}, and x has shape {self.shape}; "
-                "they must agree."
+                f"{self.name}'s {what} returned shape {vector.shape}, and x has shape {self.shape}; they must agree."
             )
         return vector
 
@@ -86,9 +85,7 @@ def check_constants(mu: float, L: float) -> None:
         raise InputError(f"L must be positive and at least mu = {mu}, and it is {L}.")
 
 
-def TorchFunction(
-    module: Any, loss: Callable[[Any], Any], *, ridge: float = 0.0, L: float = np.inf
-) -> Function:
+def TorchFunction(module: Any, loss: Callable[[Any], Any], *, ridge: float = 0.0, L: float = np.inf) -> Function:
     """`loss(module) + (ridge/2)|parameters|^2` as an objective of the module's parameters, in float64.
 
     `loss` takes a module and returns a scalar tensor, e.g. `lambda m: cross_entropy(m(X), y)` with X in
@@ -146,9 +143,7 @@ def JaxFunction(fun: Callable[[Any], Any], d: int, *, mu: float = 0.0, L: float 
     try:
         import jax
     except ImportError as error:
-        raise NotSupported(
-            "JaxFunction needs JAX, and it is not installed; pip install dualfl[jax]."
-        ) from error
+        raise NotSupported("JaxFunction needs JAX, and it is not installed; pip install dualfl[jax].") from error
 
     jax.config.update("jax_enable_x64", True)
     slope = jax.grad(fun)

@@ -180,8 +180,7 @@ class LinearModel(Objective):
         D, k = self.design.D, self.k
         if U.ndim != 2 or U.shape[0] not in (D, self.d):
             raise InputError(
-                f"U must be a matrix with {D} rows (features) or {self.d} (coefficients), "
-                f"and its shape is {U.shape}."
+                f"U must be a matrix with {D} rows (features) or {self.d} (coefficients), and its shape is {U.shape}."
             )
         if U.shape[0] != D:
             return super().projected_hessian(x, U)
@@ -204,8 +203,7 @@ class LinearModel(Objective):
         assert isinstance(point, LinearPoint)
         Z = point.predictors
         columns = [
-            kernels.curvature_times(self.loss, Z, np.tile(e, (self.n, 1)), self.y, self.s).T
-            for e in np.eye(self.k)
+            kernels.curvature_times(self.loss, Z, np.tile(e, (self.n, 1)), self.y, self.s).T for e in np.eye(self.k)
         ]
         return np.stack(columns)
 
@@ -338,9 +336,7 @@ def check_features(X: Any) -> Any:
     if X.shape[1] == 0:
         raise InputError("X has no features; it must have at least one column.")
     if X.dtype.kind not in "biuf":
-        raise InputError(
-            f"X has dtype {X.dtype}, and features must be real numbers; encode the others first."
-        )
+        raise InputError(f"X has dtype {X.dtype}, and features must be real numbers; encode the others first.")
     if sparse:
         X = X if X.format == "csr" else X.tocsr()
         if not X.has_canonical_format:  # entries that are given twice add up, in uint8 perhaps beyond 255
@@ -354,8 +350,7 @@ def check_features(X: Any) -> Any:
     if X.dtype.kind == "f" and not _all_finite(X.data if sparse else X):
         row, column = _first_bad(X)
         raise InputError(
-            f"X[{row}, {column}] is {X[row, column]}; features must be finite, "
-            "so fill or drop what is missing."
+            f"X[{row}, {column}] is {X[row, column]}; features must be finite, so fill or drop what is missing."
         )
     return X
 
@@ -390,9 +385,7 @@ def check_weights(weights: npt.ArrayLike | None, n: int) -> tuple[Array, float]:
     if w.dtype.kind not in "biuf":
         raise InputError(f"weights must be real numbers, and their dtype is {w.dtype}.")
     if w.shape != (n,):
-        raise InputError(
-            f"weights must be one number for each of the {n} rows, and their shape is {w.shape}."
-        )
+        raise InputError(f"weights must be one number for each of the {n} rows, and their shape is {w.shape}.")
     wrong = ~((w >= 0) & np.isfinite(w))
     if wrong.any():
         i = int(np.argmax(wrong))

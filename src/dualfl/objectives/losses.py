@@ -57,14 +57,10 @@ class Loss(ABC):
         if y.ndim != 1:
             raise InputError(f"y must be one target per row, a vector, and it has shape {y.shape}.")
         if y.dtype.kind not in "buif":
-            raise InputError(
-                f"{self} takes real numbers as targets, and y has dtype {y.dtype}; encode it first."
-            )
+            raise InputError(f"{self} takes real numbers as targets, and y has dtype {y.dtype}; encode it first.")
         y = y.astype(np.float64)
         if not np.isfinite(y).all():
-            raise InputError(
-                f"y[{int(np.argmin(np.isfinite(y)))}] is {y[~np.isfinite(y)][0]}; targets must be finite."
-            )
+            raise InputError(f"y[{int(np.argmin(np.isfinite(y)))}] is {y[~np.isfinite(y)][0]}; targets must be finite.")
         self._check(y)
         return sealed(y)
 
@@ -87,9 +83,7 @@ class Loss(ABC):
 def _signs(loss: Loss, y: Array) -> None:
     if not np.isin(y, (-1.0, 1.0)).all():
         wrong = y[~np.isin(y, (-1.0, 1.0))][0]
-        raise InputError(
-            f"{loss} takes labels -1 and +1, and y contains {wrong:g}; map your two classes to -1 and +1."
-        )
+        raise InputError(f"{loss} takes labels -1 and +1, and y contains {wrong:g}; map your two classes to -1 and +1.")
 
 
 def _inside(ok: AnyArray, value: AnyArray) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dualfl.errors import InputError, NotSupported
-from dualfl.objectives.base import Objective, Point, Ray
+from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.typing import Array
 
 
@@ -149,13 +149,10 @@ class BoxConstraint(Penalty):
 
     def __post_init__(self) -> None:
         if not self.lower <= self.upper:
-            raise InputError(
-                f"BoxConstraint needs lower <= upper, and lower = {self.lower}, upper = {self.upper}."
-            )
+            raise InputError(f"BoxConstraint needs lower <= upper, and lower = {self.lower}, upper = {self.upper}.")
         if self.lower == np.inf or self.upper == -np.inf:
             raise InputError(
-                "BoxConstraint needs a box with finite points in it, "
-                f"and lower = {self.lower}, upper = {self.upper}."
+                f"BoxConstraint needs a box with finite points in it, and lower = {self.lower}, upper = {self.upper}."
             )
 
     def value(self, x: Array) -> float:
@@ -190,13 +187,16 @@ class Penalised(Objective):
         self.smooth_part, self.penalty = smooth_part, penalty
         self.shape, self.n, self.free = smooth_part.shape, smooth_part.n, smooth_part.free
         self.mu = float(np.min(self.convexity))
-        self.cost = smooth_part.cost
         if not smooth_part.smooth:
             self.offers = frozenset()
 
     @property
     def name(self) -> str:
         return f"{self.smooth_part.name} + {type(self.penalty).__name__}"
+
+    @property
+    def cost(self) -> Cost:
+        return self.smooth_part.cost
 
     @property
     def mass(self) -> float:

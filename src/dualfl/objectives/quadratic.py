@@ -38,9 +38,7 @@ class Quadratic(PlainObjective):
         self.constant = float(constant)
         d = self.b.size
         if self.b.ndim != 1 or d == 0 or self.A.shape != (d, d):
-            raise InputError(
-                f"A must be square of the size of b, and A has shape {self.A.shape}, b {self.b.shape}."
-            )
+            raise InputError(f"A must be square of the size of b, and A has shape {self.A.shape}, b {self.b.shape}.")
         if not np.isfinite(self.b).all() or not np.isfinite(self.constant):
             raise InputError("b and constant must be finite, and they contain NaN or infinity.")
         if mu is not None and not 0 <= mu < np.inf:
@@ -99,7 +97,5 @@ def spectrum(A: Array) -> tuple[float, float]:
     eigenvalues = np.linalg.eigvalsh(A)
     lowest, highest = float(eigenvalues[0]), float(eigenvalues[-1])
     if lowest < -1e-10 * max(abs(highest), 1e-300):
-        raise InputError(
-            f"A must be positive semidefinite, and its smallest eigenvalue is {lowest:.3g}: not convex."
-        )
+        raise InputError(f"A must be positive semidefinite, and its smallest eigenvalue is {lowest:.3g}: not convex.")
     return max(lowest, 0.0), highest
