@@ -56,7 +56,7 @@ def proposition_6_2() -> Iterator[Found]:
     yield Found("delta_n ~ n^-4.2: dual gap / its bound", float(np.max(gaps / bound)), 1.0)
     yield Found("delta_n ~ n^-4.2: growth of n^2 gap", growth(n**2 * gaps), 1.0)
     gaps, _ = dual_gaps(problem, 0.0, np.full(count, 1e-1))
-    yield Found("delta_n constant, not allowed: growth of n^2 gap", growth(n**2 * gaps), GROWS, ">=")
+    yield Found("delta_n constant (too slow): the same growth", growth(n**2 * gaps), GROWS, ">=")
 
 
 def proposition_6_3() -> Iterator[Found]:
@@ -68,6 +68,6 @@ def proposition_6_3() -> Iterator[Found]:
         gaps, _ = dual_gaps(problem, 1 / kappa, a ** (n - 1))
         value = growth(gaps / (1 - root) ** n)
         if allowed:
-            yield Found(f"delta_n = {a:g}^n: growth of gap/(1 - sqrt rho)^n", value, 1.0)
+            yield Found(f"delta_n = {a:g}^n: growth of gap/rate^n", value, 1.0)
         else:
-            yield Found(f"delta_n = {a:g}^n, not allowed: the same growth", value, GROWS, ">=")
+            yield Found(f"delta_n = {a:g}^n (too slow): the same", value, GROWS, ">=")

@@ -22,8 +22,19 @@ import numpy as np
 from scipy.optimize import linprog
 
 from dualfl.errors import NotSupported
-from dualfl.objectives import Huber, LinearModel, Logistic, Objective, Penalised, Poisson, Quadratic, Softmax
-from dualfl.objectives import Squared, SquaredHinge, Tilted
+from dualfl.objectives import (
+    Huber,
+    LinearModel,
+    Logistic,
+    Objective,
+    Penalised,
+    Poisson,
+    Quadratic,
+    Softmax,
+    Squared,
+    SquaredHinge,
+    Tilted,
+)
 from dualfl.solvers import FISTA, SDCA, DampedNewton, GradientNorm, PrimalDualGap
 from dualfl.typing import Array, frozen
 
@@ -97,7 +108,7 @@ def _by_programme(f: LinearModel, xi: Array) -> float:
     cost = np.r_[f.s * (eps - b), f.s * (eps + b)]  # a = a+ - a-
     bounds = [(0.0, max(hi, 0.0))] * f.n + [(0.0, max(-lo, 0.0))] * f.n
     found = linprog(cost, A_eq=np.hstack([A, -A]), b_eq=xi, bounds=bounds, method="highs")
-    return float(found.fun) if found.status == 0 else np.inf
+    return np.inf if found.status != 0 or found.fun is None else float(found.fun)
 
 
 def _along_a_path(f: LinearModel, nu: float, xi: Array) -> float:

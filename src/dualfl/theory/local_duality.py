@@ -17,7 +17,9 @@ from dualfl.typing import Array, frozen
 def cases() -> list[tuple[Objective, float]]:
     """One client of each kind, with nu = mu where g* is known there, and with nu = mu/2."""
     smooth = [quadratics(2, 100.0).clients[0], logistic(1).clients[0], softmax(1).clients[0]]
-    return [(f, share * f.mu) for f in smooth for share in (1.0, 0.5)] + [(medians(1).clients[0], medians(1).clients[0].mu)]
+    return [(f, share * f.mu) for f in smooth for share in (1.0, 0.5)] + [
+        (medians(1).clients[0], medians(1).clients[0].mu)
+    ]
 
 
 def local_solution(f: Objective, c: Array) -> Array:
@@ -39,10 +41,10 @@ def proposition_3_1() -> Iterator[Found]:
                 identity = max(identity, closed_form(f, nu, zeta, frozen(rng.standard_normal(f.d))))
     # g* at nu = mu comes from a path that ends at e = 1e-13 L, which costs a few digits beyond rounding
     yield Found("E + E_d = 0 at the solution, relative", zero, 1e-10)
-    yield Found("E_d elsewhere is not lower: how much lower", optimal, 1e-10)
+    yield Found("E_d elsewhere: by how much lower", optimal, 1e-10)
     yield Found("gap at g'(theta) against |grad|^2/(2 nu)", identity, 1e-12)
-    yield Found("hinge: gap by a linear programme / SDCA's slack", slack_ratio(), 1 + 1e-6)
-    yield Found("nu = mu, rows that do not span: share finite", finite_share(), 0.0)
+    yield Found("hinge: gap by an LP / SDCA's slack", slack_ratio(), 1 + 1e-6)
+    yield Found("nu = mu, too few rows: share of finite gaps", finite_share(), 0.0)
 
 
 def least_change(f: Objective, nu: float, zeta: Array, theta: Array, rng: np.random.Generator) -> float:
