@@ -1,12 +1,12 @@
-"""Every Python block of every page in docs/ runs, page by page and in order."""
+"""Every Python block of the README, of CONTRIBUTING and of every page in docs/ runs, page by page and in order."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parent.parent / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
