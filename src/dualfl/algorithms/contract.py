@@ -245,6 +245,7 @@ class Algorithm(ABC):
     strongly_convex: ClassVar[bool] = True  # False: mu = 0 is fine
     warm: ClassVar[bool] = False  # True: takes `at.start` itself; otherwise the engine shifts the origin
     compresses: ClassVar[bool] = False  # True: works with a codec, because clients keep what they released
+    drifts: ClassVar[bool] = False  # True: by design it does not reach the pooled optimum at a linear rate
     no_certificate: ClassVar[str] = "this algorithm gives no lower bound of E*"
     grid: ClassVar[dict[str, Sequence[Any]]] = {}  # what a search over hyperparameters tries
 
@@ -291,6 +292,7 @@ class Algorithm(ABC):
         """This algorithm with every open default filled in from theory, and everything checked."""
         filled = self
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            self.require(getattr(self, field.name) == getattr(self, field.name), field.name, "it must be a number")
             if getattr(filled, field.name) is None and "compute" in field.metadata:
                 filled = dataclasses.replace(filled, **{field.name: self._theory(field, c, filled)})  # type: ignore[type-var]
         filled.check(c)

@@ -48,6 +48,7 @@ class FedAvg(Algorithm):
     C: int = theory("N", lambda c, a: c.N)
 
     name = "fedavg"
+    drifts = True
     grid: ClassVar = {"eta": [10.0**-m for m in range(7)], "K": [1, 10, 100]}
     card = Card(
         title="FedAvg",

@@ -49,6 +49,7 @@ class FedCM(Algorithm):
     C: int = theory("N", lambda c, a: c.N)
 
     name = "fedcm"
+    drifts = True
     grid: ClassVar = {"eta_l": [10.0**-m for m in range(7)], "alpha": [0.05, 0.1, 0.5]}
     card = Card(
         title="FedCM",

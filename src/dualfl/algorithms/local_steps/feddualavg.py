@@ -52,6 +52,7 @@ class FedDualAvg(Algorithm):
     C: int = theory("N", lambda c, a: c.N)
 
     name = "feddualavg"
+    drifts = True
     penalty = "server"
     grid: ClassVar = {"eta_c": [10.0**-m for m in range(7)], "K": [1, 10, 100]}
     card = Card(

@@ -54,6 +54,7 @@ class FedProx(Algorithm):
     C: int = theory("N", lambda c, a: c.N)
 
     name = "fedprox"
+    drifts = True
     needs = frozenset({"local"})
     grid: ClassVar = {"a": [10.0**m for m in range(-3, 4)]}
     card = Card(

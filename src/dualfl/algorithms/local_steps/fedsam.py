@@ -36,6 +36,7 @@ class FedSAM(FedAvg):
     rho: float = 0.05
 
     name = "fedsam"
+    drifts = True
     grid: ClassVar = {"eta": [10.0**-m for m in range(7)], "rho": [0.01, 0.05, 0.1]}
     card = Card(
         title="FedSAM",

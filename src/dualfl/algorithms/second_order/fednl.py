@@ -21,6 +21,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.sparse.linalg import eigsh
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.messages import LowRank
@@ -107,10 +108,18 @@ class FedNL(Algorithm):
     def learn(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
         error = f.hessian(x) - c.H
-        values, V = eigh(error)
-        top = np.argsort(-np.abs(values), kind="stable")[: self.rank]
-        S = LowRank(values[top], np.ascontiguousarray(V[:, top]))
+        S = largest_part(error, self.rank)
         return at.send(g=g, S=S).also(E=E, l=float(np.linalg.norm(error))), Local(c.H + S.dense())
+
+
+def largest_part(A: Array, rank: int) -> LowRank:
+    """The best approximation of a symmetric A of that rank: its eigenvalues of largest magnitude."""
+    if 4 * rank < len(A) and A.any():  # Lanczos from a fixed start, so that everybody gets the same
+        values, V = eigsh(A, k=rank, which="LM", v0=np.ones(len(A)))
+        return LowRank(values, np.ascontiguousarray(V))
+    values, V = eigh(A)
+    top = np.argsort(-np.abs(values), kind="stable")[:rank]
+    return LowRank(values[top], np.ascontiguousarray(V[:, top]))
 
 
 def symmetric(upper: Array, d: int) -> Array:
