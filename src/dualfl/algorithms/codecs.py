@@ -6,7 +6,9 @@ A client does not send x but a compressed difference to what it sent before,
 
 and continues with w, which is what the server will believe; the server adds the mean q to its mean of all w.
 The compressor C need not be unbiased: the differences vanish as the run converges, and so does the error.
-(Compressing x itself stalls, and so does a client that keeps x instead of w.)
+(Compressing x itself stalls, and so does a client that keeps x instead of w.) What is left out acts like a longer step,
+though, and too much of it makes a run diverge. DualFL at its fastest, nu = mu, stands 5 of 20 entries if they are the
+largest and 15 if they are random, on the quadratics of the tests; with nu = mu/4, 10 random ones.
 """
 
 from __future__ import annotations

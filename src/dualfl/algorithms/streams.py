@@ -15,14 +15,14 @@ import numpy.typing as npt
 
 from dualfl.typing import Array
 
-_WORD = np.uint64(2**64 - 1)
+_WORD = 2**64 - 1
 
 
 class Stream:
     """Raw words of one Philox stream and the few draws the algorithms need, each from whole words."""
 
     def __init__(self, seed: int, tag: str, client: int, round: int, exchange: int) -> None:
-        self.key = seed & int(_WORD), crc32(tag.encode())
+        self.key = int(seed) & _WORD, crc32(tag.encode())
         self.counter = 0, exchange + 1, round + 1, client + 1
 
     @cached_property

@@ -21,22 +21,23 @@ How exactly must a client solve? A local point with residual r_j has the primal-
     Gamma_j = slack_j + |r_j|^2/(2 nu)
 at the dual point g_j'(theta_j). (At the paper's own dual point nu (zeta_j - theta_j) the gap is infinite whenever that
 is no gradient of g_j, which for nu = mu is the rule rather than the exception; see `dualfl.theory.gap`.) The clients
-stop at the smaller of the thresholds of the two theorems.
+stop at the smaller of the thresholds of the two theorems, G0 times something that falls with n. A run that starts near
+the optimum would wait until they have fallen to its own error, so there G0 is at most |E'(start)|^2/(2 nu).
 
-The certificate. With xi_j = g_j'(theta_j) a client knows  conj_j = g_j*(xi_j) = <xi_j, theta_j> - g_j(theta_j) + slack_j,
-and weak duality gives
+The certificate. With xi_j = g_j'(theta_j) a client knows conj_j = g_j*(xi_j) = <xi_j, theta_j> - g_j(theta_j), plus
+slack_j if xi_j is a subgradient only up to that, and weak duality gives
     E*  >=  - sum_j w_j conj_j - |sum_j w_j xi_j|^2/(2 nu).
 Since sum_j w_j zeta_j = 0, with theta the mean of what was sent and theta' what was broadcast before,
     sum_j w_j xi_j = e - nu theta,      e = sum_j w_j e_j,      e_j = r_j - nu (theta_j - sent_j),
     E*  >=  - sum_j w_j (conj_j - <e_j, theta'>) - (nu/2)|theta|^2 + <e, theta - theta'> - |e|^2/(2 nu).
-Two scalars a client are enough, conj_j - <e_j, theta'> and |e_j|: what the server does not know of e meets theta - theta',
-which vanishes, so the bound is as good as the solves. With e itself, a vector, it is tight. Either way the server knows
-E - E* from above each round, without any reference solution.
+Two scalars a client are enough, conj_j - <e_j, theta'> and |e_j|: what the server does not know of e is multiplied by
+theta - theta', which vanishes, so the bound is as good as the solves. With e itself, a vector, it is tight. Either way
+the server knows E - E* from above each round, without any reference solution.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -63,6 +64,8 @@ from dualfl.solvers.stopping import (
 )
 from dualfl.typing import Array
 
+ROUNDING = 1e-13  # no gradient is known better than this, relative to its parts
+
 
 @dataclass(frozen=True)
 class Local:
@@ -73,6 +76,7 @@ class Local:
     sent: Array
     warm: Array | None  # where its solver goes on
     t: float
+    G0: float  # the unit of its thresholds
 
 
 @dataclass(frozen=True)
@@ -181,21 +185,28 @@ class DualFL(Algorithm):
 
     def client(self, f: Any, at: Place) -> Local:
         zero = np.zeros(at.d)
-        return Local(zeta=zero, s=zero, sent=zero, warm=None, t=0.0)
+        return Local(zeta=zero, s=zero, sent=zero, warm=None, t=0.0, G0=self.G0)
 
     @client_step
     def warm_start(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         sent = at.send(xi=f.subgradient(theta) - self.nu * theta)
-        return sent, Local(zeta=c.zeta, s=c.s, sent=-sent.xi / self.nu, warm=f.warm_at(theta), t=0.0)
+        return sent, replace(c, sent=-sent.xi / self.nu, warm=f.warm_at(theta))
 
     @client_step
     def solve(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         t, beta = momentum(c.t, self.rho)
         s = c.zeta + theta - c.sent
         zeta = s + beta * (s - c.s)
-        y = f.local(0.0, self.nu * zeta, warm=c.warm, stop=self.stop_rule(at))
+        G0 = self.unit(c, at, theta) if c.t == 0 else c.G0
+        y = f.local(0.0, self.nu * zeta, warm=c.warm, stop=self.stop_rule(at, G0, zeta))
         sent = at.send(theta=y.x if self.upload == "plain" else y.x - y.residual / self.nu)
-        return self.with_certificate(sent, y, theta), Local(zeta=zeta, s=s, sent=sent.theta, warm=y.warm, t=t)
+        return self.with_certificate(sent, y, theta), Local(zeta, s, sent.theta, y.warm, t, G0)
+
+    def unit(self, c: Local, at: Place, theta: Array) -> float:
+        """The G0 of this run; the first broadcast is start - E'(start)/nu."""
+        if at.start is None or c.warm is None:  # a solver that cannot begin at the start gains nothing from it
+            return self.G0
+        return min(self.G0, self.nu / 2 * float(np.sum((at.start - theta) ** 2)))
 
     def with_certificate(self, sent: Upload, y: Any, theta: Array) -> Upload:
         """What the server needs for its lower bound; `theta` is what was broadcast."""
@@ -207,20 +218,21 @@ class DualFL(Algorithm):
         conj -= float(e @ theta)
         return sent.also(conj=conj, e=float(np.linalg.norm(e)) if self.certificate == "scalar" else e)
 
-    def stop_rule(self, at: Place) -> StopRule:
+    def stop_rule(self, at: Place, G0: float, zeta: Array) -> StopRule:
         """The rule for round n, the smaller of the two thresholds unless something else was asked for."""
         if self.accuracy == "energy":
             return RelativeEnergy(1e-12)
         if self.accuracy == "exact":
             return GradientNorm(1e-13, cap=2000)
-        n, smooth = at.round, GeometricSchedule(self.rho, self.gamma, self.G0)
-        nonsmooth = PolynomialSchedule(0.1 if self.gamma is None else self.gamma, self.G0)
+        smooth = GeometricSchedule(self.rho, self.gamma)
+        nonsmooth = PolynomialSchedule(0.1 if self.gamma is None else self.gamma)
         thresholds = {
-            "smooth": smooth.threshold(n, at.N, self.nu),
-            "nonsmooth": nonsmooth.threshold(n, at.N, self.nu),
+            "smooth": smooth.threshold(at.round, at.N, self.nu),
+            "nonsmooth": nonsmooth.threshold(at.round, at.N, self.nu),
         }
-        eps = thresholds.get(self.accuracy, min(thresholds.values()))
-        return PrimalDualGap(eps, self.nu)
+        eps = G0 * thresholds.get(self.accuracy, min(thresholds.values()))
+        rounding = self.nu / 2 * ROUNDING**2 * float(zeta @ zeta)  # |r| = ROUNDING |nu zeta|
+        return PrimalDualGap(max(eps, rounding), self.nu)
 
 
 def momentum(t: float, rho: float) -> tuple[float, float]:
