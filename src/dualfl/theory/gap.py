@@ -96,7 +96,7 @@ def _by_solving(f: Objective, nu: float, xi: Array) -> float:
     if isinstance(f, Penalised):
         return -FISTA().solve(local, None, GradientNorm(1e-12, cap=200_000)).value
     if "dual" in f.offers:
-        found = SDCA().solve(local, None, PrimalDualGap(1e-14, cap=5000))
+        found = SDCA().solve(local, None, PrimalDualGap(1e-13, cap=2000))
         return found.slack - found.value
     return -DampedNewton().solve(local, None, GradientNorm(0.0)).value
 

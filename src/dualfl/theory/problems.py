@@ -30,10 +30,8 @@ class Direct(Solver):
         assert isinstance(base, Quadratic) and isinstance(base.A, np.ndarray)
         A = base.A
         if (id(A), a) not in self.inverses:
-            self.inverses[id(A), a] = (
-                np.asarray(np.linalg.inv(A + a * np.eye(f.d)), dtype=np.float64),
-                A,
-            )  # A stays alive, and with it its id
+            inverse = np.linalg.inv(A + a * np.eye(f.d))
+            self.inverses[id(A), a] = np.asarray(inverse, dtype=np.float64), A  # A stays alive, and with it its id
         inverse = self.inverses[id(A), a][0]
         b = base.b + c
         x = inverse @ b
