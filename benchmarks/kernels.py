@@ -1,0 +1,305 @@
+"""How fast the kernels are, against plain NumPy and against the machine, all measured in the same run.
+
+    python -m benchmarks.kernels              prints the tables
+    python -m benchmarks.kernels --save       writes them to results/kernels.md too
+    python -m benchmarks.kernels --one        one thread each, and its CPU time: ratios that hold on a busy machine
+
+MNIST and CIFAR-10 are read from the folder that DUALFL_DATA names; what is absent is said and left out. Contenders take
+turns, and a time is the median over the turns. The limits are a plain read of a large array and multiply-adds in
+registers, on all threads.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from dualfl import kernels
+from dualfl.data.cifar import read_cifar
+from dualfl.data.idx import read_mnist
+from dualfl.errors import InputError
+from dualfl.kernels import Design, _native
+
+CLASSES = 10
+PLACE = Path(__file__).parents[1] / "results" / "kernels.md"
+
+
+class Loss(NamedTuple):
+    code: int
+    parameter: float = 0.0
+
+
+SOFTMAX, LOGISTIC = Loss(0), Loss(1)
+ONE = "--one" in sys.argv[1:]
+clock = time.thread_time if ONE else time.perf_counter
+lines: list[str] = []
+
+
+def say(text: str = "") -> None:
+    print(text, flush=True)
+    lines.append(text)
+
+
+def table(head: str, rows: list[str]) -> None:
+    say(head)
+    say("|---" + "|---:" * (head.count("|") - 2) + "|")
+    for row in rows:
+        say(row)
+    say()
+
+
+def medians(contenders: dict[str, Callable[[], object]], turns: int) -> dict[str, float]:
+    """Seconds; the contenders take turns, so that a busy moment of the machine hits all of them."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for turn in range(turns + 1):
+        for name, call in contenders.items():
+            start = clock()
+            call()
+            if turn:  # the first one warms up
+                times[name].append(clock() - start)
+    return {name: median(seen) for name, seen in times.items()}
+
+
+class Limits(NamedTuple):
+    read: float  # bytes a second
+    fma: float  # operations a second
+
+
+def limits() -> Limits:
+    """What this machine reads and multiplies at best, on all threads."""
+    count = kernels.get_threads()
+    parts = np.array_split(np.ones(1 << 26), count)
+    rounds = 4_000_000
+    with ThreadPoolExecutor(count) as pool:
+        each = map if ONE else pool.map
+        t = medians(
+            {
+                "read": lambda: list(each(_native.read_loop, parts)),
+                "fma": lambda: list(each(_native.fma_loop, [rounds] * count)),
+            },
+            7,
+        )
+    operations = count * _native.fma_loop(1) * rounds
+    return Limits(sum(part.nbytes for part in parts) / t["read"], operations / t["fma"])
+
+
+class NumPySoftmax:
+    """The plain way: two matrix products with the whole float64 matrix, and the formulas between them."""
+
+    def __init__(self, X: np.ndarray, y: np.ndarray, s: np.ndarray) -> None:
+        self.X, self.s, self.rows, self.label = X, s[:, None], np.arange(len(y)), y.astype(np.intp)
+
+    def predict(self, W: np.ndarray) -> np.ndarray:
+        return self.X @ W[:-1] + W[-1]
+
+    def back(self, R: np.ndarray) -> np.ndarray:
+        return np.vstack([self.X.T @ R, R.sum(axis=0)])
+
+    def probabilities(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        top = Z.max(axis=1, keepdims=True)
+        p = np.exp(Z - top)
+        total = p.sum(axis=1, keepdims=True)
+        own = Z[self.rows, self.label][:, None]
+        return p / total, np.log(total) + top - own
+
+    def residual(self, Z: np.ndarray) -> tuple[float, np.ndarray]:
+        p, values = self.probabilities(Z)
+        p[self.rows, self.label] -= 1.0
+        return float(np.sum(self.s * values)), self.s * p
+
+    def value_gradient(self, W: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        Z = self.predict(W)
+        value, R = self.residual(Z)
+        return value, self.back(R), Z
+
+    def hessian_times(self, V: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        P, p = self.predict(V), self.probabilities(Z)[0]
+        return self.back(self.s * p * (P - np.sum(p * P, axis=1, keepdims=True)))
+
+    def ray(self, Z: np.ndarray, P: np.ndarray, steps: list[float]) -> list[tuple[float, float]]:
+        results = [self.residual(Z + t * P) for t in steps]
+        return [(value, float(np.vdot(R, P))) for value, R in results]
+
+
+def entries(design: Design) -> int:
+    return int(design.X.nnz if sparse.issparse(design.X) else design.X.size)
+
+
+def check(design: Design, W: np.ndarray, y: np.ndarray, s: np.ndarray, plain: NumPySoftmax) -> None:
+    """A fast wrong answer is no answer."""
+    value, G, _ = design.value_gradient(W, SOFTMAX, y, s)
+    expected, H, _ = plain.value_gradient(W)
+    tolerance = 1e-6 if design.X.dtype == np.float32 else 1e-10
+    assert abs(value - expected) < tolerance and np.max(np.abs(G - H)) < tolerance * np.max(np.abs(H))
+
+
+def parts_line(name: str, design: Design, W: np.ndarray, y: np.ndarray, s: np.ndarray, whole: float, turns: int) -> str:
+    """Where the time goes: the parts of a pass, each measured alone."""
+    Z = design.forward(W)
+    t = medians(
+        {
+            "forward": lambda: design.forward(W),
+            "losses": lambda: kernels.residual(SOFTMAX, Z, y, s),
+            "backward": lambda: design.backward(Z),
+        },
+        turns,
+    )
+    told = ", ".join(f"{part} {1e3 * seconds:.1f} ms" for part, seconds in t.items())
+    return f"- {name}: {told} alone; together {1e3 * whole:.1f} ms, because the rows are read once."
+
+
+def report(
+    title: str, pixels: np.ndarray, labels: np.ndarray, layouts: dict[str, Design], limit: Limits, turns: int
+) -> None:
+    """One data set: value and gradient for every layout, then the Hessian product and a ray for the first."""
+    rng = np.random.default_rng(0)
+    n, y = len(labels), labels.astype(float)
+    s = np.full(n, 1 / n)
+    plain = NumPySoftmax(pixels / 255.0, y, s)
+    W = 0.01 * rng.normal(size=(pixels.shape[1] + 1, CLASSES))
+    for design in layouts.values():
+        check(design, W, y, s, plain)
+
+    def pass_over(design: Design) -> Callable[[], object]:
+        return lambda: design.value_gradient(W, SOFTMAX, y, s)
+
+    contenders: dict[str, Callable[[], object]] = {"NumPy, dense float64": lambda: plain.value_gradient(W)}
+    contenders |= {name: pass_over(design) for name, design in layouts.items()}
+    t = medians(contenders, turns)
+    base = t["NumPy, dense float64"]
+    rows = [f"| NumPy, dense float64 | {1e3 * base:.1f} | 1.0 | | | | |"]
+    for name, design in layouts.items():
+        moved, flops = design.nbytes + 8 * n * (CLASSES + 2), 4 * entries(design) * CLASSES
+        rows.append(
+            f"| {name} | {1e3 * t[name]:.1f} | **{base / t[name]:.1f}** "
+            f"| {moved / t[name] / 1e9:.1f} | {moved / t[name] / limit.read:.0%} "
+            f"| {flops / t[name] / 1e9:.1f} | {flops / t[name] / limit.fma:.0%} |"
+        )
+    say(f"### {title}: value and gradient")
+    say()
+    table("| layout | ms | times faster | GB/s | of a plain read | GFLOP/s | of the FMA peak |", rows)
+    for name, design in layouts.items():
+        say(parts_line(name, design, W, y, s, t[name], turns))
+    say()
+    say(f"### {title}: a Hessian product, and a ray with 4 steps")
+    say()
+    Z, V = plain.predict(W), rng.normal(size=W.shape)
+    P, steps = plain.predict(V), [0.25, 0.5, 1.0, 2.0]
+    name, design = next(iter(layouts.items()))
+    t = medians(
+        {
+            "Hn": lambda: plain.hessian_times(V, Z),
+            "Ho": lambda: design.hessian_times(V, SOFTMAX, Z, y, s),
+            "rn": lambda: plain.ray(Z, P, steps),
+            "ro": lambda: kernels.ray(SOFTMAX, Z, P, steps, y, s),
+        },
+        turns,
+    )
+    rows = [
+        f"| Hessian product, {name} | {1e3 * t['Hn']:.1f} | {1e3 * t['Ho']:.1f} | **{t['Hn'] / t['Ho']:.1f}** |",
+        f"| ray (no pass over the rows) | {1e3 * t['rn']:.1f} | {1e3 * t['ro']:.1f} | **{t['rn'] / t['ro']:.1f}** |",
+    ]
+    table("| what | NumPy ms | ours ms | times faster |", rows)
+
+
+def mnist(limit: Limits) -> None:
+    X, y, _ = read_mnist("mnist/train-images-idx3-ubyte", "mnist/train-labels-idx1-ubyte")
+    layouts = {
+        "ours, CSR float64": Design(sparse.csr_array(X / 255.0), intercept=True),
+        "ours, CSR uint8": Design(sparse.csr_array(X), scale=1 / 255, intercept=True),
+        "ours, dense float64": Design(X / 255.0, intercept=True),
+        "ours, dense uint8": Design(X, scale=1 / 255, intercept=True),
+    }
+    report("MNIST, 60,000 x 784 + intercept, 10 classes", X, y, layouts, limit, 15)
+    say(
+        "Sparse: a nonzero touches 96 bytes of W and of G, which do not both fit the first cache, so the second cache "
+        "sets the pace, not memory and not arithmetic. Dense: every zero is multiplied too."
+    )
+    say()
+
+
+def cifar(limit: Limits) -> None:
+    X, y, _ = read_cifar([f"cifar-10-batches-bin/data_batch_{i}.bin" for i in range(1, 6)])
+    layouts = {
+        "ours, float64": Design(X / 255.0, intercept=True),
+        "ours, float32": Design((X / 255.0).astype(np.float32), intercept=True),
+        "ours, uint8": Design(X, scale=1 / 255, intercept=True),
+    }
+    report("CIFAR-10, 50,000 x 3,072 + intercept, 10 classes", X, y, layouts, limit, 7)
+    say(
+        "float64: reading the rows and multiplying them take about as long and overlap in part. uint8: an eighth of "
+        "the bytes, plus their conversion; W and G together fill the second cache, which costs the rest."
+    )
+    say()
+
+
+def tiny(limit: Limits) -> None:
+    """A client of 200 rows, as a simulation has a thousand: what counts is the cost of the call itself."""
+    rng = np.random.default_rng(0)
+    X, y, s, W = (
+        rng.normal(size=(200, 20)),
+        np.sign(rng.normal(size=200)),
+        np.full(200, 1 / 200),
+        rng.normal(size=(21, 1)),
+    )
+
+    def plain() -> tuple[float, np.ndarray]:
+        m = y * (X @ W[:-1, 0] + W[-1, 0])
+        r = -s * y / (1.0 + np.exp(m))
+        return float(s @ np.logaddexp(0.0, -m)), np.append(X.T @ r, r.sum())
+
+    design, repeats = Design(X, intercept=True), 500
+    t = medians(
+        {
+            "NumPy": lambda: [plain() for _ in range(repeats)],
+            "ours": lambda: [design.value_gradient(W, LOGISTIC, y, s) for _ in range(repeats)],
+        },
+        21,
+    )
+    say("### Tiny, 200 x 20 + intercept, logistic: value and gradient")
+    say()
+    rows = [f"| {name} | {1e6 * t[name] / repeats:.1f} | {t['NumPy'] / t[name]:.1f} |" for name in t]
+    table("| who | microseconds a call | times faster |", rows)
+
+
+def main() -> None:
+    if ONE:
+        kernels.set_threads(1)
+        threadpool_limits(1)
+    limit = limits()
+    say("# Kernels")
+    say()
+    say(f"Printed by `python -m benchmarks.kernels --save{' --one' if ONE else ''}`.")
+    say()
+    say(
+        f"{kernels.describe()}; NumPy {np.__version__}; "
+        f"{'one thread, CPU time' if ONE else f'{kernels.get_threads()} threads'}; "
+        f"load of the machine when this began: {os.getloadavg()[0]:.1f}."
+    )
+    say(
+        f"Limits measured in this run: plain read {limit.read / 1e9:.1f} GB/s, "
+        f"multiply-add {limit.fma / 1e9:.0f} GFLOP/s."
+    )
+    say()
+    for benchmark in (tiny, mnist, cifar):
+        try:
+            benchmark(limit)
+        except InputError as missing:
+            say(f"**{benchmark.__name__} was left out.** {missing}")
+            say()
+    if "--save" in sys.argv[1:]:
+        PLACE.write_text("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
