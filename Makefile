@@ -19,7 +19,7 @@ types: $(READY)
 	$(VENV)/bin/mypy
 
 unit: $(READY)
-	$(RUN) -m pytest -n 2
+	$(RUN) -m pytest -n 2 -rs
 
 test-extras: $(READY)
 	$(VENV)/bin/pip install -q "torch>=2.2" "jax>=0.4.30"

@@ -253,7 +253,7 @@ def start(*words, **options):
 
 def test_a_process_fails_with_code_2_and_no_traceback(tmp_path):
     process = start("run", "--dataset", "digit", "--out", tmp_path / "x")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (2, "")
     assert err == "Error: There is no data set 'digit'; did you mean digits?\n"
 
@@ -261,12 +261,19 @@ def test_a_process_fails_with_code_2_and_no_traceback(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="signals are another matter there")
 def test_an_interrupt_keeps_what_there_is(tmp_path):
     process = start(*SMALL[:-1], 10**6, "--checkpoint-every", "1", "--out", tmp_path)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (tmp_path / "checkpoint.npz").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
     assert "interrupted" in out and "Traceback" not in err
     assert len(history(tmp_path)) >= 1
     assert json.loads((tmp_path / "run.json").read_text())["results"]["stopped"] == "interrupted"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions are another matter there")
+def test_results_are_as_readable_as_other_files(once, tmp_path):
+    (tmp_path / "plain").write_text("")
+    expected = (tmp_path / "plain").stat().st_mode
+    assert {path.stat().st_mode for path in once[0].iterdir()} == {expected}

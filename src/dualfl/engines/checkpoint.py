@@ -10,8 +10,8 @@ import dataclasses
 import io
 import json
 import os
+import secrets
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -98,9 +98,9 @@ class Unpacker:
 def write_atomically(path: Path, data: bytes) -> None:
     """All of `data` at `path`, or nothing: a reader or a crash never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:  # not mkstemp, whose files nobody else may read
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
