@@ -67,13 +67,18 @@ class History:
         return _write(text.getvalue(), path)
 
     def to_jsonl(self, path: Path | str | None = None) -> str:
-        return _write("".join(json.dumps(row._asdict()) + "\n" for row in self.rows), path)
+        return _write("".join(json.dumps(_plain(row)) + "\n" for row in self.rows), path)
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame; pandas must be installed."""
         import pandas as pd
 
         return pd.DataFrame(self.rows, columns=Row._fields)
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    """A row as JSON takes it, which knows no infinity."""
+    return {k: None if isinstance(v, float) and not np.isfinite(v) else v for k, v in row._asdict().items()}
 
 
 def _write(text: str, path: Path | str | None) -> str:

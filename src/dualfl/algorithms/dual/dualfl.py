@@ -64,6 +64,7 @@ from dualfl.solvers.stopping import (
 )
 from dualfl.typing import Array
 
+NO_MOMENTUM = 1 - 1e-12  # rho = 1, for nu = mu = L, makes beta = 0/0; there the first round is exact
 ROUNDING = 1e-13  # no gradient is known better than this, relative to its parts
 
 
@@ -103,7 +104,7 @@ class DualFL(Algorithm):
     """
 
     nu: float = theory("mu", lambda c, a: c.mu)
-    rho: float = theory("nu / L", lambda c, a: a.nu / c.L, zero=True)
+    rho: float = theory("nu / L", lambda c, a: min(a.nu / c.L, NO_MOMENTUM), zero=True)
     upload: Literal["plain", "corrected"] = "plain"
     accuracy: Literal["theorems", "smooth", "nonsmooth", "energy", "exact"] = "theorems"
     gamma: float | None = None
@@ -239,7 +240,7 @@ def momentum(t: float, rho: float) -> tuple[float, float]:
     """(t_{n+1}, beta_n) from t_n. t = 0 stands for "before the first round": it gives t_0 = 1 and beta = 0."""
     q = 1 - rho * t * t
     following = (q + np.sqrt(q * q + 4 * t * t)) / 2
-    if rho >= 1 - 1e-12:
+    if rho >= NO_MOMENTUM:
         return float(following), 0.0
     beta = max(t - 1, 0.0) / following * (1 - following * rho) / (1 - rho)
     return float(following), float(beta)
