@@ -35,6 +35,7 @@ PENALTIES: list[Penalty] = [
     GroupL2(0.8),
     GroupL2(0.0),
     GroupL2(0.8, groups=(7, 2, 7, 2, 5)),
+    GroupL2(0.8, groups=(7, 2, 7, 2, 7)),
     BoxConstraint(-0.5, 0.7),
     BoxConstraint(0.2, 0.2),
     BoxConstraint(upper=-0.1),
