@@ -22,6 +22,7 @@ import numpy as np
 from dualfl.errors import Diverged, NotSupported
 from dualfl.objectives.base import Cost, Objective, Point
 from dualfl.objectives.penalties import Penalised
+from dualfl.objectives.quadratic import Quadratic
 from dualfl.solvers.stopping import GradientNorm, PrimalDualGap, Progress, StopRule
 from dualfl.typing import Array, frozen
 
@@ -156,13 +157,16 @@ class HessianSolver(SmoothSolver):
 
 
 def default_solver(f: Objective) -> Solver:
-    """What a client uses if nobody says otherwise."""
-    from dualfl.solvers import FISTA, LBFGS, SDCA
+    """What a client uses if nobody says otherwise; `benchmarks.solvers` has the evidence."""
+    from dualfl.solvers import FISTA, LBFGS, SDCA, DampedNewton
 
     if isinstance(f, Penalised):
         return FISTA()
     if "dual" in f.offers:
         return SDCA()
+    newton = DampedNewton()
+    if isinstance(f, Quadratic) and isinstance(f.A, np.ndarray) and f.d <= newton.dense:
+        return newton  # one factorisation, whatever the conditioning
     return LBFGS()
 
 

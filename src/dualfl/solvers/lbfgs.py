@@ -7,8 +7,8 @@
                 r = H_0 q;  oldest to newest: r += (a_i - <y_i, r>/<s_i, y_i>) s_i.
 
 Defaults, by measurement (`python -m benchmarks.solvers`): one iteration costs one pass whatever the line search
-asks, so an almost exact search and a long memory pay. H_0 is the Gram metric where its decomposition pays off (see
-`metric`), refreshed at iterations 0, 1, 2, 4, 8, ...; elsewhere it is <s, y>/<y, y> of the newest pair.
+asks, so an almost exact search and a long memory pay. H_0 of a linear model is the Gram metric (see `metric`),
+refreshed at iterations 0, 1, 2, 4, 8, ...; elsewhere it is <s, y>/<y, y> of the newest pair.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class LBFGS(SmoothSolver):
     Parameters
     ----------
     memory : m, the number of pairs that are kept.
-    metric : the H_0; "gram", "none", or "auto", which takes "gram" for a linear model whose features are few enough.
+    metric : the H_0; "gram", "none", or "auto", which takes "gram" for linear models.
     """
 
-    memory: int = 30
+    memory: int = 50
     metric: MetricName = "auto"
 
     def __post_init__(self) -> None:

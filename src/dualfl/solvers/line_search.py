@@ -59,18 +59,22 @@ def _secant(t0: float, slope0: float, t1: float, slope1: float) -> float:
 
 
 class Plateau:
-    """Notices that neither the value nor the gradient has moved for a while, and remembers the best point."""
+    """Notices that neither the value nor the gradient has moved for a while, and remembers the best point.
+
+    A while: `patience` iterations and a quarter of all so far, since an ill-conditioned problem is slow at the end too.
+    """
 
     def __init__(self, patience: int = 30) -> None:
         self.patience = patience
         self.best: Point | None = None
-        self._norm, self._value, self._wait = np.inf, np.inf, 0
+        self._norm, self._value, self._wait, self._seen = np.inf, np.inf, 0, 0
 
     def reached(self, point: Point, norm: float) -> bool:
         value = point.value
+        self._seen += 1
         moved = norm < 0.9 * self._norm or value < self._value - 4 * EPS * abs(value)
         self._wait = 0 if moved else self._wait + 1
         self._value = min(self._value, value)
         if norm < self._norm:
             self.best, self._norm = point, norm
-        return self._wait > self.patience
+        return self._wait > self.patience + self._seen // 4

@@ -3,8 +3,8 @@
     H(x_k) p_k = -g_k + r_k,   |r_k| <= eta_k |g_k|,   eta_k = min(0.1, sqrt(|g_k|/|g_0|)),     g = grad f,
     x_{k+1}    = x_k + t_k p_k,      t_k by a line search on the cached ray.
 
-This forcing term makes the convergence superlinear of order 3/2 without solving the first systems well. CG uses the
-Gram metric as a preconditioner where its decomposition pays off (see `metric`).
+This forcing term makes the convergence superlinear of order 3/2 without solving the first systems well. CG on a
+linear model is preconditioned by the Gram metric (see `metric`).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 SciPy's own tolerances are switched off, so that the stop rule decides and not they: it is asked after every iteration,
 through the callback. What SciPy evaluates is counted like everything else. If SciPy gives up before the rule is met
-(a line search that fails near rounding level), the solution is reported as capped.
+(a line search that fails near rounding level) or gets nowhere, the solution is reported as capped.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives.base import Objective, Point
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
+from dualfl.solvers.line_search import Plateau
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array, frozen
 
@@ -62,7 +63,7 @@ class ScipySolver(SmoothSolver):
             raise NotSupported(f"{self.name} needs Hessian products, and {f.name} has none; use LBFGS.")
 
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
-        watch = Watch(f, stop)
+        watch, plateau = Watch(f, stop), Plateau()
         point = self.start(f, warm)
         if self.arrived(watch, point):
             return watch.at(point)
@@ -83,6 +84,9 @@ class ScipySolver(SmoothSolver):
             nonlocal point
             point = at(x)
             if self.arrived(watch, point):
+                raise _Stop
+            if plateau.reached(point, float(np.linalg.norm(point.gradient))):
+                watch.capped = True  # some methods would go on for ever
                 raise _Stop
 
         settings: dict[str, Any] = {"method": self.method, "callback": after_iteration}
