@@ -11,7 +11,7 @@ from dualfl import theory
 from dualfl.algorithms.dual import DualFL
 from dualfl.cli.theory import theory_command
 from dualfl.engines import Problem, run
-from dualfl.errors import NotSupported
+from dualfl.errors import Diverged, NotSupported
 from dualfl.objectives import Quadratic
 from dualfl.solvers import SDCA, GradientNorm, PrimalDualGap
 from dualfl.theory import problems
@@ -53,6 +53,16 @@ def test_found_decides():
     assert [f.holds for f in bad()] == [False, False]
     assert not Found("", 1.0, 2.0, ">=").holds
     assert all(c.seconds >= 0 and c.statement == "S" for c in checks("S", two))
+
+
+def test_a_statement_that_breaks_down_fails():
+    def broken():
+        yield from two()
+        raise Diverged("The iterates left every bound.")
+
+    found = list(checks("S", broken))
+    assert [c.holds for c in found] == [True, True, False]
+    assert found[-1].measured == "The iterates left every bound."
 
 
 def test_progress_is_reported(made_up):

@@ -13,6 +13,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from dualfl.errors import DualflError
+
 
 class Found(NamedTuple):
     """A measured value, which must be at most, or at least, its bound."""
@@ -24,9 +26,8 @@ class Found(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        if np.isnan(self.value):
-            return False
-        return self.value <= self.bound if self.relation == "<=" else self.value >= self.bound
+        """NaN holds nowhere."""
+        return bool(self.value <= self.bound if self.relation == "<=" else self.value >= self.bound)
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,13 @@ Progress = Callable[[str, int, int], None]
 
 
 def checks(name: str, statement: Statement) -> Iterator[Check]:
-    """Everything that a statement measures, each with its time."""
+    """Everything that a statement measures, each with its time. One that breaks down does not hold."""
     began = time.perf_counter()
-    for found in statement():
-        now = time.perf_counter()
-        yield Check(name, found.measured, found.value, found.bound, found.relation, found.holds, now - began)
-        began = time.perf_counter()
+    try:
+        for found in statement():
+            now = time.perf_counter()
+            value, bound = float(found.value), float(found.bound)
+            yield Check(name, found.measured, value, bound, found.relation, found.holds, now - began)
+            began = time.perf_counter()
+    except (DualflError, ArithmeticError) as error:
+        yield Check(name, str(error), np.nan, np.nan, "<=", False, time.perf_counter() - began)

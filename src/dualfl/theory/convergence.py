@@ -47,7 +47,7 @@ def slope(x: Array, y: Array) -> float:
 def theorem_3_2() -> Iterator[Found]:
     """Nonsmooth, rho = 0: the squared error is at most C/n^2."""
     for name, problem, algorithm, count in (
-        ("|x - b_j|_1 + ridge", medians(15, d=30, mu=0.1), DualFL(accuracy="exact"), 400),
+        ("|x - b_j|_1 + ridge", medians(9, d=30, mu=0.1), DualFL(accuracy="exact"), 300),
         ("hinge, inexact", hinge(4), DualFL(accuracy="nonsmooth", gamma=0.1), 120),
     ):
         trace = Trace(problem, algorithm)
@@ -81,7 +81,7 @@ def theorem_3_3() -> Iterator[Found]:
 
 def decay(kappa: float, share: float) -> tuple[float, float]:
     """The factor a round, fitted on the second half of a run, and the largest error relative to its bound."""
-    problem = quadratics(3, kappa)
+    problem = quadratics(2, kappa)
     rho = share / kappa
     count = int(6 / np.sqrt(rho))
     trace = Trace(problem, DualFL(rho=rho, accuracy="exact", certificate="none"))

@@ -61,7 +61,7 @@ def theorem_4_2() -> Iterator[Found]:
     zero = frozen(np.zeros(problem.d))
     H, b = problem.pooled.hessian(zero), -problem.pooled.gradient(zero)
     R0 = float(np.linalg.norm(np.linalg.solve(H, b)))  # |theta^alpha| grows as alpha falls, up to this
-    targets = np.geomspace(1e-3, 3e-5, 4)
+    targets = np.geomspace(1e-3, 1e-4, 4)
     rounds, bias = [], 0.0
     for epsilon in targets:
         alpha = epsilon / (2 * R0)

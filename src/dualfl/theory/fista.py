@@ -41,8 +41,8 @@ def growth(scaled: Array) -> float:
 
 def proposition_6_2() -> Iterator[Found]:
     """delta_n = b_n/(n+1)^2 with summable sqrt(b_n): the gap is at most C/n^2, also without smoothness."""
-    problem, count = medians(7, d=8), 250
-    nu, n = problem.clients[0].mu, np.arange(1.0, 250 + 1)
+    problem, count = medians(5, d=8), 200
+    nu, n = problem.clients[0].mu, np.arange(1.0, count + 1)
     allowed = 1e-1 / n**4.2  # sqrt(b_n) = 0.3 (n+1)^-1.1
     gaps, xi = dual_gaps(problem, 0.0, allowed)
     t = [1.0]

@@ -31,7 +31,7 @@ def proposition_3_1() -> Iterator[Found]:
     rng = np.random.default_rng(0)
     zero = optimal = identity = 0.0
     for f, nu in cases():
-        for _ in range(3):
+        for _ in range(2):
             zeta = rng.standard_normal(f.d)
             theta = local_solution(f, nu * zeta)
             size = 1 + abs(f.value(theta)) + nu * abs(float(zeta @ theta))
