@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import inspect
 import io
+import sys
 import textwrap
 
 import click
@@ -32,16 +33,53 @@ COLUMNS = (
 @click.command("algorithms")
 @click.argument("name", required=False)
 @click.option("--csv", "as_csv", is_flag=True, help="The whole table as CSV.")
-def algorithms_command(name: str | None, as_csv: bool) -> None:
+@click.option("--table1", "as_table1", is_flag=True, help="Table 1 of the paper: who accelerates, and where.")
+@click.option("--check", is_flag=True, help="Run the correctness gate: who reaches the pooled optimum, and how fast.")
+def algorithms_command(name: str | None, as_csv: bool, as_table1: bool, check: bool) -> None:
     """List the algorithms, or explain the one called NAME.
 
     `up` and `down` are floats per client and round, for d coefficients.
+    --check takes some minutes; with NAME it checks that one alone.
     """
+    if check:
+        check_gate(None if name is None else algorithm_class(name))
+        return
     if name is not None:
         click.echo(explain(algorithm_class(name)))
         return
+    if as_table1:
+        from dualfl.experiments.table1 import REMARKS, table1
+
+        click.echo("Communication acceleration (s.c.: strongly convex), as in Table 1 of the paper\n")
+        click.echo(table1() + "\n")
+        for remark in REMARKS:
+            click.echo(textwrap.fill(remark, WIDTH, initial_indent="* ", subsequent_indent="  "))
+        return
     rows = [row(algorithm) for algorithm in ALGORITHMS.values()]
     click.echo(to_csv(rows) if as_csv else table(rows), nl=not as_csv)
+
+
+def check_gate(only: type[Algorithm] | None) -> None:
+    """The gate, line by line as it goes; exit code 1 if anything is not as it should be."""
+    from dualfl.experiments.gate import PASS, PROBLEMS, check
+
+    click.echo(f"relative energy error {PASS:g} on clients that are not alike, defaults from theory\n")
+    click.echo(f"{'algorithm':<21}{'problem':<11}{'to 1e-8: rounds':>15}{'exchanges':>11}{'smallest':>10}  verdict")
+    wrong = 0
+    for cls in ALGORITHMS.values() if only is None else [only]:
+        for problem in PROBLEMS:
+            v = check(cls(), problem)
+            wrong += not v.holds
+            if not v.applies:
+                text = f"{v.algorithm:<21}{v.problem:<11}does not apply: {v.reason}"
+                click.echo(textwrap.shorten(text, WIDTH, placeholder=" ...") if len(text) > WIDTH else text)
+                continue
+            counts = [f"{'-' if n == float('inf') else int(n)}" for n in (v.rounds, v.exchanges)]
+            verdict = ("drifts by design" if v.drifts else "exact") if v.holds else "FAILS"
+            click.echo(f"{v.algorithm:<21}{v.problem:<11}{counts[0]:>15}{counts[1]:>11}{v.error:>10.1e}  {verdict}")
+    click.echo(f"\n{wrong} verdicts are not as they should be." if wrong else "\nAll as it should be.")
+    if wrong:
+        sys.exit(1)
 
 
 def row(algorithm: type[Algorithm]) -> dict[str, str]:
