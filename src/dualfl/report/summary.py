@@ -119,7 +119,7 @@ def certificate_line(certificate: float | None, energy: float | None, reason: st
     if certificate is None:
         return f"none: {reason}"
     share = f" = {certificate / abs(energy):.1e} |E|" if energy else ""
-    return f"E - E* <= {certificate:.2e}{share}, proven by duality: no E* is needed to know it"
+    return f"E - E* <= {certificate:.2e}{share}, proven, without knowing E*"
 
 
 def remarks(run: Finished) -> list[tuple[str, str]]:
