@@ -43,6 +43,8 @@ from dualfl.solvers import (
     default_solver,
     minimise,
 )
+from dualfl.solvers.fista import momentum
+from dualfl.solvers.proximal import Split
 
 TIGHT = GradientNorm(1e-10, cap=100_000)
 RNG = np.random.default_rng(7)
@@ -244,6 +246,7 @@ def test_warm_start_outside_the_box_and_at_the_minimiser(solver):
     F = LinearModel(X, Y, Squared(), 0.1) + BoxConstraint(0.1, 0.4)
     first = minimise(F, solver=solver, warm=np.full(6, 9.0), stop=TIGHT)
     assert F.value(first.x) < np.inf
+    assert F.value(minimise(F, solver=solver, warm=np.full(6, 9.0), stop=FixedIterations(0)).x) < np.inf
     again = minimise(F, solver=solver, warm=first.warm, stop=GradientNorm(1e-9))
     assert again.iterations == 0
     np.testing.assert_array_equal(again.x, first.x)
@@ -281,6 +284,17 @@ def test_restart_and_strong_convexity_pay():
     with_it, without = (minimise(F, solver=POGM(restart=r), stop=rule) for r in (True, False))
     assert with_it.iterations < 3000 and without.capped
     assert minimise(F, solver=FISTA(), stop=rule).iterations < 4000
+
+
+@pytest.mark.parametrize(("mu_f", "mu_P"), [(0.01, 0.0), (0.0, 0.3), (0.02, 0.1)])
+def test_momentum_tends_to_nesterovs(mu_f, mu_P):
+    """beta -> (1 - sqrt q)/(1 + sqrt q) with q = tau mu/(1 + tau mu_P), wherever the strong convexity sits."""
+    split = Split(Quadratic(np.diag([max(mu_f, 1e-300), 1.0]), np.ones(2)) + ElasticNet(0.1, mu_P))
+    t, tau = 1.0, 0.8
+    for _ in range(2000):
+        t, beta = momentum(split, t, tau, 1.0)
+    root = np.sqrt(tau * (mu_f + mu_P) / (1 + tau * mu_P))
+    assert beta == pytest.approx((1 - root) / (1 + root), rel=1e-9)
 
 
 def test_confirmation_costs_about_one_gradient():

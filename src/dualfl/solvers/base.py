@@ -74,17 +74,13 @@ class Watch:
         if self.stop.needs_value:
             now = self._value = value() if callable(value) else value
         if self.stop.met(
-            Progress(
-                self.iterations, x, residual, self.gap(residual, slack), now, previous, slack, self.f.mu
-            )
+            Progress(self.iterations, x, residual, self.gap(residual, slack), now, previous, slack, self.f.mu)
         ):
             return True
         self.capped = self.iterations >= self.stop.cap
         return self.capped
 
-    def done_about(
-        self, x: Array, estimate: float, exact: Callable[[], float], value: Callable[[], float]
-    ) -> bool:
+    def done_about(self, x: Array, estimate: float, exact: Callable[[], float], value: Callable[[], float]) -> bool:
         """`done` with an estimate of |r|: what is exact is asked for only when the answer may be yes."""
         k = self.iterations + self._started
         now = value() if self.stop.needs_value else np.nan

@@ -85,7 +85,7 @@ class FISTA(ProximalSolver):
             if self.restart and (y - x_new) @ (x_new - x) > 0:
                 t, at_y = 1.0, at_x
                 continue
-            t, beta = _momentum(split, t, tau, last / tau)
+            t, beta = momentum(split, t, tau, last / tau)
             at_y = split.f.at(sealed(x_new + beta * (x_new - x))) if beta else at_x
             if search and not np.isfinite(at_y.value):  # extrapolated out of the numbers
                 t, at_y = 1.0, at_x
@@ -113,7 +113,7 @@ class FISTA(ProximalSolver):
         return tau
 
 
-def _momentum(split: Split, t: float, tau: float, r: float) -> tuple[float, float]:
+def momentum(split: Split, t: float, tau: float, r: float) -> tuple[float, float]:
     """t_{k+1} and beta of the formulas above."""
     q = tau * split.mu / (1 + tau * split.mu_P)
     linear = 1 - q * r * t * t

@@ -1,4 +1,4 @@
-"""When a local solver may stop. Rules are small frozen objects; every one has a cap, and a cap that was hit is reported.
+"""When a local solver may stop. Rules are small frozen objects; every one has a cap, and hitting it is reported.
 
 A solver holds a point x with a residual r, a subgradient of the local objective F at x up to `slack` (zero for
 smooth objectives, the duality gap for dual solvers). If F is m-strongly convex,
