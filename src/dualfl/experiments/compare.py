@@ -89,13 +89,15 @@ class Comparison:
         last: Row | None = entry.history[-1] if len(entry.history) else None
         reached = [entry.reached(level, count) for level in LEVELS for count in COUNTS]
         hyperparameters = json.dumps(dataclasses.asdict(entry.algorithm))  # type: ignore[call-overload]
-        final = [] if last is None else [entry.final_error, last.local_gradients, last.seconds]
+        final: list[Any] = ["", "", ""]
+        if last is not None:
+            final = [entry.final_error, last.local_gradients, last.seconds]
         return [
             entry.name,
             hyperparameters,
             "" if last is None else last.round,
             *("" if r is None else int(r) for r in reached),
-            *(final or ["", "", ""]),
+            *final,
             entry.status,
         ]
 
