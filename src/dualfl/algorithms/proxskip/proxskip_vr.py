@@ -58,7 +58,6 @@ class ProxSkipVR(Algorithm):
 
     name = "proxskip-vr"
     needs = frozenset({"samples"})
-    compresses = True
     grid: ClassVar = {"gamma": [10.0**-m for m in range(9)], "p": [10.0**-m for m in range(5)]}
     card = Card(
         title="ProxSkip-VR",

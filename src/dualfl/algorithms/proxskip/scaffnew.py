@@ -17,7 +17,8 @@ A common penalty g is part of the skipped prox: with hbar = sum_j w_j h_j, no lo
 Rate, per iteration, for Psi = sum_j w_j (|x_j - theta*|^2 + (gamma/p)^2 |h_j - f_j'(theta*)|^2) and gamma < 2/L:
     E Psi+  <=  max{(1 - gamma mu)^2, (1 - gamma L)^2, 1 - p^2} Psi.
 Defaults. gamma = 1/L, and p = sqrt(gamma mu) = 1/sqrt(kappa), the fewest exchanges that do not slow this down:
-sqrt(kappa) log(1/eps) exchanges of sqrt(kappa) local steps.
+sqrt(kappa) log(1/eps) exchanges of sqrt(kappa) local steps. Codecs are refused: an h_j that learns from lossy means can
+diverge; CompressedScaffnew and LoCoDL are built for it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,6 @@ class Scaffnew(Algorithm):
 
     name = "scaffnew"
     penalty = "server"
-    compresses = True
     grid: ClassVar = {"gamma": [10.0**-m for m in range(9)], "p": [10.0**-m for m in range(5)]}
     card = Card(
         title="Scaffnew",

@@ -71,7 +71,7 @@ class FedDR(Algorithm):
     alpha: float = 1.0
     C: int = theory("N", lambda c, a: c.N)
     penalty_rule: Literal["fixed", "balanced"] = "fixed"
-    settle: int = 50
+    settle: int = 200
     accuracy: Literal["schedule", "exact"] = "schedule"
     decay: float = theory(
         "(1 - (C/N) (1 - contraction factor))^1.5",
@@ -107,7 +107,7 @@ class FedDR(Algorithm):
         self.require(self.accuracy in ("schedule", "exact"), "accuracy", 'it is "schedule" or "exact"')
 
     def contraction(self, c: Constants) -> float:
-        # Balancing leads to about the best eta, wherever it starts.
+        # A balanced eta ends near the best one, so the first one says nothing about the speed.
         known = c.mu > 0 and np.isfinite(c.L)
         eta = 1 / np.sqrt(c.mu * c.L) if self.penalty_rule == "balanced" and known else self.eta
         return douglas_rachford(eta, self.alpha, c)
