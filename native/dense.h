@@ -9,11 +9,15 @@ typedef struct {
     int rows, intercept;
 } NAME(Dense);
 
-#define CONVERT(type)                                                                                              \
-    for (int r = 0; r < count; r++) {                                                                              \
-        const type *from = (const type *)rows->values + (first + r) * rows->features;                              \
-        for (int64_t j = 0; j < rows->features; j++) scratch[r * stride + j] = (double)from[j];                    \
-    }
+static void NAME(from_float32)(const float *restrict x, int64_t count, double *restrict to) {
+    int64_t j = 0;
+    for (; j + LANES <= count; j += LANES) NAME(store)(to + j, NAME(load_float32)(x + j));
+    for (; j < count; j++) to[j] = x[j];
+}
+
+static void NAME(from_uint8)(const uint8_t *restrict x, int64_t count, double *restrict to) {
+    for (int64_t j = 0; j < count; j++) to[j] = x[j]; /* compilers know best how to widen bytes */
+}
 
 static NAME(Dense) NAME(dense_block)(const Rows *rows, int64_t first, int count, double *scratch) {
     const int64_t stride = padded(rows->features);
@@ -21,21 +25,23 @@ static NAME(Dense) NAME(dense_block)(const Rows *rows, int64_t first, int count,
         const double *x = (const double *)rows->values + first * rows->features;
         return (NAME(Dense)){x, rows->features, rows->features, count, rows->intercept};
     }
-    if (rows->type == FLOAT32) CONVERT(float)
-    else CONVERT(uint8_t)
+    for (int r = 0; r < count; r++) {
+        const int64_t at = (first + r) * rows->features;
+        double *to = scratch + r * stride;
+        if (rows->type == FLOAT32) NAME(from_float32)((const float *)rows->values + at, rows->features, to);
+        else NAME(from_uint8)((const uint8_t *)rows->values + at, rows->features, to);
+    }
     return (NAME(Dense)){scratch, stride, rows->features, count, rows->intercept};
 }
-#undef CONVERT
 
 /* Adds to t the products of R rows and C columns of W over `count` features. */
 static ALWAYS_INLINE void NAME(dots)(const int R, const int C, const double *x, int64_t stride, const double *w,
-                                     int64_t width, int64_t count, double *t) {
+                                     int64_t width, int64_t count, const double *next, double *t) {
     vec sum[12] = {{0}};
     int64_t j = 0;
     for (; j + LANES <= count; j += LANES) {
         vec xs[8];
-        /* rows of a tile are too short for the processor to guess the next ones; beyond the end it does no harm */
-        UNROLL for (int r = 0; r < R; r++) __builtin_prefetch(x + (r + 2 * R) * stride + j);
+        UNROLL for (int r = 0; r < R; r++) __builtin_prefetch(next + r * stride + j, 0, 2);
         UNROLL for (int r = 0; r < R; r++) xs[r] = NAME(load)(x + r * stride + j);
         UNROLL for (int c = 0; c < C; c++) {
             vec wc = NAME(load)(w + c * width + j);
@@ -52,12 +58,16 @@ static ALWAYS_INLINE void NAME(dots)(const int R, const int C, const double *x, 
     }
 }
 
+/* The same for all rows of a block. Rows of a tile are too short for the processor to guess where the next ones are:
+ * they are asked for early (beyond the last row this does no harm). */
 static ALWAYS_INLINE void NAME(dots_rows)(const int R, const int C, const NAME(Dense) *block, int64_t first,
                                           int64_t count, const double *w, int64_t width, double *t) {
+    const int64_t stride = block->stride;
     const double *x = block->x + first;
     int r = 0;
-    for (; r + R <= block->rows; r += R) NAME(dots)(R, C, x + r * block->stride, block->stride, w, width, count, t + r);
-    for (; r < block->rows; r++) NAME(dots)(1, C, x + r * block->stride, block->stride, w, width, count, t + r);
+    for (; r + R <= block->rows; r += R, x += R * stride)
+        NAME(dots)(R, C, x, stride, w, width, count, x + 2 * R * stride, t + r);
+    for (; r < block->rows; r++, x += stride) NAME(dots)(1, C, x, stride, w, width, count, x + stride, t + r);
 }
 
 /* Adds to C columns of G, over U vectors of features, what the rows contribute. */

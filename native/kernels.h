@@ -24,7 +24,7 @@
 
 enum {
     BLOCK = 32,               /* rows whose predictors are turned into residuals together */
-    BLOCK_BYTES = 96 * 1024, /* bytes of rows that are worked on together: less than the second cache */
+    BLOCK_BYTES = 128 * 1024, /* bytes of rows that are worked on together: less than the second cache */
 };
 
 typedef enum { FLOAT64, FLOAT32, UINT8 } Type;
@@ -110,7 +110,7 @@ typedef struct {
 
 /* Features that are worked on together, in tiles of about equal size, so that six columns stay in cache. */
 static inline int64_t tile_size(int64_t features) {
-    int64_t tiles = (features + 511) / 512;
+    int64_t tiles = (features + 255) / 256;
     return tiles ? (features / tiles + 8) / 8 * 8 : 8;
 }
 
@@ -125,7 +125,7 @@ static inline int64_t padded(int64_t length) {
 static inline int block_rows(const Rows *rows) {
     if (!rows || rows->column) return BLOCK;
     int64_t fit = BLOCK_BYTES / (8 * (rows->features + 1)) / 8 * 8;
-    return fit < 8 ? 8 : fit > BLOCK ? BLOCK : (int)fit;
+    return fit < 16 ? 16 : fit > BLOCK ? BLOCK : (int)fit;
 }
 
 extern double byte_value[256]; /* a table is faster than a conversion: 0.0, 1.0, ... 255.0 */
