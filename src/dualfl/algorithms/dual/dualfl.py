@@ -62,7 +62,7 @@ from dualfl.solvers.stopping import (
     RelativeEnergy,
     StopRule,
 )
-from dualfl.typing import Array
+from dualfl.typing import Array, sealed
 
 NO_MOMENTUM = 1 - 1e-12  # rho = 1, for nu = mu = L, makes beta = 0/0; there the first round is exact
 ROUNDING = 1e-13  # no gradient is known better than this, relative to its parts
@@ -199,7 +199,7 @@ class DualFL(Algorithm):
         s = c.zeta + theta - c.sent
         zeta = s + beta * (s - c.s)
         G0 = self.unit(c, at, theta) if c.t == 0 else c.G0
-        y = f.local(0.0, self.nu * zeta, warm=c.warm, stop=self.stop_rule(at, G0, zeta))
+        y = f.local(0.0, sealed(self.nu * zeta), warm=c.warm, stop=self.stop_rule(at, G0, zeta))
         sent = at.send(theta=y.x if self.upload == "plain" else y.x - y.residual / self.nu)
         return self.with_certificate(sent, y, theta), Local(zeta, s, sent.theta, y.warm, t, G0)
 
