@@ -37,6 +37,8 @@ from dualfl.solvers.rows import Rows, check_seed, generator, rows_of
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
+ROUNDING = 4 * float(np.finfo(float).eps)
+
 
 @dataclass(frozen=True)
 class SDCA(Solver):
@@ -95,6 +97,9 @@ class SDCA(Solver):
         best = tenth = now.gap
         slow = 0  # epochs since the gap last fell to a tenth
         while not watch.done(now.theta * unscale, 0.0, now.value, slack=now.gap):
+            if now.gap <= ROUNDING * abs(now.value):
+                watch.capped = True  # the gap is a difference of two energies, and they agree to the last bits
+                break
             alpha, theta = now.alpha.copy(), now.theta.copy()
             kernels.sdca_epoch(
                 problem.design, problem.q, problem.b, lo, hi, problem.eps, problem.s,
