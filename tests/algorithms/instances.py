@@ -3,37 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
+import problems
 from dualfl.algorithms import Algorithm, Codec
 from dualfl.engines import InProcess, Problem, run
 from dualfl.engines.driver import Driver
-from dualfl.objectives import LinearModel, Logistic, Objective, Quadratic
-from dualfl.solvers import DampedNewton, GradientNorm, Solver, minimise
+from dualfl.objectives import Objective, Quadratic
+from dualfl.solvers import DampedNewton
 from dualfl.typing import Array
+from problems import Instance
 
 
-@dataclass(frozen=True, eq=False)
-class Case:
-    """A problem with its minimiser theta*, found by Newton's method on the pooled cost, and the Hessian there."""
+class Case(Instance):
+    """An instance and what rates are stated in."""
 
-    problem: Problem
-    star: Array
-    H: Array
-    best: float  # E*
-    first: float  # E(0)
-
-    def error(self, theta: Array) -> float:
-        """|theta - theta*|^2 in the Hessian's norm, relative to the start."""
-        e = theta - self.star
-        return float(e @ self.H @ e / (self.star @ self.H @ self.star))
+    @cached_property
+    def first(self) -> float:
+        return self.problem.value(np.zeros(self.problem.d))
 
     def energy_error(self, theta: Array) -> float:
-        return (self.problem.value(theta) - self.best) / (self.first - self.best)
+        """E(theta) - E*, relative to the start at zero."""
+        return (self.problem.value(theta) - self.energy) / (self.first - self.energy)
 
     def gradients(self) -> Array:
         """f_j'(theta*) of every client; their weighted mean is zero."""
@@ -48,84 +42,45 @@ class Case:
         return max(f.L for f in self.problem.clients)
 
 
-def case(clients: list[Objective], solver: Solver | None = None) -> Case:
-    """Local problems are solved to rounding by Newton's method unless somebody asks for another solver."""
-    problem = Problem(clients, solvers=DampedNewton() if solver is None else solver)
-    E = problem.pooled
-    star = minimise(E, solver=DampedNewton(), stop=GradientNorm(1e-13, cap=50)).x
-    return Case(problem, star, E.hessian(star), E.value(star), E.value(np.zeros(E.d)))
-
-
-def random_basis(rng: np.random.Generator, d: int) -> Array:
-    return np.linalg.qr(rng.standard_normal((d, d)))[0]
+def case(known: Instance) -> Case:
+    return Case(known.problem, known.star, known.energy, known.hessian)
 
 
 @cache
-def quad(N: int = 8, d: int = 20, kappa: float = 100.0) -> Case:
-    """Quadratics, every one with its own eigenvectors and its own minimiser; both ends of [1, kappa] attained."""
-    rng = np.random.default_rng(1)
-    clients: list[Objective] = []
-    for _ in range(N):
-        Q, spectrum = random_basis(rng, d), np.exp(rng.uniform(0, np.log(kappa), d))
-        spectrum[0], spectrum[-1] = 1.0, kappa
-        A = (Q * spectrum) @ Q.T
-        clients.append(Quadratic((A + A.T) / 2, A @ rng.standard_normal(d)))
-    return case(clients)
+def quad() -> Case:
+    return case(problems.quad())
 
 
 @cache
-def similar() -> Case:
-    """Quadratics with nearly the same Hessian, kappa about 100."""
-    rng = np.random.default_rng(2)
-    N, d = 8, 20
-    Q, spectrum = random_basis(rng, d), np.exp(np.linspace(np.log(3.0), np.log(96.0), d))
-    clients: list[Objective] = []
-    for _ in range(N):
-        S = random_basis(rng, d)
-        A = (Q * spectrum) @ Q.T + (S * rng.uniform(-2.0, 4.0, d)) @ S.T
-        clients.append(Quadratic((A + A.T) / 2, A @ rng.standard_normal(d)))
-    return case(clients)
+def qsim() -> Case:
+    return case(problems.qsim())
 
 
 @cache
 def band(kappa: float) -> Case:
-    """Quadratics with common eigenvectors: the pooled problem is as badly conditioned as the clients'."""
-    rng = np.random.default_rng(3)
-    N, d = 8, 20
-    base = np.exp(np.linspace(0, np.log(kappa / 2), d))
-    clients: list[Objective] = [
-        Quadratic(np.diag(a := base * rng.uniform(1, 2, d)), a * rng.standard_normal(d)) for _ in range(N)
-    ]
-    return case(clients)
-
-
-def logistic_clients(rows: list[int], d: int, mu: float, seed: int) -> list[Objective]:
-    """Every client has its own mean of the features and its own direction of the labels; the largest L is 1."""
-    rng = np.random.default_rng(seed)
-    common, data = rng.standard_normal(d), []
-    for n in rows:
-        X = rng.standard_normal((n, d)) + rng.standard_normal(d)
-        y = np.where(X @ (common + rng.standard_normal(d)) + rng.standard_normal(n) > 0, 1.0, -1.0)
-        data.append((X, y))
-    top = max(np.linalg.eigvalsh(X.T @ X / (4 * len(X)))[-1] for X, _ in data)
-    scale = np.sqrt((1 - mu) / top)
-    return [LinearModel(scale * X, y, Logistic(), ridge=mu) for X, y in data]
+    return case(problems.band(kappa))
 
 
 @cache
 def logit() -> Case:
-    return case(logistic_clients([40] * 8, 20, 0.01, seed=4))
+    return case(problems.logit())
 
 
 @cache
 def unequal() -> Case:
-    return case(logistic_clients([10, 20, 30, 40, 60, 90, 140, 200], 20, 0.01, seed=5))
+    return case(problems.unequal())
 
 
 @cache
 def tiny(N: int = 3, d: int = 3) -> Case:
-    """Few enough clients and coordinates to run over all coins, subsets and permutations."""
-    return quad(N, d, 10.0)
+    """Quadratics, few enough clients and coordinates to run over all coins, subsets and permutations."""
+    rng = np.random.default_rng(6)
+    clients: list[Objective] = []
+    for _ in range(N):
+        Q, spectrum = np.linalg.qr(rng.standard_normal((d, d)))[0], np.r_[1.0, 10.0, rng.uniform(1, 10, d - 2)]
+        A = Q * spectrum @ Q.T
+        clients.append(Quadratic((A + A.T) / 2, A @ rng.standard_normal(d)))
+    return case(problems.solved(Problem(clients, solvers=DampedNewton())))
 
 
 class Walk:

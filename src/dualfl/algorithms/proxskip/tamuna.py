@@ -14,10 +14,17 @@ then sends the coordinates that its mask q_j keeps, about s d/c of d; every coor
 
 so that sum_j h_j = 0 at all times. eta = p chi with chi = N (s - 1)/(s (N - 1)).
 
-Rate for c = N, per local step, Psi = sum_j |x_j - theta*|^2 + (gamma/p)^2 (N - 1)/(s - 1) sum_j |h_j - f_j'(theta*)|^2:
-    E Psi+  <=  max{(1 - gamma mu)^2, (1 - gamma L)^2, 1 - p^2 (s - 1)/(N - 1)} Psi.
-Defaults. gamma = 2/(L + mu) minimises the first two, p = sqrt(gamma mu (N - 1)/(s - 1)), or 1, is the fewest exchanges
-that do not slow this down, s = 2 the fewest floats. c = s = N is Scaffnew.
+Rate, per local step, Psi = sum_j |x_j - theta*|^2 + (gamma/p)^2/(chi kap) sum_j |h_j - f_j'(theta*)|^2 over ALL clients
+(those that are not drawn may be thought of as walking along unseen), with kap = (s - 1)/(N - 1):
+    E Psi+  <=  max{(1 - gamma mu)^2, (1 - gamma L)^2, 1 - p^2 chi kap} Psi.
+Why: the s clients that send a coordinate are a uniform subset of all N, for any c. If a_j = x_j - theta* before the
+exchange, b_j = h_j - f_j'(theta*), and V is the variance of the a_j, then sampling without replacement gives
+    E sum_j |x_j+ - theta*|^2 = sum_j |a_j|^2 - chi N V,
+    E sum_j |b_j+|^2 = sum_j |b_j|^2 - 2 (eta/gamma) kap sum_j <a_j, b_j> + (eta/gamma)^2 kap N V,
+and with the weight above the mixed terms complete sum_j |a_j - gamma b_j|^2, which the gradient step has contracted,
+while the terms in V cancel for eta = p chi.
+Defaults. gamma = 2/(L + mu) minimises the first two, p = sqrt(gamma mu/(chi kap)), or 1, is the fewest exchanges that
+do not slow this down, s = 2 the fewest floats. c = s = N is Scaffnew.
 
 The clients need xbar twice: at the end of their round for h_j, and the next ones at its start. If all take part, the
 second message contains the first; this is what CompressedScaffnew saves.
@@ -85,8 +92,8 @@ class TAMUNA(Algorithm):
     s: int = 2
     gamma: float = theory("2 / (L + mu)", lambda c, a: 2 / (c.L + c.mu))
     p: float = theory(
-        "min(1, sqrt(gamma mu (N - 1) / (s - 1)))",
-        lambda c, a: min(1.0, np.sqrt(a.gamma * c.mu * (c.N - 1) / (a.s - 1))),
+        "min(1, sqrt(gamma mu (N - 1) / (chi (s - 1))))",
+        lambda c, a: min(1.0, np.sqrt(a.gamma * c.mu * (c.N - 1) / (a.chi(c.N) * (a.s - 1)))),
     )
 
     name = "tamuna"
@@ -111,8 +118,8 @@ class TAMUNA(Algorithm):
         self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
         self.require(0 < self.p <= 1, "p", "it must lie in (0, 1]")
 
-    def eta(self, N: int) -> float:
-        return self.p * N * (self.s - 1) / (self.s * (N - 1))
+    def chi(self, N: int) -> float:
+        return N * (self.s - 1) / (self.s * (N - 1))
 
     def start(self, at: Place) -> Server:
         return Server(x=np.zeros(at.d))
@@ -144,7 +151,7 @@ class TAMUNA(Algorithm):
     def new_h(self, c: Local, at: Place, x: Array) -> Array:
         """h after the round of `at`, whose mean is x."""
         mine, h = mask(at, self.c, self.s), c.h.copy()
-        h[mine] += self.eta(at.N) / self.gamma * (x[mine] - c.sent)
+        h[mine] += self.p * self.chi(at.N) / self.gamma * (x[mine] - c.sent)
         return h
 
 
