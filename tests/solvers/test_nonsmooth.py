@@ -437,6 +437,11 @@ def test_a_warm_start_continues():
         minimise(f, warm=np.zeros(6))
 
 
+def test_sdca_ends_at_rounding_level():
+    solution = minimise(LinearModel(X, SIGNS, Hinge(), 0.1), stop=PrimalDualGap(0.0))
+    assert solution.gap <= 1e-15 and solution.iterations < 1000
+
+
 def test_the_same_seed_gives_the_same_bits():
     f = LinearModel(X, Y, Absolute(), 0.01)
     runs = [SDCA(seed=seed, newton=0).solve(f, None, FixedIterations(5)).x for seed in (3, 3, 4)]

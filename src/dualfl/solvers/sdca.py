@@ -37,7 +37,7 @@ from dualfl.solvers.rows import Rows, check_seed, generator, rows_of
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
-ROUNDING = 4 * float(np.finfo(float).eps)
+ROUNDING = 4 * float(np.finfo(float).eps)  # a gap below this part of F is rounding of the predictors
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,13 @@ class SDCA(Solver):
         watch = Watch(f, stop)
         now = problem.look(problem.start(warm))
         cost.passes += 1
-        best = tenth = now.gap
+        best, tenth, before = now.gap, now.gap, np.inf
         slow = 0  # epochs since the gap last fell to a tenth
         while not watch.done(now.theta * unscale, 0.0, now.value, slack=now.gap):
-            if now.gap <= ROUNDING * abs(now.value):
-                watch.capped = True  # the gap is a difference of two energies, and they agree to the last bits
+            if max(now.gap, before) <= ROUNDING * abs(now.value):
+                watch.capped = True  # twice, so that rules on the change of F have had their say
                 break
+            before = now.gap
             alpha, theta = now.alpha.copy(), now.theta.copy()
             kernels.sdca_epoch(
                 problem.design, problem.q, problem.b, lo, hi, problem.eps, problem.s,
