@@ -8,7 +8,8 @@
 
 Defaults, by measurement (`python -m benchmarks.solvers`): one iteration costs one pass whatever the line search
 asks, so an almost exact search and a long memory pay. H_0 of a linear model is the Gram metric (see `metric`),
-refreshed at iterations 0, 1, 2, 4, 8, ...; elsewhere it is <s, y>/<y, y> of the newest pair.
+refreshed at iterations 0, 1, 2, 4, 8, ...; elsewhere it is <s, y>/<y, y> of the newest pair. A linear model with far
+fewer rows than features is first solved in the span of its rows (see `span`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
+from dualfl.solvers import span
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
 from dualfl.solvers.line_search import Plateau, search
 from dualfl.solvers.metric import MetricName, Solve, check_metric, choose_metric
@@ -54,6 +56,10 @@ class LBFGS(SmoothSolver):
 
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         watch, plateau = Watch(f, stop), Plateau()
+        if self.metric == "auto" and span.applies(f, stop):
+            # What follows then only confirms it, with f's own gradient.
+            warm, watch.iterations = span.inside(f, warm, stop, self)
+        before = watch.iterations
         point = self.start(f, warm)
         pairs: deque[Pair] = deque(maxlen=self.memory)
         metric, H0 = None, None
@@ -61,7 +67,7 @@ class LBFGS(SmoothSolver):
             norm = float(np.linalg.norm(point.gradient))
             if plateau.reached(point, norm):
                 break
-            k = watch.iterations
+            k = watch.iterations - before
             if k == 0:
                 metric = choose_metric(self.metric, f, self.name)
             if metric is not None and k & (k - 1) == 0:  # 0 and the powers of two

@@ -1,0 +1,86 @@
+"""Few rows, many features: the way through the span must end where the direct way ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dualfl.objectives import LinearModel, Logistic, Softmax, Squared
+from dualfl.objectives.base import Objective
+from dualfl.solvers import LBFGS, DampedNewton, FixedIterations, GradientNorm, PrimalDualGap
+from dualfl.solvers.span import applies, inside, span_of
+from dualfl.typing import Array
+
+D = 40
+
+
+def rows(kind: str, n: int = 7) -> object:
+    X = np.random.default_rng(0).integers(0, 256, (n, D)).astype(np.uint8)
+    if kind == "repeated":
+        X[3] = X[1]
+    if kind == "sparse":
+        X[X < 200] = 0
+        return sparse.csr_array(X)
+    return X
+
+
+def model(kind: str = "dense", intercept: bool = True, k: int = 3) -> LinearModel:
+    y = np.array([0, 1, 2, 0, 1, 2, 0]) % k
+    loss, y = (Softmax(k), y) if k > 1 else (Logistic(), 2.0 * (y > 0) - 1)
+    if k == 1:
+        y = np.array([1.0, -1, 1, 1, -1, 1, -1])
+    weights = np.array([1.0, 2, 3, 1, 0.5, 1, 1])
+    return LinearModel(rows(kind), y, loss, 0.05, weights=weights, intercept=intercept, scale=1 / 255)
+
+
+def tilt(f: Objective) -> Array:
+    return np.random.default_rng(1).standard_normal(f.d) / 10
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "repeated"])
+@pytest.mark.parametrize("a", [0.0, 0.3, -0.02])
+def test_same_minimiser(kind: str, intercept: bool, k: int, a: float) -> None:
+    f = model(kind, intercept, k)
+    problem = f.tilted(a, tilt(f))
+    exact = DampedNewton().solve(problem, None, GradientNorm(1e-12))
+    x, iterations = inside(problem, None, GradientNorm(1e-9), LBFGS())
+    assert iterations > 0
+    assert np.linalg.norm(problem.gradient(x)) <= 1e-9
+    np.testing.assert_allclose(x, exact.x, atol=1e-7)
+
+
+def test_the_basis_is_orthonormal_and_of_the_right_rank() -> None:
+    f = model("repeated")
+    span = span_of(f)
+    Q = f.design.backward(span.back)
+    assert Q.shape == (D + 1, 6)  # seven rows, two of them the same
+    np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-10)
+    np.testing.assert_allclose(f.design.forward(Q), span.model.design.X, atol=1e-10)
+
+
+def test_lbfgs_takes_it_and_confirms_with_the_true_gradient() -> None:
+    f = model("sparse")
+    problem = f.tilted(0.0, tilt(f))
+    for stop in (GradientNorm(1e-8), PrimalDualGap(1e-14, 0.05)):
+        found = LBFGS().solve(problem, None, stop)
+        assert not found.capped
+        np.testing.assert_array_equal(found.residual, problem.gradient(found.x))
+        assert np.linalg.norm(found.residual) <= 1e-8 if isinstance(stop, GradientNorm) else found.gap <= 1e-14
+        assert found.cost.gradients >= found.iterations  # what happened in the span is counted
+        again = LBFGS().solve(problem, found.warm, stop)
+        assert again.iterations <= 2
+
+
+def test_where_it_does_not_apply() -> None:
+    f, stop = model(), GradientNorm(1e-6)
+    assert applies(f, stop)
+    assert not applies(f, FixedIterations(3)), "a number of iterations means iterations of the solver on f"
+    assert not applies(f.tilted(np.linspace(0, 1, f.d)), stop), "not the same ridge in all coordinates"
+    free = LinearModel(rows("dense"), np.zeros(7), Squared(), 0.1, intercept="free")
+    assert not applies(free, stop)
+    tall = LinearModel(rows("dense", 30), np.zeros(30), Squared(), 0.1)
+    assert not applies(tall, stop)
+    assert not applies(LinearModel(rows("dense"), np.zeros(7), Squared(), 0.0), stop), "nothing holds the rest"
