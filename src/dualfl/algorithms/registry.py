@@ -82,4 +82,5 @@ def make(name: str, **hyperparameters: Any) -> Algorithm:
 def from_json(text: str) -> Algorithm:
     """The way back from `Algorithm.to_json`."""
     fields = json.loads(text)
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     return make(fields.pop("algorithm"), **fields)

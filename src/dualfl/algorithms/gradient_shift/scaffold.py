@@ -10,7 +10,8 @@ and the server
     x <- x + eta_g mean_{j in S} (x_j - x)
     c <- c + sum_{j in S} w_j (c_j+ - c_j)                      the mean over ALL clients, so that c = sum_j w_j c_j
 
-At the optimum c_j = f_j'(theta*) and c = 0, so every local step stands still: no drift.
+At the optimum c_j = f_j'(theta*) and c = 0, so every local step stands still: no drift. (With the mean over S in c,
+small cohorts diverge, and unequal clients end at a wrong point.)
 
 Defaults. K = 10, eta_g = 1, eta_l = 1/(K L), option II. With this step K brings nothing, the method needs about kappa
 rounds whatever K; the paper's proof asks for eta_l <= 1/(81 K L), which is 80 times slower.

@@ -9,7 +9,9 @@ and the server
     h     <- h - alpha sum_{j in S} w_j (x_j - theta)                    so that h = sum_j w_j g_j, over ALL clients
     theta <- mean_{j in S} x_j - h/alpha
 
-In h the sum over S is divided by N, not by the size of S; dividing by |S| makes h grow too fast and the method drift.
+In h the sum is over S, but the weights are those among all clients (for equal ones it is divided by N, not by |S|).
+With the mean over S, h is N/|S| times the mean gradient if all weights are equal, which slows down, and no multiple of
+it if they are not: then the method ends at a wrong point.
 
 Default. alpha = sqrt(mu L): with all clients the iteration is FedPD and FedDR with eta = 1/alpha, and this minimises
 their contraction factor, sqrt(kappa)/(sqrt(kappa) + 1).
