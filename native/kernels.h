@@ -121,11 +121,12 @@ static inline int64_t padded(int64_t length) {
     return 8 * (lines % 64 ? lines : lines + 1);
 }
 
-/* Rows a block: few of them if they are long, so that it stays in the second cache between the two products. */
+/* Rows a block: few of them if they are long, so that it stays in the second cache between the two products. Long
+ * float64 rows, which are used in place, are best by eight; converted ones by sixteen (measured on 3,072 features). */
 static inline int block_rows(const Rows *rows) {
     if (!rows || rows->column) return BLOCK;
-    int64_t fit = BLOCK_BYTES / (8 * (rows->features + 1)) / 8 * 8;
-    return fit < 16 ? 16 : fit > BLOCK ? BLOCK : (int)fit;
+    const int64_t fit = BLOCK_BYTES / (8 * (rows->features + 1)) / 8 * 8, least = rows->type == FLOAT64 ? 8 : 16;
+    return fit < least ? (int)least : fit > BLOCK ? BLOCK : (int)fit;
 }
 
 extern double byte_value[256]; /* a table is faster than a conversion: 0.0, 1.0, ... 255.0 */

@@ -3,8 +3,8 @@
  * W and G are D x width, the k columns of one feature side by side and padded to whole vectors: a nonzero is
  * a few multiply-adds on neighbouring numbers. VALUE(x) is the nonzero x as a float64.
  *
- * One row after the other is best, although W and G together are larger than the first cache: to let rows
- * advance together, or tile by tile of the columns, costs more in broken streams and branches than it saves. */
+ * One row after the other: to let two or four rows advance together, or to go tile by tile of the columns so that
+ * W and G stay in the first cache, was tried and was slower. */
 
 #define TNAME(f) JOIN(NAME(f), SUFFIX)
 
