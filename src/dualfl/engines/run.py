@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
@@ -105,7 +106,8 @@ def run(
     if resume:
         session.restore()
     try:
-        with Bar(engine.algorithm.name, rounds, progress) as bar:
+        # Clients are the threads here: BLAS threads below them would fight for the same processors.
+        with threadpool_limits(1, user_api="blas"), Bar(engine.algorithm.name, rounds, progress) as bar:
             why = session.go(rounds, tol, seconds, stop, bar)
     finally:
         engine.close()

@@ -44,13 +44,13 @@ def comparison_figure(comparison: Comparison, title: str = "") -> Figure:
                 label=entry.name,
                 color=COLOURS[number % len(COLOURS)],
                 linestyle=LINES[(number // len(COLOURS)) % len(LINES)],
-                marker=MARKERS[number % len(MARKERS)],
+                marker=MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
                 markersize=3.5,
                 markevery=max(1, len(x) // 8),
                 linewidth=1.2,
             )
         axes.set_yscale("log")
-        if count in ("floats", "local_gradients"):
+        if count != "round":
             axes.set_xscale("symlog", linthresh=1.0)
             axes.set_xlim(left=max(1.0, min(first_positive(entry, count) for entry in drawn) / 2))
         axes.set_xlabel(label)

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from dualfl import kernels
 from dualfl.errors import InputError, NotSupported

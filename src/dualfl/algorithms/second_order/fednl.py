@@ -12,6 +12,9 @@ Client j keeps a guess H_j of its Hessian and sends compressed corrections (here
 
 with H = mean H_j before this round's corrections. `start="hessian"` sends f_j''(0) once, d (d+1)/2 numbers; from zero
 only option 2 converges. Locally superlinear, exact in one step on quadratics. The server holds d x d numbers.
+
+Default: option 2. Option 1 is faster where it converges, but a low rank cannot keep up with a Hessian that changes fast,
+and then it leaves again (softmax on digits with R = 1: error 1e-4 after 10 rounds, 6e+2 after 50).
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ class FedNL(Algorithm):
     """FedNL with rank-R corrections."""
 
     rank: int = 1
-    option: Literal[1, 2] = 1
+    option: Literal[1, 2] = 2
     guess: Literal["hessian", "zero"] = "hessian"
     mu: float = theory("mu", lambda c, a: c.mu)
 
@@ -114,7 +117,9 @@ class FedNL(Algorithm):
 
 def largest_part(A: Array, rank: int) -> LowRank:
     """The best approximation of a symmetric A of that rank: its eigenvalues of largest magnitude."""
-    if 4 * rank < len(A) and A.any():  # Lanczos from a fixed start, so that everybody gets the same
+    if not A.any():
+        return LowRank(np.zeros(rank), np.eye(len(A), rank))
+    if 4 * rank < len(A):  # Lanczos from a fixed start, so that everybody gets the same
         values, V = eigsh(A, k=rank, which="LM", v0=np.ones(len(A)))
         return LowRank(values, np.ascontiguousarray(V))
     values, V = eigh(A)
