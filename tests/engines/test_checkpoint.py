@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import toys
-from test_engine import same
+from test_engine import assert_equal_states, same
 
 from dualfl.algorithms import DualFL, Quantise, RandK, TopK
 from dualfl.engines import Problem, checkpoint, run
 from dualfl.engines import run as run_function
+from dualfl.engines.driver import Driver
 from dualfl.engines.inprocess import InProcess
 from dualfl.engines.run import Session
 from dualfl.errors import InputError
@@ -78,6 +79,9 @@ def test_stopped_after_every_exchange(name, tmp_path):
         now.restore()
     same(whole, now.result("rounds"))
     assert exchanges >= 4 and now.best.certificate == whole.certificate
+    for state in (whole.state, *(silo.state for silo in whole.silos)):
+        arrays = [value for value in vars(state or object).values() if isinstance(value, np.ndarray)]
+        assert all(array.flags.c_contiguous and not array.flags.writeable for array in arrays)
 
 
 @pytest.mark.parametrize("name", ["dualfl", "top", "hinge", "cohort, coin, tell", "tuples and strides"])
@@ -146,6 +150,28 @@ def test_interrupted_in_the_middle_of_an_exchange(tmp_path):
     assert resumed.stopped == "rounds"
 
 
+@pytest.mark.parametrize(("owner", "name"), [(Driver, "tell"), (Session, "mark"), (Session, "record")])
+def test_interrupted_when_clients_have_moved_on_and_the_server_has_not(owner, name, tmp_path, monkeypatch):
+    problem, path, calls = Problem(toys.quadratics()), tmp_path / "run.npz", []
+    original = getattr(owner, name)
+
+    def interrupted(*arguments):
+        calls.append(0)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return original(*arguments)
+
+    monkeypatch.setattr(owner, name, interrupted)
+    stopped = run(problem, DualFL(), rounds=9, checkpoint=path)
+    monkeypatch.undo()
+    assert stopped.stopped == "interrupted"
+    whole = run(problem, DualFL(), rounds=stopped.rounds + (name == "record"))  # record: the round is done, its row not
+    assert_equal_states(whole.state, stopped.state)
+    for silo, other in zip(whole.silos, stopped.silos):
+        assert_equal_states(silo.state, other.state)
+    same(run(problem, DualFL(), rounds=9), run(problem, DualFL(), rounds=9, checkpoint=path, resume=True))
+
+
 def test_interrupted_in_a_pool_of_threads(tmp_path, monkeypatch):
     monkeypatch.setattr("dualfl.engines.inprocess.WORTH_A_THREAD", 0.0)
     test_interrupted_in_the_middle_of_an_exchange(tmp_path)
@@ -185,6 +211,10 @@ def test_interrupted_at_any_line_of_the_engine(name, tmp_path):
         first = interrupt_at(line, path, False)
         if first is not None and first.stopped == "rounds":
             break
+        if first is not None:
+            done = len(first.history)
+            assert len(first.history.iterations) == done
+            assert [row[:4] for row in first.history] == [row[:4] for row in whole.history.rows[:done]]
         resumed = run(problem, algorithm, rounds=2, threads=1, checkpoint=path, resume=path.exists(), **options)
         same(whole, resumed)
     assert line > 1500
