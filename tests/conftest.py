@@ -1,9 +1,17 @@
 """What all tests share."""
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
     """Tests neither read nor fill the user's cache."""
     monkeypatch.setenv("DUALFL_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_blas_thread():
+    """Tests run side by side; BLAS threads on top of them would only fight for the processors."""
+    with threadpool_limits(1, user_api="blas"):
+        yield

@@ -39,7 +39,7 @@ GATES: dict[str, list[Gate]] = {
     "extragradient": [Gate(124, 171)],
     "giant": [Gate(23, 23)],
     "disco": [Gate(23, 6)],
-    "fednl": [Gate(1, 9)],
+    "fednl": [Gate(1, 20)],
     "fedpd": [Gate(81, 67), Gate(81, 50, {"accuracy": "exact"})],
     "feddr": [
         Gate(79, 65),

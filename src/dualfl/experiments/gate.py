@@ -27,7 +27,7 @@ from dualfl.typing import Array
 
 N, D = 8, 20
 PASS = 1e-9
-MOST = 3000  # rounds after which an algorithm has had its chance
+MOST = 20_000  # rounds after which an algorithm has had its chance
 
 
 @cache

@@ -35,7 +35,7 @@ class DampedNewton(HessianSolver):
     With the rule `GradientNorm(0.0)` it runs to rounding level, which is then reported as capped.
     """
 
-    dense: int = 1500
+    dense: int = 200
 
     def __post_init__(self) -> None:
         if self.dense < 0:

@@ -13,7 +13,7 @@ Client j keeps a guess H_j of its Hessian and sends compressed corrections (here
 with H = mean H_j before this round's corrections. `start="hessian"` sends f_j''(0) once, d (d+1)/2 numbers; from zero
 only option 2 converges. Locally superlinear, exact in one step on quadratics. The server holds d x d numbers.
 
-Default: option 2. Option 1 is faster where it converges, but a low rank cannot keep up with a Hessian that changes fast,
+Default: option 2. Option 1 is faster where it converges, but a low rank cannot follow a Hessian that changes fast,
 and then it leaves again (softmax on digits with R = 1: error 1e-4 after 10 rounds, 6e+2 after 50).
 """
 
@@ -89,7 +89,7 @@ class FedNL(Algorithm):
             values, V = eigh(s.H)
             step = V @ ((V.T @ m.g) / np.maximum(values, self.mu))
         else:
-            step = cho_solve(cho_factor(s.H + max(m.l, self.mu) * np.eye(at.d)), m.g)
+            step = cho_solve(cho_factor(s.H + m.l * np.eye(at.d)), m.g)  # at least E'' >= mu I
         bound = max(s.bound, at.lower_bound(self.mu, s.x, m.E, m.g))
         return Server(s.x - step, s.H + m.S, bound)
 
