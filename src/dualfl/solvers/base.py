@@ -152,6 +152,9 @@ class HessianSolver(SmoothSolver):
             raise NotSupported(f"{self.name} needs Hessian products, and {f.name} has none; use LBFGS.")
 
 
+FACTORED = 1500  # coefficients of a quadratic whose matrix is factored without a thought
+
+
 def default_solver(f: Objective) -> Solver:
     """What a client uses if nobody says otherwise; `benchmarks.solvers` has the evidence."""
     from dualfl.solvers import FISTA, LBFGS, SDCA, DampedNewton
@@ -160,9 +163,8 @@ def default_solver(f: Objective) -> Solver:
         return FISTA()
     if "dual" in f.offers:
         return SDCA()
-    newton = DampedNewton()
-    if isinstance(f, Quadratic) and isinstance(f.A, np.ndarray) and f.d <= newton.dense:
-        return newton  # one factorisation, whatever the conditioning
+    if isinstance(f, Quadratic) and isinstance(f.A, np.ndarray) and f.d <= FACTORED:
+        return DampedNewton(dense=FACTORED)  # its Hessian is there; one factorisation, whatever the conditioning
     return LBFGS()
 
 
