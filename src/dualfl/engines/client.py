@@ -200,16 +200,16 @@ def answer(
     forget(f.objective)
     cost = f.objective.cost
     # From zero: a gradient of one row is a fraction, and differences of totals would round by what was done before.
-    before, cost.gradients, cost.hessian_products = cost.copy(), 0.0, 0.0
-    iterations, capped = f.iterations, f.capped
+    gradients, products, iterations, capped = cost.gradients, cost.hessian_products, f.iterations, f.capped
+    cost.gradients = cost.hessian_products = 0.0
     try:
         state = algorithm.client(f, at) if silo.answered is None else silo.state
         sent, state = step(f, state, at, **request.message)
     except Diverged as error:
         raise Diverged(f"Client {j}, round {request.round} of {algorithm.name}: {error}") from error
     work = Work(cost.gradients, cost.hessian_products, f.iterations - iterations, f.capped - capped)
-    cost.gradients += before.gradients
-    cost.hessian_products += before.hessian_products
+    cost.gradients += gradients
+    cost.hessian_products += products
     reply = Reply(sent.wire, work)
     return reply, Silo(settled(state), request.id, reply, sent.memory or {})
 
