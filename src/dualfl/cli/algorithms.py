@@ -72,7 +72,7 @@ def check_gate(only: type[Algorithm] | None) -> None:
             wrong += not v.holds
             if not v.applies:
                 text = f"{v.algorithm:<21}{v.problem:<11}does not apply: {v.reason}"
-                click.echo(textwrap.shorten(text, WIDTH, placeholder=" ...") if len(text) > WIDTH else text)
+                click.echo(text if len(text) <= WIDTH else text[: WIDTH - 3] + "...")
                 continue
             counts = [f"{'-' if n == float('inf') else int(n)}" for n in (v.rounds, v.exchanges)]
             verdict = ("drifts by design" if v.drifts else "exact") if v.holds else "FAILS"
