@@ -9,7 +9,7 @@ f(y_{k+1}) - min f <= L |x_0 - x*|^2 / (4 t_k^2). Restart: t_k = 1 whenever <gra
 on the gradient because differences of values drown in rounding.
 
 The step tau comes from full backtracking (see `steps`), which is how the paper runs it, or is 1/L. After a change of
-tau, t_{k+1}^2 - t_{k+1} = (tau_k/tau_{k+1}) t_k^2. Nobody has a proof for OGM with a variable step; restart keeps
+tau, t_{k+1}^2 - t_{k+1} = (tau_k/tau_{k+1}) t_k^2. We know of no proof for OGM with a variable step; restart keeps
 it honest. The modified last step of OGM is left out: it needs the number of iterations in advance.
 """
 

@@ -4,7 +4,7 @@ phi(t) = f(x + t p) is convex, so its slope only grows, and a line search is the
 keep their digits where values have lost theirs: near a minimiser phi changes by t^2 and drowns in rounding while
 phi' changes by t. Hence the search trusts slopes and asks for a value only where they prove no decrease. Both a
 value and a slope are free on the cached predictors of a linear model; there the search goes on to a nearly exact
-minimum, which saves about a third of the iterations of L-BFGS. Where each costs a pass, a rough step is enough.
+minimum, which saves iterations of L-BFGS. Where each costs a pass, a rough step is enough.
 """
 
 from __future__ import annotations
