@@ -10,9 +10,9 @@ and of its few largest eigenvalues, so for more than `FULL` features M is cut to
 
     M  ~  V diag(w) V' + w_min (I - V V'),
 
-V from a randomised subspace iteration (Halko, Martinsson & Tropp 2011) on at most `ROWS` rows. On MNIST and CIFAR-10
-rank 64 is nearly as good as all of M. M is found once for each data set, however many local problems follow and whatever
-their tilt; C needs only the predictors, no pass.
+V from a randomised subspace iteration (Halko, Martinsson & Tropp 2011) on `ROWS` to twice as many rows. On MNIST and
+CIFAR-10 rank 64 is nearly as good as all of M. M is found once for each data set, however many local problems follow
+and whatever their tilt; C needs only the predictors, no pass.
 """
 
 from __future__ import annotations
