@@ -32,6 +32,7 @@ from dualfl.algorithms import (
     Scaffold,
     SLocalSVRG,
 )
+from dualfl.solvers import LBFGS
 from dualfl.typing import Array
 
 EXACT: Any = {"accuracy": "exact"}
@@ -281,6 +282,25 @@ def test_dual_variables_of_apda_add_up_to_zero(here: Case, algorithm: Algorithm)
     for _ in walk.states(30):
         y = walk.stacked("y")
         assert np.abs(walk.mean(y)).max() <= 1e-12 * max(np.abs(y).max(), 1e-3)
+
+
+def test_apda_steps_with_the_gradient_at_an_inexact_solution(here: Case) -> None:
+    """x_j+ = x_j - eta_x (f_j'(xh_j) + yb_j), which differs from xh_j where the solver has stopped early."""
+    problem = type(here.problem)(here.problem.clients, sizes=here.problem.sizes, solvers=LBFGS())
+    walk = Walk(problem, APDAInexact())
+    a: Any = walk.algorithm
+    early = 0
+    for _ in range(6):
+        before, wbar = walk.locals, walk.server.wbar
+        walk.round()
+        for f, old, new in zip(problem.clients, before, walk.locals):
+            if old is None:
+                continue
+            y = old.w - wbar
+            yb, xh = y + a.theta * (y - old.y), new.warm
+            close(new.x, old.x - a.eta_x * (f.gradient(xh) + yb), 1e-10)
+            early += not np.allclose(new.x, xh, rtol=1e-6, atol=0)
+    assert early
 
 
 @pytest.mark.parametrize("C", [2, 8])

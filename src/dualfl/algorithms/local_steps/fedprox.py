@@ -50,7 +50,7 @@ class FedProx(Algorithm):
 
     a: float = theory("sqrt(mu L)", lambda c, a: np.sqrt(c.mu * c.L))
     K: int | None = None
-    eta: float = theory("1 / (L + a)", lambda c, a: 1 / (c.L + a.a) if a.K else 1.0)
+    eta: float = theory("1 / (L + a) if K is a number", lambda c, a: 1 / (c.L + a.a) if a.K else 1.0)
     C: int = theory("N", lambda c, a: c.N)
 
     name = "fedprox"
@@ -85,7 +85,7 @@ class FedProx(Algorithm):
         return s.x
 
     def client(self, f: Any, at: Place) -> Local:
-        return Local(warm=None, scale=gradient_scale(f))
+        return Local(warm=None, scale=gradient_scale(f) if self.K is None else 1.0)
 
     @client_step
     def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:

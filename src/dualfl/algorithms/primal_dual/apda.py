@@ -3,17 +3,19 @@ r"""APDA and APDA-Inexact: an accelerated primal-dual method with local proxes.
 A. Sadiev, D. Kovalev and P. Richtarik, "Communication acceleration of local gradient methods via an accelerated
 primal-dual algorithm with inexact prox", NeurIPS 2022. Saddle point form of the consensus problem:
 
-    min over x_1..x_N, max over y_1..y_N with sum_j w_j y_j = 0, of   sum_j w_j (f_j(x_j) + <y_j, x_j>).
+    min over x_1..x_N, max over y_1..y_N with mean y_j = 0, of   mean (f_j(x_j) + <y_j, x_j>),
+
+all means weighted by the clients' sizes.
 
 A round:
     yb_j = y_j + theta (y_j - yprev_j)
     xh_j ~ argmin f_j(x) + <yb_j, x> + |x - x_j|^2/(2 eta_x)
     x_j <- x_j - eta_x (f_j'(xh_j) + yb_j)                                  ( = xh_j - eta_x r_j, r_j the residual)
-    w_j  = y_j + eta_y x_j - eta_y beta (y_j + f_j'(xh_j)),      wbar = sum_i w_i w_i       (the exchange)
+    w_j  = y_j + eta_y x_j - eta_y beta (y_j + f_j'(xh_j)),      wbar = mean w_j            (the exchange)
     y_j <- w_j - wbar                                                       (when the next message arrives)
 
-y_j -> -f_j'(theta*). The server never sees an x_j; its model is wbar/eta_y = sum_j w_j (x_j - beta f_j'(xh_j)), because
-sum_j w_j y_j = 0, and it tends to theta* as fast as x_j does.
+y_j -> -f_j'(theta*). The server never sees an x_j; its model is wbar/eta_y = mean (x_j - beta f_j'(xh_j)), because
+mean y_j = 0, and it tends to theta* as fast as x_j does.
 
 Parameters. Let eta_y = 1/(c eta_x) and
     Phi = (1/eta_x + m)|x - x*|^2 + |y - y*|^2/eta_y + (1/eta_y - beta)|y - yprev|^2 - 2 <x - x*, y - yprev>.

@@ -104,7 +104,7 @@ class FiveGCS(Algorithm):
         return s.x
 
     def client(self, f: Any, at: Place) -> Local:
-        return Local(u=np.zeros(at.d), warm=None, scale=gradient_scale(f))
+        return Local(u=np.zeros(at.d), warm=None, scale=gradient_scale(f) if self.solve == "exact" else 1.0)
 
     @client_step
     def local(self, f: Any, c: Local, at: Place, xh: Array) -> tuple[Upload, Local]:
