@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from instances import Walk, close, models, quad, tiny, unequal
@@ -115,6 +117,35 @@ def test_alike_clients_do_not_drift() -> None:
     f = quad().problem.clients[0]
     star = np.linalg.solve(np.asarray(f.A), f.b)  # type: ignore[attr-defined]
     assert_ends_at(star, Problem([f, f, f]), FedAvg(eta=0.01))
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        FedAvg(eta=0.1, C=3),
+        FedSAM(eta=0.1, C=3),
+        FedCM(eta_l=0.1, C=3),
+        FedProx(a=0.3, C=3),
+        FedProx(a=0.3, C=3, K=4, eta=0.2),
+        FedDualAvg(eta_c=0.1, mu_psi=0.01, C=3),
+    ],
+    ids=lambda a: a.name,
+)
+def test_a_round_with_a_cohort_is_a_round_of_a_problem_with_these_clients(algorithm: Algorithm) -> None:
+    """Nobody remembers anything, so the others do not matter, and the weights are those within the cohort."""
+    problem = unequal().problem
+    walk = Walk(problem, algorithm)
+    cohort = replace(walk.engine.place, round=0).cohort(3)
+    walk.round()
+    those = Problem(
+        [problem.clients[j] for j in cohort], sizes=[problem.sizes[j] for j in cohort], solvers=problem.solvers[0]
+    )
+    close(walk.model, end(those, algorithm, 1), 1e-13)
+
+
+def test_many_steps_of_fedprox_are_its_prox() -> None:
+    a = end(quad().problem, FedProx(a=10.0, K=600), 1)
+    close(a, end(quad().problem, FedProx(a=10.0), 1), 1e-9)
 
 
 def test_fedavg_with_a_cohort_moves_around_the_same_floor() -> None:
