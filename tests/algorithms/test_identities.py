@@ -94,6 +94,23 @@ def test_feddualavg_with_one_step_is_gradient_descent_with_vanishing_steps(here:
     close(models(here.problem, FedDualAvg(K=1), 20), np.stack(expected))
 
 
+def test_feddualavg_is_its_formula(here: Case) -> None:
+    """Three clients' steps in the dual, written out."""
+    eta, mu, K = 0.5 / here.L, here.mu, 3
+    z, expected = np.zeros(20), []
+    for r in range(4):
+        ends = []
+        for f in here.problem.clients:
+            y = z
+            for k in range(K):
+                w = y / (1 + mu * eta * (r * K + k))
+                y = y - eta * (f.gradient(w) - mu * w)
+            ends.append(y)
+        z = np.asarray(here.problem.weights) @ np.stack(ends)
+        expected.append(z / (1 + mu * eta * (r + 1) * K))
+    close(models(here.problem, FedDualAvg(K=K, eta_c=eta), 4), np.stack(expected), 1e-12)
+
+
 # -- T4: one local step is gradient descent ---------------------------------------------------------------------
 
 
@@ -238,6 +255,19 @@ def test_scaffold_keeps_the_mean_of_all_control_variates(here: Case, C: int, opt
         pass
     c = walk.stacked("c")
     close(walk.server.c, walk.mean(c), 1e-12, scale=c)
+
+
+def test_control_variates_of_scaffold_are_gradients_at_the_start_or_means_of_gradients(here: Case) -> None:
+    for option in ("I", "II"):
+        walk = Walk(here.problem, Scaffold(option=option, K=2))  # type: ignore[arg-type]
+        eta = walk.algorithm.eta_l  # type: ignore[attr-defined]
+        for _ in range(3):
+            x, c, before = walk.server.x, walk.server.c, walk.locals
+            walk.round()
+            for f, old, new in zip(here.problem.clients, before, walk.locals):
+                g = f.gradient(x)
+                own = np.zeros(20) if old is None else old.c
+                close(new.c, g if option == "I" else (g + f.gradient(x - eta * (g - own + c))) / 2, 1e-11)
 
 
 @pytest.mark.parametrize("algorithm", [Scaffnew(), ProxSkipVR()], ids=lambda a: a.name)
