@@ -4,13 +4,12 @@
 
 #include "losses.h"
 
-#include "dense.h"
-
 #define ELEMENT double
 #define SUFFIX float64
 #define LOAD(p) NAME(load)(p)
 #define VALUE(x) (x)
 #include "rows.h"
+#include "dense.h"
 #include "sparse.h"
 #undef ELEMENT
 #undef SUFFIX
@@ -22,6 +21,7 @@
 #define LOAD(p) NAME(load_float32)(p)
 #define VALUE(x) (double)(x)
 #include "rows.h"
+#include "dense.h"
 #include "sparse.h"
 #undef ELEMENT
 #undef SUFFIX
@@ -33,6 +33,7 @@
 #define LOAD(p) NAME(load_uint8)(p)
 #define VALUE(x) byte_value[x]
 #include "rows.h"
+#include "dense.h"
 #include "sparse.h"
 #undef ELEMENT
 #undef SUFFIX

@@ -49,7 +49,7 @@ static int start_job(Job *job, const Kernels *kernels) {
 
 /* Works on stripes that nobody has taken until none is left; any number of threads may do so. */
 static int work_on(Job *job, const Kernels *kernels) {
-    double *scratch = malloc((size_t)scratch_size(job->k, job->rows) * sizeof(double));
+    double *scratch = malloc((size_t)scratch_size(job->k) * sizeof(double));
     if (!scratch) return 0;
     for (;;) {
         int64_t stripe = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);

@@ -121,21 +121,17 @@ static inline int64_t padded(int64_t length) {
     return 8 * (lines % 64 ? lines : lines + 1);
 }
 
-/* Rows a block: few of them if they are long, so that it stays in the second cache between the two products. Long
- * float64 rows, which are used in place, are best by eight; converted ones by sixteen (measured on 3,072 features). */
+/* Rows a block: few of them if they are long, so that it stays in the second cache between the two products. */
 static inline int block_rows(const Rows *rows) {
     if (!rows || rows->column) return BLOCK;
-    const int64_t fit = BLOCK_BYTES / (8 * (rows->features + 1)) / 8 * 8, least = rows->type == FLOAT64 ? 8 : 16;
-    return fit < least ? (int)least : fit > BLOCK ? BLOCK : (int)fit;
+    const int64_t size = rows->type == FLOAT64 ? 8 : rows->type == FLOAT32 ? 4 : 1;
+    const int64_t fit = BLOCK_BYTES / (size * (rows->features + 1)) / 8 * 8;
+    return fit < 8 ? 8 : fit > BLOCK ? BLOCK : (int)fit;
 }
 
 extern double byte_value[256]; /* a table is faster than a conversion: 0.0, 1.0, ... 255.0 */
 
-/* Numbers of scratch memory a stripe needs: three blocks of predictors, y, s, one block row by row, and converted
- * rows. */
-static inline int64_t scratch_size(int64_t k, const Rows *rows) {
-    const int converts = rows && !rows->column && rows->type != FLOAT64;
-    return 3 * k * BLOCK + 2 * BLOCK + (k + 8) * BLOCK + (converts ? block_rows(rows) * padded(rows->features) : 0);
-}
+/* Numbers of scratch memory a stripe needs: three blocks of predictors, y, s, and one block row by row. */
+static inline int64_t scratch_size(int64_t k) { return 3 * k * BLOCK + 2 * BLOCK + (k + 8) * BLOCK; }
 
 #endif

@@ -470,7 +470,7 @@ static PyObject *stochastic(PyObject *const *args, Py_ssize_t count, Stochastic 
     if (kind != SAMPLE) at.c = array(&arrays, args[11], "c", 'd', Dk, 0);
     at.count = PyObject_Size(args[12]);
     at.index = array(&arrays, args[12], "indices", 'q', at.count, 0);
-    double *scratch = malloc((size_t)scratch_size(at.k, NULL) * sizeof(double));
+    double *scratch = malloc((size_t)scratch_size(at.k) * sizeof(double));
     if (!scratch) PyErr_NoMemory();
     if (!PyErr_Occurred() && check_index(at.index, at.count, n)) {
         Py_BEGIN_ALLOW_THREADS

@@ -32,8 +32,6 @@ static void NAME(stripe)(const Job *job, int64_t stripe, double *scratch) {
     const int dense = rows && !rows->column, sparse = rows && rows->column;
     const int64_t k = job->k, width = job->width;
     double *t = scratch, *u = t + k * BLOCK, *v = u + k * BLOCK, *y = v + k * BLOCK, *s = y + BLOCK, *z = s + BLOCK;
-    double *converted = scratch + scratch_size(k, NULL);
-    NAME(Dense) block;
     double *g = job->partial + stripe * job->partial_size, value = 0;
     const int64_t end = rows ? rows->cut[stripe + 1] : job->n * (stripe + 1) / job->stripes;
     int64_t first = rows ? rows->cut[stripe] : job->n * stripe / job->stripes;
@@ -43,8 +41,7 @@ static void NAME(stripe)(const Job *job, int64_t stripe, double *scratch) {
         const int count = end - first < step ? (int)(end - first) : step;
         if (job->y) NAME(to_block)(job->y + first, 1, count, y);
         if (job->s) NAME(to_block)(job->s + first, 1, count, s);
-        if (dense) block = NAME(dense_block)(rows, first, count, converted);
-        if (job->W && dense) NAME(dense_forward)(&block, job->packed, k, width, t);
+        if (job->W && dense) BY_TYPE(rows->type, dense_forward, rows, first, count, job->packed, k, width, t)
         if (job->W && sparse) BY_TYPE(rows->type, sparse_forward, rows, first, count, job->packed, k, width, z, t)
         switch (job->task) {
         case FORWARD:
@@ -77,7 +74,7 @@ static void NAME(stripe)(const Job *job, int64_t stripe, double *scratch) {
             NAME(to_block)(job->P + first * k, k, count, v);
             NAME(ray)(job, count, u, v, y, s, t, g);
         }
-        if (job->G && dense) NAME(dense_backward)(&block, t, k, width, g);
+        if (job->G && dense) BY_TYPE(rows->type, dense_backward, rows, first, count, t, k, width, g)
         if (job->G && sparse) BY_TYPE(rows->type, sparse_backward, rows, first, count, t, k, width, z, g)
     }
     job->value[stripe] = value;
