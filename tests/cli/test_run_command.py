@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -260,12 +261,17 @@ def test_a_process_fails_with_code_2_and_no_traceback(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are another matter there")
 def test_an_interrupt_keeps_what_there_is(tmp_path):
-    process = start(*SMALL[:-1], 10**6, "--checkpoint-every", "1", "--out", tmp_path)
+    # A shell's background jobs ignore SIGINT, and so would their children: this one must listen.
+    listening = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = start(*SMALL[:-1], 10**6, "--checkpoint-every", "1", "--out", tmp_path, preexec_fn=listening)
     deadline = time.monotonic() + 120
     while not (tmp_path / "checkpoint.npz").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    try:
+        out, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == 130, err
     assert "interrupted" in out and "Traceback" not in err
     assert len(history(tmp_path)) >= 1
