@@ -67,7 +67,9 @@ def test_what_does_not_apply_says_why() -> None:
     X = np.random.default_rng(0).standard_normal((10, 3))
     hinge = Problem([LinearModel(X, np.where(X[:, 0] > 0, 1.0, -1.0), Hinge(), ridge=0.1)])
     result = compare(hinge, [GradientDescent(), DualFL()], rounds=3)
-    assert result["gd"].status.startswith("does not apply: gd is not compatible")
+    status = result["gd"].status
+    assert status.startswith("does not apply: gd is not compatible")
+    assert status.endswith("dualfl, fista-dual, cocoa and bundle need none.")
     assert result["dualfl"].status == "ok"
 
 

@@ -282,19 +282,28 @@ def check_fit(problem: Problem, algorithm: Algorithm, codec: Codec | None) -> No
     if problem.penalty is not None and algorithm.penalty is None:
         raise NotSupported(
             f"{algorithm.name} is for smooth problems, and this one has the penalty {problem.penalty}; "
-            "dualfl handles it."
+            f"{those(lambda a: a.penalty is not None)} take one."
         )
     if codec is not None and not algorithm.compresses:
         raise NotSupported(
-            f"{algorithm.name} cannot carry a codec: its clients do not keep what they released; dualfl can."
+            f"{algorithm.name} cannot carry a codec, because a client would have to keep what it released; "
+            f"{those(lambda a: a.compresses)} can."
         )
     for j, f in enumerate(problem.clients):
         missing = [need for need in sorted(algorithm.needs - {"local"}) if need not in f.offers]
         if missing:
             raise NotSupported(
                 f"{algorithm.name} is not compatible with client {j}'s {f.name}: it must offer a {missing[0]}; "
-                "dualfl needs none."
+                f"{those(lambda a: a.penalty == 'client')} need none."
             )
+
+
+def those(fit: Callable[[type[Algorithm]], bool]) -> str:
+    """The names of the algorithms that would do, for a sentence."""
+    from dualfl.algorithms.registry import ALGORITHMS
+
+    names = [name for name, algorithm in ALGORITHMS.items() if fit(algorithm)]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def check_convexity(costs: list[LocalCost], algorithm: Algorithm) -> None:
