@@ -59,14 +59,18 @@ def table(head: str, rows: list[str]) -> None:
 
 
 def medians(contenders: dict[str, Callable[[], object]], turns: int) -> dict[str, float]:
-    """Seconds; the contenders take turns, so that a busy moment of the machine hits all of them."""
+    """Seconds; the contenders take turns, so that a busy moment of the machine hits all of them.
+
+    Everybody's first call of a turn is not timed: the threads of a BLAS go on spinning for some milliseconds after a
+    product, and would take a processor from whoever comes next.
+    """
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for turn in range(turns + 1):
+    for _ in range(turns):
         for name, call in contenders.items():
+            call()
             start = clock()
             call()
-            if turn:  # the first one warms up
-                times[name].append(clock() - start)
+            times[name].append(clock() - start)
     return {name: median(seen) for name, seen in times.items()}
 
 
