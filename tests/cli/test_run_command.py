@@ -102,7 +102,7 @@ def test_the_summary_fits_80_columns_and_says_it_all(once):
     text = " ".join(done.stdout.split())
     for words in (
         "iris, 150 rows x 4 features, 3 classes",
-        "3 with 50 rows each (even), Softmax, ridge 0.05",
+        "3 with 50 rows each (even, heterogeneity 1.00), Softmax, ridge 0.05",
         "dualfl: nu = 0.05 (mu), rho = ",
         "(nu / L)",
         "certificate = vector",
@@ -115,6 +115,13 @@ def test_the_summary_fits_80_columns_and_says_it_all(once):
         f"in {out}: history.csv, run.json, model.npz, convergence.png",
     ):
         assert words in text
+
+
+def test_who_has_what_is_shown_where_a_partition_asks_for_unlike_clients(tmp_path):
+    words = ["run", "--dataset", "iris", "--rounds", "1", "--clients", "3", "--out", str(tmp_path)]
+    assert "Heterogeneity" not in CliRunner().invoke(main, words).stdout
+    shown = CliRunner().invoke(main, [*words, "--partition", "labels:1", "--force"]).stdout
+    assert "client    rows seto vers virg" in shown and "Heterogeneity 1.000" in shown
 
 
 def test_equal_settings_may_be_run_again_and_others_are_refused(tmp_path):
@@ -209,7 +216,7 @@ def test_a_loss_with_kinks_has_no_reference(tmp_path):
         (["--partition", "evn"], "There is no partition 'evn'; did you mean even?"),
         (["--solver", "lbgfs"], "There is no solver 'lbgfs'; did you mean lbfgs"),
         (["--loss", "hinge"], "does not suit iris"),
-        (["--clients", "1000"], "150 rows cannot be split among 1000 clients"),
+        (["--clients", "1000"], "150 rows cannot be split among 1,000 clients"),
         (["--codec", "zip:3"], "top:K, rand:K or bits:B"),
         (["--codec", "bits:99"], "bits must lie between 2 and 32"),
         (["--rounds", "-1"], "rounds must be >= 0"),

@@ -9,23 +9,15 @@ from typing import Any
 import click
 
 from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.options import problem_options
 from dualfl.errors import InputError
-from dualfl.experiments.single import Settings
-
-HERE = Settings()
 
 
 @click.command("compare", context_settings={"show_default": True})
-@click.option("--dataset", default=HERE.dataset, help="See `dualfl datasets`.")
-@click.option("--clients", default=HERE.clients, help="Number of clients.")
-@click.option("--partition", default=HERE.partition, help="Who gets which rows: even (file order) or shuffled.")
-@click.option("--scale", default=HERE.scale, help="Of the features: default, raw, or a number.")
-@click.option("--loss", default=HERE.loss, help="auto, softmax, logistic, hinge, squared, huber, ...")
-@click.option("--ridge", default=HERE.ridge, help="mu of the term (mu/2)|theta|^2.")
+@problem_options
 @click.option("--algorithms", "chosen", default="dualfl,fedpd,scaffnew,lbfgs", help="Names with commas, or all.")
 @click.option("--rounds", default=50, help="Communication rounds of each.")
 @click.option("--seconds", type=float, help="At most so long in rounds, each.")
-@click.option("--seed", default=HERE.seed, help="Of everything that is drawn.")
 @click.option("--threads", type=int, help="At most so many.  [default: one a processor]")
 @click.option("--force", is_flag=True, help="Replace what --out has.")
 @click.option(
@@ -54,7 +46,13 @@ def compare_command(chosen: str, out: Path | None, force: bool, threads: int | N
         raise InputError(f"{out} has results already ({', '.join(there)}); give another --out, or --force.")
     dataset = load(given["dataset"], scale=given["scale"])
     problem = make_problem(
-        dataset, given["clients"], given["partition"], given["ridge"], given["loss"], given["seed"], None
+        dataset,
+        given["clients"],
+        given["partition"],
+        given["ridge"],
+        given["loss"],
+        given["seed"],
+        l1=given["l1"],
     )
 
     def tell(entry: Entry) -> None:

@@ -8,9 +8,23 @@ from dualfl.data.catalogue import DATASETS, Entry
 from dualfl.data.files import VARIABLE, data_folders, find
 
 
-@click.command("datasets")
-def datasets_command() -> None:
-    """List the data sets and where they were found."""
+@click.command("datasets", context_settings={"show_default": True})
+@click.argument("name", required=False)
+@click.option("--partition", default="even", help="Who gets which rows, such as shuffled or dirichlet:0.5.")
+@click.option("--clients", default=8, help="Number of clients.")
+@click.option("--seed", default=0, help="Of the partition.")
+def datasets_command(name: str | None, partition: str, clients: int, seed: int) -> None:
+    """List the data sets and where they were found, or show who has what.
+
+    With NAME: the labels that each client has under a partition.
+
+    \b
+    Example:
+      dualfl datasets digits --partition dirichlet:0.5 --clients 8
+    """
+    if name is not None:
+        show(name, partition, clients, seed)
+        return
     click.echo(f"{'data set':<15}{'rows':>8}{'features':>10}{'classes':>9}   where")
     for name, entry in DATASETS.items():
         classes = str(entry.classes) if entry.classes else "real"
@@ -24,6 +38,17 @@ def datasets_command() -> None:
         click.echo("They were looked for in")
         for folder in data_folders():
             click.echo(f"  {folder}")
+
+
+def show(name: str, partition: str, clients: int, seed: int) -> None:
+    """One data set and the picture of a partition."""
+    from dualfl.data import Mix, load, rows_of_clients
+
+    data = load(name)
+    mix = Mix.of(data, rows_of_clients(data, clients, partition, seed))
+    click.echo(f"{data}, from {data.source}")
+    click.echo(f"{clients:,} clients, {partition}, seed {seed}\n")
+    click.echo(mix.picture())
 
 
 def where(entry: Entry) -> str:

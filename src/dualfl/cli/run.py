@@ -11,10 +11,9 @@ from typing import Any
 import click
 
 from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.options import HERE, problem_options
 from dualfl.errors import Diverged, InputError
 from dualfl.experiments.single import Settings, execute
-
-HERE = Settings()
 
 
 def parse_set(items: tuple[str, ...]) -> dict[str, Any]:
@@ -57,12 +56,7 @@ def say(sentence: str) -> None:
 
 
 @click.command("run", context_settings={"show_default": True})
-@click.option("--dataset", default=HERE.dataset, help="See `dualfl datasets`.")
-@click.option("--clients", default=HERE.clients, help="Number of clients.")
-@click.option("--partition", default=HERE.partition, help="Who gets which rows: even (file order) or shuffled.")
-@click.option("--scale", default=HERE.scale, help="Of the features: default (what suits the set), raw, or a number.")
-@click.option("--loss", default=HERE.loss, help="auto, softmax, logistic, hinge, squared, huber, ...")
-@click.option("--ridge", default=HERE.ridge, help="mu of the term (mu/2)|theta|^2.")
+@problem_options
 @click.option("--algorithm", default=HERE.algorithm, help="See `dualfl algorithms`.")
 @click.option("--rho", type=float, help="The algorithm's rho.  [default: from theory]")
 @click.option("--nu", type=float, help="The algorithm's nu.  [default: from theory]")
@@ -74,7 +68,6 @@ def say(sentence: str) -> None:
 @click.option("--seconds", type=float, help="Stop after so much time in rounds.")
 @click.option("--epsilon", type=float, help="Without a ridge: regularise until |E'| <= EPSILON.")
 @click.option("--alpha", type=float, help="Without a ridge: regularise by (ALPHA/2)|theta|^2.")
-@click.option("--seed", default=HERE.seed, help="Of everything that is drawn.")
 @click.option("--reference/--no-reference", default=True, help="Whether to find E*, for relative errors.")
 @click.option("--threads", type=int, help="At most so many.  [default: one a processor]")
 @click.option("--checkpoint-every", type=int, metavar="K", help="Save the state every K exchanges.")
@@ -139,6 +132,8 @@ def perform(
         raise KeyboardInterrupt
     folder.write(run, command, keep_checkpoint=checkpoint is not None)
     click.echo(summary(run))
+    if settings.partition not in ("even", "shuffled"):  # somebody wants unlike clients, and may want to see them
+        click.echo(f"\n{run.mix.picture()}\n")
     written = [name for name in FILES if (out / name).exists()]
     click.echo(entry("files", f"in {out}: {', '.join(written)}"))
     if run.result.stopped == "interrupted":

@@ -2,8 +2,21 @@
 
 from dualfl.data.catalogue import DATASETS, load
 from dualfl.data.dataset import Dataset
+from dualfl.data.mix import Mix
 from dualfl.data.partition import PARTITIONS, even, partition, shuffled
-from dualfl.data.problem import make_problem
+from dualfl.data.problem import make_problem, rows_of_clients
 from dualfl.data.reference import reference
 
-__all__ = ["DATASETS", "PARTITIONS", "Dataset", "even", "load", "make_problem", "partition", "reference", "shuffled"]
+__all__ = [
+    "DATASETS",
+    "PARTITIONS",
+    "Dataset",
+    "Mix",
+    "even",
+    "load",
+    "make_problem",
+    "partition",
+    "reference",
+    "rows_of_clients",
+    "shuffled",
+]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
+from dualfl.errors import InputError
+from dualfl.names import nearest
 from dualfl.typing import AnyArray, Array
 
 Task = Literal["classification", "regression"]
@@ -26,6 +29,8 @@ class Dataset:
     classes : what the class numbers stand for; empty for regression.
     source : where the rows came from.
     center, spread : if the features were standardised, X = (raw - center) / spread.
+    names : of the features, where they are known.
+    columns : what the rows also say and models do not see, such as the hospital; `column:hospital` splits by it.
     """
 
     X: Any
@@ -37,6 +42,8 @@ class Dataset:
     task: Task
     center: Array | None = None
     spread: Array | None = None
+    names: tuple[str, ...] = ()
+    columns: Mapping[str, AnyArray] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -49,6 +56,18 @@ class Dataset:
     def __str__(self) -> str:
         kind = f"{len(self.classes)} classes" if self.classes else "real targets"
         return f"{self.name}, {self.n:,} rows x {self.features:,} features, {kind}"
+
+    def column(self, name: str) -> AnyArray:
+        """The column of that name: a feature, or one that models do not see."""
+        if name in self.columns:
+            return self.columns[name]
+        if name not in self.names:
+            known = [*self.columns, *self.names]
+            if not known:
+                raise InputError(f"{self.name} has no named columns, so it has no column {name!r}.")
+            raise InputError(nearest("column", name, known))
+        values = self.X[:, [self.names.index(name)]]
+        return np.asarray(values.toarray() if is_sparse(values) else values).ravel()
 
     def predictors(self, model: Array) -> Array:
         """scale * X times a model with an intercept as its last row; one column an output."""

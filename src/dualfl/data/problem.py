@@ -8,18 +8,22 @@ import numpy as np
 
 from dualfl.data.catalogue import load
 from dualfl.data.dataset import Dataset
+from dualfl.data.partition import Rows, take
 from dualfl.data.partition import partition as split
-from dualfl.data.partition import take
 from dualfl.engines.problem import Problem
 from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.objectives import (
+    L1,
     Absolute,
+    EpsilonInsensitive,
     Hinge,
     Huber,
     LinearModel,
     Logistic,
     Loss,
+    Poisson,
+    Quantile,
     Softmax,
     Squared,
     SquaredHinge,
@@ -28,7 +32,15 @@ from dualfl.solvers.base import Solver
 from dualfl.typing import AnyArray
 
 TWO_CLASSES: dict[str, Callable[[], Loss]] = {"logistic": Logistic, "hinge": Hinge, "squared-hinge": SquaredHinge}
-REGRESSION: dict[str, Callable[[], Loss]] = {"squared": Squared, "huber": Huber, "absolute": Absolute}
+REGRESSION: dict[str, Callable[..., Loss]] = {
+    "squared": Squared,
+    "huber": Huber,
+    "absolute": Absolute,
+    "quantile": Quantile,
+    "epsilon-insensitive": EpsilonInsensitive,
+    "poisson": Poisson,
+}
+WITH_NUMBER = {"huber": "huber:1", "quantile": "quantile:0.9", "epsilon-insensitive": "epsilon-insensitive:0.1"}
 LOSSES = ("auto", "softmax", *TWO_CLASSES, *REGRESSION)
 
 
@@ -40,14 +52,17 @@ def make_problem(
     loss: str | Loss = "auto",
     seed: int = 0,
     solver: Solver | None = None,
+    l1: float = 0.0,
 ) -> Problem:
-    """A linear model with an intercept on every client's rows; the ridge acts on the intercept too, as in the paper.
+    """A linear model with an intercept on every client's rows; penalties act on the intercept too, as in the paper.
 
     Parameters
     ----------
     dataset : a data set, or the name of one.
-    partition : "even" (file order) or "shuffled" (by the seed).
-    loss : "auto" is softmax, for two classes logistic, for real targets squared; or a loss, or the name of one.
+    partition : who holds which rows: even, shuffled, label, dirichlet:0.5, labels:2, quantity:1000, column:NAME.
+    loss : "auto" is softmax, for two classes logistic, for real targets squared; or a loss, or the name of one, some
+        with a number: huber:1, quantile:0.9, epsilon-insensitive:0.1.
+    l1 : the alpha of alpha |theta|_1, a penalty of the common model; 0 for none.
 
     >>> problem = make_problem("digits", clients=4)
     >>> problem.N, problem.shape, [f.n for f in problem.clients]
@@ -59,18 +74,23 @@ def make_problem(
     return Problem(
         [
             LinearModel(take(data.X, rows), take(y, rows), chosen, ridge, intercept=True, scale=data.scale)
-            for rows in split(partition, data.n, clients, seed)
+            for rows in rows_of_clients(data, clients, partition, seed)
         ],
+        penalty=L1(l1) if l1 else None,
         solvers=solver,
     )
+
+
+def rows_of_clients(data: Dataset, clients: int, partition: str, seed: int = 0) -> list[Rows]:
+    """For each client, the numbers of its rows."""
+    return split(partition, data.y, clients, seed, data.column)
 
 
 def choose_loss(loss: str | Loss, data: Dataset) -> Loss:
     """The loss of that name, if it suits the targets."""
     if isinstance(loss, Loss):
         return loss
-    if loss not in LOSSES:
-        raise InputError(nearest("loss", loss, LOSSES))
+    loss, number = parse_loss(loss)
     k = len(data.classes)
     if loss == "auto":
         loss = "squared" if k == 0 else "logistic" if k == 2 else "softmax"
@@ -79,10 +99,27 @@ def choose_loss(loss: str | Loss, data: Dataset) -> Loss:
     if loss in TWO_CLASSES and k == 2:
         return TWO_CLASSES[loss]()
     if loss in REGRESSION and k == 0:
-        return REGRESSION[loss]()
+        return REGRESSION[loss](*number)
     kind = f"{k} classes" if k else "real targets"
     suits = ["softmax", *(TWO_CLASSES if k == 2 else ())] if k else list(REGRESSION)
     raise InputError(f"The loss {loss!r} does not suit {data.name}, which has {kind}; take {' or '.join(suits)}.")
+
+
+def parse_loss(text: str) -> tuple[str, tuple[float, ...]]:
+    """The name of a loss, and its number where one is given."""
+    name, colon, number = text.partition(":")
+    if name not in LOSSES:
+        raise InputError(nearest("loss", name, LOSSES))
+    if not colon:
+        return name, ()
+    if name not in WITH_NUMBER:
+        raise InputError(f"The loss {name} takes no number, and it is {text!r}.")
+    try:
+        return name, (float(number),)
+    except ValueError:
+        raise InputError(
+            f"{name} takes a number after its colon, such as {WITH_NUMBER[name]}, and it is {text!r}."
+        ) from None
 
 
 def targets(data: Dataset, loss: Loss) -> AnyArray:

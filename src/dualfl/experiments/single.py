@@ -13,7 +13,7 @@ import dualfl.solvers
 from dualfl.algorithms.codecs import Codec, Quantise, RandK, TopK
 from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.algorithms.registry import algorithm_class, make
-from dualfl.data import Dataset, load, make_problem, reference
+from dualfl.data import Dataset, Mix, load, make_problem, reference, rows_of_clients
 from dualfl.engines import Problem, Result, run
 from dualfl.engines.continuation import Stage, run_regularised
 from dualfl.errors import DualflError, InputError
@@ -33,6 +33,7 @@ class Settings:
     scale: str = "default"
     loss: str = "auto"
     ridge: float = 1e-2
+    l1: float = 0.0
     algorithm: str = "dualfl"
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     solver: str | None = None
@@ -67,6 +68,12 @@ class Finished:
         return (self.result.energy - self.minimum) / abs(self.minimum)
 
     @property
+    def mix(self) -> Mix:
+        """Who has what."""
+        s = self.settings
+        return Mix.of(self.dataset, rows_of_clients(self.dataset, s.clients, s.partition, s.seed))
+
+    @property
     def accuracy(self) -> float | None:
         """The share of training rows that the model classifies correctly."""
         return self.dataset.accuracy(self.result.model) if self.dataset.classes else None
@@ -90,9 +97,7 @@ def execute(
         raise InputError("Checkpoints are of one problem, and epsilon or alpha make several; leave one of them out.")
     say(f"Reading {settings.dataset} ...")
     dataset = load(settings.dataset, scale=settings.scale)
-    problem = make_problem(
-        dataset, settings.clients, settings.partition, settings.ridge, settings.loss, settings.seed, solver
-    )
+    problem = problem_of(settings, dataset, solver)
     minimum, why = find_minimum(problem, settings, say)
     options: dict[str, Any] = {
         "rounds": settings.rounds,
@@ -114,6 +119,12 @@ def execute(
         known = constants_of(problem) if algorithm.resolved else None
         result = run(problem, algorithm, constants=known, **options, **files)
     return Finished(settings, dataset, problem, algorithm, result, minimum, why, stages)
+
+
+def problem_of(settings: Settings, dataset: Dataset, solver: Solver | None = None) -> Problem:
+    """The federated problem that the settings describe."""
+    s = settings
+    return make_problem(dataset, s.clients, s.partition, s.ridge, s.loss, s.seed, solver, s.l1)
 
 
 def find_minimum(problem: Problem, settings: Settings, say: Say) -> tuple[float | None, str]:

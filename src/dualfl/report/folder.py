@@ -109,6 +109,7 @@ def describe(run: Finished, command: str) -> dict[str, Any]:
             "classes": list(run.dataset.classes),
             "scale": run.dataset.scale,
             "rows of each client": [f.n for f in run.problem.clients],
+            "heterogeneity": run.mix.heterogeneity,
         },
         "local solver": solver_name(run),
         "results": {

@@ -55,9 +55,10 @@ def clients_line(run: Finished) -> str:
     rows = [f.n for f in run.problem.clients]
     each = f"{min(rows):,}" if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
     model = run.problem.clients[0]
+    l1 = f", l1 {run.settings.l1:g}" if run.settings.l1 else ""
     return (
-        f"{run.problem.N} with {each} rows each ({run.settings.partition}), {model.name}, "
-        f"ridge {run.settings.ridge:g}, {run.problem.d:,} coefficients"
+        f"{run.problem.N} with {each} rows each ({run.settings.partition}, heterogeneity {run.mix.heterogeneity:.2f}), "
+        f"{model.name}, ridge {run.settings.ridge:g}{l1}, {run.problem.d:,} coefficients"
     )
 
 

@@ -1,0 +1,36 @@
+"""Options that several commands have: which problem is to be solved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from dualfl.experiments.single import Settings
+
+HERE = Settings()
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PROBLEM = (
+    click.option("--dataset", default=HERE.dataset, help="See `dualfl datasets`."),
+    click.option("--clients", default=HERE.clients, help="Number of clients."),
+    click.option(
+        "--partition",
+        default=HERE.partition,
+        help="Who gets which rows: even (file order), shuffled, label, dirichlet:0.5, labels:2, quantity:1000, "
+        "column:NAME.",
+    ),
+    click.option("--scale", default=HERE.scale, help="Of the features: default (what suits the set), raw, a number."),
+    click.option("--loss", default=HERE.loss, help="auto, softmax, logistic, hinge, squared, quantile:0.9, ..."),
+    click.option("--ridge", default=HERE.ridge, help="mu of the term (mu/2)|theta|^2."),
+    click.option("--l1", default=HERE.l1, help="alpha of the term alpha |theta|_1."),
+    click.option("--seed", default=HERE.seed, help="Of everything that is drawn."),
+)
+
+
+def problem_options(command: Command) -> Command:
+    """Data set, partition, loss and penalties."""
+    for option in reversed(PROBLEM):
+        command = option(command)
+    return command
