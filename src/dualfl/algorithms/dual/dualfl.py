@@ -117,7 +117,7 @@ class DualFL(Algorithm):
     warm = True
     compresses = True
     no_certificate = 'certificate="none" was chosen'
-    grid: ClassVar = {"rho": [0.0] + [m * 1e-3 for m in range(1, 11)]}
+    grid: ClassVar = {"rho": [0.0] + [m * 10.0**-k for k in (4, 3, 2) for m in (1, 2, 3, 5)] + [0.1]}
     card = Card(
         title="DualFL",
         year=2023,

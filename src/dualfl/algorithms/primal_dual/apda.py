@@ -80,7 +80,7 @@ class APDA(Algorithm):
     name = "apda"
     needs = frozenset({"local"})
     compresses = True
-    grid: ClassVar = {"eta_x": [10.0**-m for m in range(7)], "beta": [10.0**-m for m in range(7)]}
+    grid: ClassVar = {"eta_x": [10.0**m for m in range(-4, 3)], "beta": [10.0**m for m in range(-4, 3)]}
     card = Card(
         title="APDA",
         year=2022,

@@ -69,7 +69,7 @@ class FiveGCS(Algorithm):
 
     name = "5gcs"
     uniform = True
-    grid: ClassVar = {"gamma": [10.0**-m for m in range(7)]}
+    grid: ClassVar = {"gamma": [10.0**m for m in range(-5, 4)]}
     card = Card(
         title="5GCS",
         year=2023,

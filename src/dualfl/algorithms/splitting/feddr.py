@@ -82,7 +82,7 @@ class FedDR(Algorithm):
     needs = frozenset({"local"})
     penalty = "server"
     strongly_convex = False
-    grid: ClassVar = {"eta": [10.0**-m for m in range(7)], "alpha": [1.0, 2.0]}
+    grid: ClassVar = {"eta": [10.0**m for m in range(-5, 4)], "alpha": [1.0, 2.0]}
     card = Card(
         title="FedDR",
         year=2021,

@@ -64,7 +64,7 @@ class FedDyn(Algorithm):
     name = "feddyn"
     needs = frozenset({"local"})
     strongly_convex = False
-    grid: ClassVar = {"alpha": [10.0**m for m in range(7)]}
+    grid: ClassVar = {"alpha": [10.0**m for m in range(-3, 6)]}
     card = Card(
         title="FedDyn",
         year=2021,

@@ -62,7 +62,7 @@ class FedPD(Algorithm):
     needs = frozenset({"local"})
     strongly_convex = False
     compresses = True
-    grid: ClassVar = {"eta": [10.0**-m for m in range(7)]}
+    grid: ClassVar = {"eta": [10.0**m for m in range(-5, 4)]}
     card = Card(
         title="FedPD",
         year=2021,

@@ -56,7 +56,7 @@ class FedSplit(Algorithm):
     name = "fedsplit"
     needs = frozenset({"local"})
     compresses = True
-    grid: ClassVar = {"s": [10.0**-m for m in range(7)]}
+    grid: ClassVar = {"s": [10.0**m for m in range(-5, 4)]}
     card = Card(
         title="FedSplit",
         year=2020,
