@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from dualfl.cli.main import INTERRUPTED
-from dualfl.cli.options import problem_options
+from dualfl.cli.options import page_option, problem_options
+from dualfl.cli.run import command_line
 from dualfl.errors import InputError
 
 
@@ -20,23 +21,30 @@ from dualfl.errors import InputError
 @click.option("--seconds", type=float, help="At most so long in rounds, each.")
 @click.option("--threads", type=int, help="At most so many.  [default: one a processor]")
 @click.option("--force", is_flag=True, help="Replace what --out has.")
+@page_option
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/DATASET-comparison]"
 )
-def compare_command(chosen: str, out: Path | None, force: bool, threads: int | None, **given: Any) -> None:
+@click.pass_context
+def compare_command(
+    ctx: click.Context, /, chosen: str, out: Path | None, force: bool, threads: int | None, page: bool, **given: Any
+) -> None:
     """Compare algorithms on one problem under one account.
 
     All start at zero with the defaults that theory gives them. Writes
-    summary.csv (one row an algorithm), history.csv and convergence.png.
+    summary.csv (one row an algorithm), history.csv, convergence.png and
+    report.html, a page for the browser.
 
     \b
     Example:
       dualfl compare --algorithms dualfl,fedpd,lbfgs --out runs/three
     """
     from dualfl.algorithms.registry import ALGORITHMS, make
-    from dualfl.data import load, make_problem, reference
+    from dualfl.data import Mix, load, make_problem, reference, rows_of_clients
     from dualfl.experiments.compare import Entry, compare
-    from dualfl.report.comparison import HISTORY, PICTURE, SUMMARY, line, table, write
+    from dualfl.report.comparison import HISTORY, PICTURE, SUMMARY, line, table, write, write_record
+    from dualfl.report.page import write_page
+    from dualfl.report.results import REPORT
 
     names = list(ALGORITHMS) if chosen == "all" else [name.strip() for name in chosen.split(",") if name.strip()]
     algorithms = [make(name) for name in names]
@@ -71,9 +79,15 @@ def compare_command(chosen: str, out: Path | None, force: bool, threads: int | N
         tell=tell,
     )
     title = f"{given['dataset']}, {given['clients']} clients ({given['partition']}), ridge {given['ridge']:g}"
-    written = write(result, out, title)
+    mix = Mix.of(dataset, rows_of_clients(dataset, given["clients"], given["partition"], given["seed"]))
+    (out / REPORT).unlink(missing_ok=True)  # it would show the comparison before this one
+    written = [*write(result, out, title), *write_record(out, command_line(ctx), given, mix)]
+    if page:
+        written.append(write_page([out]).name)
     click.echo(f"{title}; defaults from theory\n")
     click.echo(table(result))
     click.echo(f"\nfiles in {out}: {', '.join(written)}")
+    if page:
+        click.echo(f"page for the browser: {out / REPORT}")
     if any(entry.result is not None and entry.result.stopped == "interrupted" for entry in result):
         sys.exit(INTERRUPTED)

@@ -14,6 +14,7 @@ from dualfl.errors import DualflError
 COMMANDS = {
     "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep what came of it."),
     "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem under one account."),
+    "report": ("dualfl.cli.report:report_command", "One page for the browser from one or several runs."),
     "demo": ("dualfl.cli.demo:demo_command", "DualFL on handwritten digits, in less than a minute."),
     "theory": ("dualfl.cli.theory:theory_command", "Check the paper's theorems numerically."),
     "algorithms": ("dualfl.cli.algorithms:algorithms_command", "List the algorithms, or explain one."),

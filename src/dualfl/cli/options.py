@@ -1,4 +1,4 @@
-"""Options that several commands have: which problem is to be solved."""
+"""Options that several commands have: which problem is to be solved, and whether to make a page of it."""
 
 from __future__ import annotations
 
@@ -34,3 +34,8 @@ def problem_options(command: Command) -> Command:
     for option in reversed(PROBLEM):
         command = option(command)
     return command
+
+
+page_option = click.option(
+    "--report/--no-report", "page", default=True, help="Whether to write report.html, a page for the browser."
+)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from dualfl.cli.main import INTERRUPTED
-from dualfl.cli.options import HERE, problem_options
+from dualfl.cli.options import HERE, page_option, problem_options
 from dualfl.errors import Diverged, InputError
 from dualfl.experiments.single import Settings, execute
 
@@ -34,10 +34,10 @@ def parse_set(items: tuple[str, ...]) -> dict[str, Any]:
 
 def command_line(ctx: click.Context) -> str:
     """What one would type to have this run again: all that was given, nothing else."""
-    words = [ctx.command_path]
+    words = ctx.command_path.split()
     for option in ctx.command.params:
         source = ctx.get_parameter_source(option.name or "")
-        if source is not click.core.ParameterSource.COMMANDLINE or option.name in ("force", "resume"):
+        if source is not click.core.ParameterSource.COMMANDLINE or option.name in ("force", "resume", "page"):
             continue
         value = ctx.params[option.name or ""]
         flag = max(option.opts, key=len)
@@ -46,7 +46,7 @@ def command_line(ctx: click.Context) -> str:
         else:
             for item in value if isinstance(value, tuple) else (value,):
                 words += [flag, str(item)]
-    return shlex.join(words).replace("'dualfl run'", "dualfl run").replace("'dualfl demo'", "dualfl demo")
+    return shlex.join(words)
 
 
 def say(sentence: str) -> None:
@@ -73,6 +73,7 @@ def say(sentence: str) -> None:
 @click.option("--checkpoint-every", type=int, metavar="K", help="Save the state every K exchanges.")
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint in --out.")
 @click.option("--force", is_flag=True, help="Replace the results of another run in --out.")
+@page_option
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/DATASET-ALGORITHM]"
 )
@@ -81,8 +82,9 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     """Run an algorithm on a data set split among clients.
 
     Writes history.csv (one row a round), run.json (all it takes to repeat
-    the run), model.npz and convergence.png into the folder --out. Ctrl-C
-    ends a run early and keeps what it has.
+    the run), model.npz, convergence.png and report.html, a page for the
+    browser, into the folder --out. Ctrl-C ends a run early and keeps what
+    it has.
 
     \b
     Example:
@@ -96,10 +98,10 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
         if value is not None:
             hyperparameters[name] = value
     out, force, resume = given.pop("out"), given.pop("force"), given.pop("resume")
-    threads, every = given.pop("threads"), given.pop("checkpoint_every")
+    threads, every, page = given.pop("threads"), given.pop("checkpoint_every"), given.pop("page")
     out = Path("runs", f"{given['dataset']}-{given['algorithm']}") if out is None else out
     settings = Settings(hyperparameters=hyperparameters, **given)
-    perform(settings, out, command_line(ctx), threads=threads, every=every, force=force, resume=resume)
+    perform(settings, out, command_line(ctx), threads=threads, every=every, force=force, resume=resume, page=page)
 
 
 def perform(
@@ -111,9 +113,11 @@ def perform(
     every: int | None = None,
     force: bool = False,
     resume: bool = False,
+    page: bool = True,
 ) -> None:
     """Run, print the account, write the files; leave with 130 if somebody interrupted it."""
     from dualfl.report.folder import CHECKPOINT, FILES, Folder
+    from dualfl.report.results import REPORT
     from dualfl.report.summary import entry, summary
 
     folder = Folder(out)
@@ -131,11 +135,17 @@ def perform(
     if not len(run.result.history):  # interrupted before anything was known
         raise KeyboardInterrupt
     folder.write(run, command, keep_checkpoint=checkpoint is not None)
+    if page:
+        from dualfl.report.page import write_page
+
+        write_page([out])
     click.echo(summary(run))
     if settings.partition not in ("even", "shuffled"):  # somebody wants unlike clients, and may want to see them
         click.echo(f"\n{run.mix.picture()}\n")
     written = [name for name in FILES if (out / name).exists()]
     click.echo(entry("files", f"in {out}: {', '.join(written)}"))
+    if page:
+        click.echo(entry("page", f"{out / REPORT}, for the browser"))
     if run.result.stopped == "interrupted":
         sys.exit(INTERRUPTED)
     if run.result.stopped == "diverged":

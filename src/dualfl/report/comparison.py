@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualfl.data.mix import Mix
 from dualfl.engines.checkpoint import write_atomically
 from dualfl.errors import InputError
 from dualfl.experiments.compare import LEVELS, Comparison, Entry
 from dualfl.report.figure import COLOURS, FLOOR, LINES, MARKERS, png
+from dualfl.report.folder import environment, plain
+from dualfl.report.results import PARTITION, partition_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +26,7 @@ PANELS = {
     "floats": "floats up and down, all clients",
     "local_gradients": "local gradients, all clients",
 }
-SUMMARY, HISTORY, PICTURE = "summary.csv", "history.csv", "convergence.png"
+SUMMARY, HISTORY, PICTURE, RECORD = "summary.csv", "history.csv", "convergence.png", "comparison.json"
 
 
 def comparison_figure(comparison: Comparison, title: str = "") -> Figure:
@@ -107,3 +112,11 @@ def write(comparison: Comparison, folder: Path, title: str = "") -> list[str]:
         write_atomically(folder / PICTURE, png(comparison_figure(comparison, title)))
         written.append(PICTURE)
     return written
+
+
+def write_record(folder: Path, command: str, settings: Mapping[str, Any], mix: Mix) -> list[str]:
+    """What it takes to repeat the comparison, and who had which rows in it."""
+    content = plain({"command": command, "settings": settings, "environment": environment()})
+    write_atomically(folder / PARTITION, partition_file(mix))
+    write_atomically(folder / RECORD, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+    return [PARTITION, RECORD]

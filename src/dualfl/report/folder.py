@@ -21,9 +21,10 @@ from dualfl.engines.checkpoint import write_atomically
 from dualfl.errors import InputError
 from dualfl.experiments.single import Finished, Settings
 from dualfl.report.figure import convergence_figure, save_png
+from dualfl.report.results import PARTITION, REPORT, partition_file
 
 HISTORY, RUN, MODEL, PICTURE, CHECKPOINT = "history.csv", "run.json", "model.npz", "convergence.png", "checkpoint.npz"
-FILES = (HISTORY, RUN, MODEL, PICTURE, CHECKPOINT)
+FILES = (HISTORY, RUN, MODEL, PICTURE, PARTITION, CHECKPOINT, REPORT)
 
 
 class Folder:
@@ -65,12 +66,14 @@ class Folder:
     def write(self, run: Finished, command: str, *, keep_checkpoint: bool = False) -> None:
         """All files of the run."""
         (self / RUN).unlink(missing_ok=True)
+        (self / REPORT).unlink(missing_ok=True)  # it would show the run before this one
         if not keep_checkpoint:
             (self / CHECKPOINT).unlink(missing_ok=True)
         run.result.history.to_csv(self / HISTORY)
         write_atomically(self / MODEL, model_file(run))
         figure = convergence_figure({run.result.algorithm.card.title: run.result.history}, picture_title(run))
         save_png(figure, self / PICTURE)
+        write_atomically(self / PARTITION, partition_file(run.mix))
         record = json.dumps(plain(describe(run, command)), indent=2, allow_nan=False) + "\n"
         write_atomically(self / RUN, record.encode())
 

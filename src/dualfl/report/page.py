@@ -1,0 +1,155 @@
+"""The page of one or several runs: one HTML file with everything in it, to be opened from disk.
+
+Tables are written here, as HTML that prints and reads without scripts; pictures are drawn by assets/page.js with
+plotly.js, which is part of the file. The page's own security policy forbids every request and every script but these.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+import dualfl
+from dualfl.engines.checkpoint import write_atomically
+from dualfl.errors import InputError
+from dualfl.report.figure import COLOURS, FLOOR
+from dualfl.report.markup import Markup, element, join
+from dualfl.report.results import COUNTS, REPORT, Results, read_all
+from dualfl.report.sections import LARGEST, WORDS, Named, default_title, make_sections, named, subtitle
+from dualfl.typing import AnyArray
+
+DARK = {"#000000": "#f2f2f2", "#0072B2": "#3f9bd8"}  # of COLOURS, what is hard to see on a dark ground
+DASHES = ("solid", "dash", "dashdot", "longdashdot", "dot")  # as LINES
+SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")  # as MARKERS
+POINTS = 600  # of a curve at most; what is between them nobody could see
+
+
+def write_page(folders: Sequence[Path], out: Path | None = None, *, title: str = "", any_version: bool = False) -> Path:
+    """Make the page of these folders, at `out` or as report.html in the only folder; its path."""
+    found = read_all(folders, any_version=any_version)
+    if out is None:
+        out = folders[0] / REPORT if len(folders) == 1 else Path(REPORT)
+    if out.is_dir():
+        raise InputError(f"{out} is a folder, and the page is a file; give --out a name such as {out / REPORT}.")
+    if out.exists() and b'content="dualfl ' not in out.read_bytes()[:4000]:
+        raise InputError(f"{out} is not a page of dualfl, and it would be lost; give another --out.")
+    write_atomically(out, page(found, title).encode())
+    return out
+
+
+def page(found: Sequence[Results], title: str = "") -> str:
+    """The whole file."""
+    from plotly.offline import get_plotlyjs
+
+    asset = resources.files("dualfl.report") / "assets"
+    style, script, frame = ((asset / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js", "html"))
+    library = get_plotlyjs()
+    sections = list(make_sections(found))
+    values = {
+        "title": join([title or default_title(found)]),
+        "subtitle": join([subtitle(found)]),
+        "contents": join(element("a", name, href=f"#{key}") for key, name, _ in sections),
+        "body": join((section(*each) for each in sections), "\n"),
+        "version": dualfl.__version__,
+        "policy": policy(library, script),
+        "style": style,
+        "script": script,
+        "library": library,
+        "data": safe_json(drawn(found)),
+    }
+    return Template(frame).substitute(values)
+
+
+def policy(*scripts: str) -> str:
+    """Nothing may be fetched, and no script may run but these."""
+    hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def safe_json(content: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    return json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def section(key: str, name: str, content: Markup) -> Markup:
+    return element("section", element("h2", name, id=f"{key}-title"), content, id=key, aria_labelledby=f"{key}-title")
+
+
+# -- what the script draws --------------------------------------------------------------------------------
+
+
+def drawn(found: Sequence[Results]) -> dict[str, Any]:
+    """All numbers of the pictures."""
+    curves = [each for each in named(found) if len(each.curve)]
+    return {
+        "words": {key: label for key, (_, label) in WORDS.items()},
+        "curves": [curve_data(each, number) for number, each in enumerate(curves)],
+        "partitions": [partition_data(one) for one in found],
+        "fits": [fit_data(one) for one in found],
+    }
+
+
+def curve_data(each: Named, number: int) -> dict[str, Any]:
+    curve, turn = each.curve, number // len(COLOURS)
+    colour = COLOURS[number % len(COLOURS)]
+    some = thinned(len(curve))
+    return {
+        "label": each.label,
+        "colour": [colour, DARK.get(colour, colour)],
+        "dash": DASHES[turn % len(DASHES)],
+        "symbol": SYMBOLS[(number + turn) % len(SYMBOLS)],
+        "x": {count: numbers(curve.count(count)[some], 6) for count in COUNTS},
+        "y": {
+            "error": numbers(np.maximum(curve.error, FLOOR)[some], 5),
+            "bound": numbers(np.maximum(curve.bound, FLOOR)[some], 5),
+            "energy": numbers(curve.columns["energy"][some], 12),
+        },
+    }
+
+
+def thinned(length: int) -> AnyArray:
+    """Which points to draw: all of a short curve, else many at its begin and evenly many after it, and the last."""
+    if length <= POINTS:
+        return np.arange(length)
+    early = np.geomspace(1, length, POINTS // 3) - 1
+    return np.unique(np.concatenate([early, np.linspace(0, length - 1, POINTS - POINTS // 3)]).round().astype(int))
+
+
+def numbers(values: Iterable[float], digits: int) -> list[float | None]:
+    """As JSON takes them: null for what is not finite."""
+    rounded = (float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in values)
+    return [
+        int(value) if value is not None and value.is_integer() and abs(value) < 2**53 else value for value in rounded
+    ]
+
+
+def partition_data(one: Results) -> dict[str, Any] | None:
+    mix = one.partition
+    return None if mix is None else {"clients": mix.clients, "labels": mix.labels, "counts": mix.counts}
+
+
+def fit_data(one: Results) -> list[dict[str, Any]]:
+    """For each class its coefficients, largest first."""
+    groups: dict[str, list[Any]] = {}
+    for each in one.coefficients:
+        groups.setdefault(each.label, []).append(each)
+    return [
+        {
+            "class": label,
+            "rows": [
+                [c.feature, *numbers([np.nan if v is None else v for v in (c.value, c.low, c.high)], 6)]
+                for c in sorted(group, key=lambda c: -abs(c.value))[:LARGEST]
+            ],
+        }
+        for label, group in groups.items()
+    ]

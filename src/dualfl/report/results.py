@@ -1,0 +1,297 @@
+"""What a folder of results holds, read back: curves, hyperparameters, the partition, coefficients, how it was made.
+
+`dualfl run`, `compare`, `reproduce` and `fit` all write history.csv and a few files beside it; a reader here takes what
+is there, and says in a sentence which file and line is not what it must be.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualfl.data.mix import Mix
+from dualfl.engines.history import Row
+from dualfl.errors import InputError
+from dualfl.typing import Array
+
+HISTORY, SUMMARY, PARTITION, COEFFICIENTS = "history.csv", "summary.csv", "partition.json", "coefficients.csv"
+REPORT = "report.html"
+RECORDS = ("run.json", "comparison.json", "reproduce.json", "fit.json")  # what was asked, and with which versions
+COUNTS = ("round", "exchanges", "floats", "local_gradients", "seconds")
+FIT = ("feature", "class", "coefficient", "std_error", "low", "high")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One algorithm's way to its result: what was spent, and how good the model was then."""
+
+    name: str
+    columns: dict[str, Array]  # those of history.csv; what is missing is nan
+    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    status: str = "ok"
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def count(self, name: str) -> Array:
+        """A total since the start: one of COUNTS."""
+        return self.columns["floats_up"] + self.columns["floats_down"] if name == "floats" else self.columns[name]
+
+    @property
+    def error(self) -> Array:
+        """(E - E*)/|E*|."""
+        return self.columns["relative_error"]
+
+    @property
+    def bound(self) -> Array:
+        """The proven bound of E - E*, divided by the best |E| so far."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            bound: Array = self.columns["certificate"] / np.abs(np.fmin.accumulate(self.columns["energy"]))
+        return bound
+
+    @property
+    def measure(self) -> Array:
+        """The error, or what is proven of it where E* is not known."""
+        return self.error if known(self.error) else self.bound
+
+    def reached(self, level: float, count: str) -> float | None:
+        """What was spent when the measure was at most `level` for the first time; None if never."""
+        there = np.flatnonzero(self.measure <= level)
+        return float(self.count(count)[there[0]]) if len(there) else None
+
+
+@dataclass(frozen=True)
+class Partition:
+    """How many rows of each label every client holds."""
+
+    clients: tuple[str, ...]
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+    heterogeneity: float | None = None
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    feature: str
+    label: str  # the class, where there are several
+    value: float
+    error: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Results:
+    """All that a folder has to show."""
+
+    path: Path
+    label: str
+    curves: tuple[Curve, ...] = ()
+    record: dict[str, Any] = field(default_factory=dict)
+    partition: Partition | None = None
+    coefficients: tuple[Coefficient, ...] = ()
+
+    @property
+    def version(self) -> str | None:
+        made = self.record.get("environment")
+        version = made.get("dualfl") if isinstance(made, dict) else None
+        return None if version is None else str(version)
+
+
+def known(values: Array) -> bool:
+    return bool(np.isfinite(values).any())
+
+
+# -- folders ----------------------------------------------------------------------------------------------
+
+
+def read_all(folders: Sequence[Path], *, any_version: bool = False) -> list[Results]:
+    """The results of these folders; one that has none itself stands for the folders in it that have."""
+    paths = [path for folder in folders for path in with_results(folder)]
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise InputError(f"{path} is given twice; give every folder once.")
+        seen.add(path.resolve())
+    found = [read(path, label) for path, label in zip(paths, labels(paths))]
+    versions = {one.version: one for one in found if one.version is not None}
+    if len(versions) > 1 and not any_version:
+        made = ", ".join(f"{one.path} by dualfl {version}" for version, one in versions.items())
+        raise InputError(f"These results are of several versions ({made}); run them again, or add --any-version.")
+    return found
+
+
+def with_results(folder: Path) -> list[Path]:
+    """The folder, or else those of its folders that hold results."""
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise InputError(f"{folder} {what}; give the folder of a run, as `dualfl run --out DIR` writes it.")
+    if holds_results(folder):
+        return [folder]
+    found = [path for path in sorted(folder.iterdir()) if path.is_dir() and holds_results(path)]
+    if not found:
+        raise InputError(
+            f"{folder} has no results: there is no {HISTORY} in it or in a folder of it; "
+            "give a folder that `dualfl run`, `compare` or `fit` wrote."
+        )
+    return found
+
+
+def holds_results(folder: Path) -> bool:
+    return (folder / HISTORY).is_file() or (folder / COEFFICIENTS).is_file()
+
+
+def labels(paths: Sequence[Path]) -> list[str]:
+    """The shortest ends of the paths that tell them apart."""
+    parts = [path.resolve().parts for path in paths]
+    for length in range(1, max(map(len, parts), default=1) + 1):
+        ends = ["/".join(part[-length:]).replace("//", "/") for part in parts]
+        if len(set(ends)) == len(ends):
+            break
+    return ends if paths else []
+
+
+def read(folder: Path, label: str = "") -> Results:
+    """What this folder holds."""
+    record = read_record(folder)
+    curves: tuple[Curve, ...] = ()
+    if (folder / HISTORY).is_file():
+        curves = tuple(read_curves(folder, record))
+    return Results(
+        path=folder,
+        label=label or folder.resolve().name,
+        curves=curves,
+        record=record,
+        partition=read_partition(folder / PARTITION) if (folder / PARTITION).is_file() else None,
+        coefficients=read_coefficients(folder / COEFFICIENTS) if (folder / COEFFICIENTS).is_file() else (),
+    )
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The JSON file that says what was run; empty if there is none."""
+    for name in RECORDS:
+        if (folder / name).is_file():
+            return json_object(folder / name)
+    return {}
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is damaged, it is not JSON ({error}); run it again.") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} must hold a JSON object, and it holds a {type(found).__name__}; run it again.")
+    return found
+
+
+# -- tables -----------------------------------------------------------------------------------------------
+
+
+def table(path: Path, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows of a CSV file with their line numbers; all columns needed are there in each."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is damaged: it is not UTF-8 text; run it again.") from error
+    try:
+        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+        head = next(lines, [])
+        for name in needed:
+            if name not in head:
+                raise InputError(f"{path} has no column {name!r}; another version wrote it, or nobody: run it again.")
+        for cells in lines:
+            if len(cells) != len(head):
+                raise InputError(
+                    f"{path}, line {lines.line_num}: there are {len(cells)} cells and the head has {len(head)}; "
+                    "the file is damaged, run it again."
+                )
+            yield lines.line_num, dict(zip(head, cells))
+    except csv.Error as error:
+        raise InputError(f"{path} is damaged ({error}); run it again.") from error
+
+
+def number(text: str, path: Path, line: int, column: str) -> float:
+    """A cell as a number; nan if it is empty."""
+    try:
+        return float(text) if text else np.nan
+    except ValueError:
+        raise InputError(
+            f"{path}, line {line}: {column} must be a number or empty, and it is {text[:40]!r}; run it again."
+        ) from None
+
+
+def read_curves(folder: Path, record: dict[str, Any]) -> Iterator[Curve]:
+    """The curves of history.csv, and of summary.csv the algorithms that have none."""
+    path = folder / HISTORY
+    rows: dict[str, list[list[float]]] = {}
+    alone = str(record.get("algorithm", {}).get("algorithm", folder.resolve().name))
+    for line, cells in table(path, Row._fields):
+        values = [number(cells[column], path, line, column) for column in Row._fields]
+        rows.setdefault(cells.get("name", alone), []).append(values)
+    about = dict(read_summary(folder / SUMMARY)) if (folder / SUMMARY).is_file() else {}
+    if not rows and not about:
+        raise InputError(f"{path} has no round in it; the run did not begin, run it again.")
+    for name in dict.fromkeys([*about, *rows]):
+        columns = np.array(rows.get(name, []), dtype=float).reshape(-1, len(Row._fields))
+        chosen, status = about.get(name, (of_record(record), "ok"))
+        yield Curve(name, dict(zip(Row._fields, columns.T)), chosen, status)
+
+
+def of_record(record: dict[str, Any]) -> dict[str, Any]:
+    """The hyperparameters of a single run."""
+    return {key: value for key, value in record.get("algorithm", {}).items() if key != "algorithm"}
+
+
+def read_summary(path: Path) -> Iterator[tuple[str, tuple[dict[str, Any], str]]]:
+    for line, cells in table(path, ("name", "hyperparameters", "status")):
+        try:
+            chosen = json.loads(cells["hyperparameters"] or "{}")
+        except ValueError:
+            raise InputError(f"{path}, line {line}: the hyperparameters are not JSON; run it again.") from None
+        yield cells["name"], (dict(chosen), cells["status"])
+
+
+def partition_file(mix: Mix) -> bytes:
+    """What partition.json holds: how many rows of each label every client has."""
+    content = {
+        "clients": [str(j) for j in range(len(mix.counts))],
+        "labels": list(mix.labels),
+        "counts": mix.counts.tolist(),
+        "heterogeneity": mix.heterogeneity,
+    }
+    return (json.dumps(content) + "\n").encode()
+
+
+def read_partition(path: Path) -> Partition:
+    content = json_object(path)
+    try:
+        clients, labels = (tuple(map(str, content[name])) for name in ("clients", "labels"))
+        counts = tuple(tuple(int(count) for count in row) for row in content["counts"])
+        share = content.get("heterogeneity")
+        found = Partition(clients, labels, counts, None if share is None else float(share))
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is not a partition ({error!r}); run it again.") from error
+    if len(counts) != len(clients) or any(len(row) != len(labels) for row in counts):
+        raise InputError(f"{path} must have {len(clients)} rows of {len(labels)} counts, and it has not; run it again.")
+    return found
+
+
+def read_coefficients(path: Path) -> tuple[Coefficient, ...]:
+    found = []
+    for line, cells in table(path, FIT):
+        values = [number(cells[column], path, line, column) for column in FIT[2:]]
+        if np.isnan(values[0]):
+            raise InputError(f"{path}, line {line}: the coefficient is missing; fit the model again.")
+        error, low, high = (None if np.isnan(value) else value for value in values[1:])
+        found.append(Coefficient(cells["feature"], cells["class"], values[0], error, low, high))
+    if not found:
+        raise InputError(f"{path} has no coefficient in it; fit the model again.")
+    return tuple(found)

@@ -1,0 +1,402 @@
+"""The sections of the page as HTML: switches, tables and the boxes into which assets/page.js draws."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dualfl.experiments.compare import LEVELS
+from dualfl.report.markup import Markup, element, join, table
+from dualfl.report.results import COUNTS, Curve, Results, known
+
+WORDS = {
+    "round": ("Rounds", "communication rounds"),
+    "exchanges": ("Exchanges", "exchanges"),
+    "floats": ("Floats", "floats up and down, all clients"),
+    "local_gradients": ("Local gradients", "local gradients, all clients"),
+    "seconds": ("Seconds", "seconds in rounds"),
+}
+LARGEST = 400  # coefficients of a fit at most
+NEVER = "\N{EN DASH}"
+
+
+class Named(NamedTuple):
+    """A curve as the page calls it."""
+
+    label: str
+    curve: Curve
+    results: Results
+
+
+def named(found: Sequence[Results]) -> list[Named]:
+    """All curves, with the folder in their names where there are several."""
+    several = len(found) > 1
+    return [
+        Named(f"{curve.name} · {one.label}" if several else curve.name, curve, one)
+        for one in found
+        for curve in one.curves
+    ]
+
+
+# -- the title --------------------------------------------------------------------------------------------
+
+
+def default_title(found: Sequence[Results]) -> str:
+    if len(found) > 1:
+        return f"{len(found)} runs compared"
+    names = [curve.name for curve in found[0].curves]
+    data = setting(found[0], "dataset")
+    what = title_of(names[0]) if len(names) == 1 else f"{len(names)} algorithms" if names else "Fit"
+    return f"{what} on {data}" if data else f"{what}: {found[0].label}"
+
+
+def title_of(name: str) -> str:
+    """An algorithm's name as its paper writes it."""
+    from dualfl.algorithms.registry import ALGORITHMS
+
+    return ALGORITHMS[name].card.title if name in ALGORITHMS else name
+
+
+def subtitle(found: Sequence[Results]) -> str:
+    """What problem it was, if it was one problem."""
+    texts = {problem(one) for one in found}
+    return (
+        texts.pop() if len(texts) == 1 else "; ".join(f"{one.label}: {problem(one) or 'not recorded'}" for one in found)
+    )
+
+
+def problem(results: Results) -> str:
+    clients, ridge = setting(results, "clients"), setting(results, "ridge")
+    words = [
+        str(setting(results, "dataset") or ""),
+        f"{clients} clients ({setting(results, 'partition')})" if clients is not None else "",
+        f"ridge {ridge:g}" if isinstance(ridge, int | float) else "",
+        f"seed {setting(results, 'seed')}" if setting(results, "seed") is not None else "",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def setting(results: Results, name: str) -> Any:
+    settings = results.record.get("settings")
+    return settings.get(name) if isinstance(settings, dict) else None
+
+
+# -- the sections -----------------------------------------------------------------------------------------
+
+
+def make_sections(found: Sequence[Results]) -> Iterator[tuple[str, str, Markup]]:
+    """Key, title and content of each section that has something to show."""
+    all_curves = named(found)
+    curves = [each for each in all_curves if len(each.curve)]
+    if any(one.record.get("results") for one in found) and len(found) == 1:
+        yield "result", "Result", glance(found[0])
+    if curves:
+        yield "convergence", "Convergence", convergence(found, curves)
+        yield "levels", "Cost of accuracy", levels(all_curves)
+    if any(known(each.curve.bound) for each in curves):
+        yield "certificate", "Certificate", CERTIFICATE
+    if any(one.partition for one in found):
+        yield "partition", "Who holds what", partitions(found)
+    if any(one.coefficients for one in found):
+        yield "coefficients", "Coefficients", coefficients(found)
+    if any(each.curve.hyperparameters for each in all_curves):
+        yield "hyperparameters", "Hyperparameters", hyperparameters(all_curves)
+    yield "origin", "How it was made", origin(found)
+
+
+def glance(one: Results) -> Markup:
+    """The few numbers one looks for first."""
+    results = one.record["results"]
+    energy = results.get("best energy")
+    bound = results.get("certificate")
+    cards = [
+        ("relative error", results.get("relative error of the model"), "(E - E*)/|E*|"),
+        ("proven bound of it", bound / abs(energy) if bound is not None and energy else None, "known without E*"),
+        ("rounds", results.get("round"), {"tol": "the tolerance is reached"}.get(str(results.get("stopped")), "")),
+        ("exchanges", results.get("exchanges"), ""),
+        ("floats", total(results.get("floats_up"), results.get("floats_down")), "up and down, all clients"),
+        ("local gradients", results.get("local_gradients"), "all clients"),
+        ("training accuracy", percent(results.get("training accuracy")), ""),
+    ]
+    shown = [
+        element("div", element("dt", name), element("dd", short(value)), element("dd", note, class_="note"))
+        for name, value, note in cards
+        if value is not None
+    ]
+    return element("dl", *shown, class_="cards")
+
+
+def total(*values: Any) -> Any:
+    return None if None in values else sum(values)
+
+
+def percent(share: Any) -> str | None:
+    return None if share is None else f"{share:.2%}"
+
+
+def convergence(found: Sequence[Results], curves: Sequence[Named]) -> Markup:
+    """The switches, the picture, and a legend that is a list of check boxes."""
+    measures = {
+        "error": ("Relative error", any(known(each.curve.error) for each in curves)),
+        "bound": ("Proven bound", any(known(each.curve.bound) for each in curves)),
+        "energy": ("Energy", any(known(each.curve.columns["energy"]) for each in curves)),
+    }
+    there = {key: name for key, (name, some) in measures.items() if some}
+    return join(
+        [
+            element(
+                "div",
+                radios("x", "Against", {count: WORDS[count][0] for count in COUNTS}),
+                radios("y", "Show", there),
+                element("label", Markup('<input type="checkbox" id="log-x">'), " logarithmic", class_="check"),
+                class_="controls",
+            ),
+            element("div", id="chart", class_="chart", tabindex=0, role="application", aria_describedby="chart-help"),
+            element(
+                "p",
+                "Point at a curve to read it. With the keyboard: ← → go along a curve, ↑ ↓ to another one.",
+                id="chart-help",
+                class_="note",
+            ),
+            Markup('<p id="reading" class="reading" aria-live="polite"></p>'),
+            *(legend(one, curves, len(found) > 1) for one in found if any(each.results is one for each in curves)),
+        ]
+    )
+
+
+def radios(name: str, label: str, choices: dict[str, str]) -> Markup:
+    buttons = [
+        element(
+            "label",
+            Markup(f'<input type="radio" name="{name}" value="{key}"{" checked" if number == 0 else ""}>'),
+            element("span", word),
+        )
+        for number, (key, word) in enumerate(choices.items())
+    ]
+    return element("fieldset", element("legend", label), *buttons, class_="switch")
+
+
+def legend(one: Results, curves: Sequence[Named], several: bool) -> Markup:
+    """A check box for each curve of a folder, with the line's own colour, dash and symbol beside it."""
+    boxes = [
+        element(
+            "label",
+            Markup(f'<input type="checkbox" class="curve" value="{number}" checked><span class="swatch"></span>'),
+            element("span", each.curve.name),
+            class_="check",
+        )
+        for number, each in enumerate(curves)
+        if each.results is one
+    ]
+    buttons = Markup(
+        '<button type="button" data-all="true">All</button><button type="button" data-all="">None</button>'
+    )
+    return element(
+        "fieldset", element("legend", one.label if several else "Algorithms"), *boxes, buttons, class_="legend"
+    )
+
+
+def levels(curves: Sequence[Named]) -> Markup:
+    """One table for each count; the switch of the picture shows one of them, and paper all."""
+    proven = any(not known(each.curve.error) and known(each.curve.bound) for each in curves if len(each.curve))
+    ranked = sorted(curves, key=rank)
+    tables = [
+        table(
+            f"{WORDS[count][0]} until the relative error is at most",
+            ["", *(element("span", f"{level:.0e}") for level in LEVELS), "last error"],
+            (level_row(each, count) for each in ranked),
+            data_count=count,
+            class_="numbers",
+        )
+        for count in COUNTS
+    ]
+    note = "Best first, by exchanges."
+    if proven:
+        note += " Where E* is not known the proven bound of the error counts, marked “proven”."
+    return join([*tables, element("p", note, class_="note")])
+
+
+def rank(each: Named) -> tuple[float, ...]:
+    if each.curve.status != "ok" or not len(each.curve):
+        return (math.inf,) * (len(LEVELS) + 2)
+    reached = [each.curve.reached(level, "exchanges") for level in reversed(LEVELS)]
+    last = float(each.curve.measure[-1])
+    return (0.0, *(math.inf if r is None else r for r in reached), math.inf if math.isnan(last) else last)
+
+
+def level_row(each: Named, count: str) -> list[object]:
+    curve = each.curve
+    if not len(curve):
+        return [each.label, *[NEVER] * len(LEVELS), curve.status]
+    reached = [curve.reached(level, count) for level in LEVELS]
+    last = short(float(curve.measure[-1]))
+    if curve.status != "ok":
+        last = curve.status
+    elif not known(curve.error):
+        last += " proven" if known(curve.bound) else ""
+    return [each.label, *(NEVER if r is None else short(r) for r in reached), last]
+
+
+CERTIFICATE = join(
+    [
+        element(
+            "p",
+            "After each round the server knows, without E* and without seeing a row, how far its best model is "
+            "from the optimum at most. Thin lines with hollow marks are this bound, thick lines the error itself.",
+        ),
+        element("div", id="certificate-chart", class_="chart", role="img", aria_label="Error and proven bound"),
+    ]
+)
+
+
+def partitions(found: Sequence[Results]) -> Markup:
+    shown = []
+    for number, one in enumerate(found):
+        if one.partition is None:
+            continue
+        mix = one.partition
+        words = f"{len(mix.clients)} clients, {len(mix.labels)} labels, {sum(map(sum, mix.counts)):,} rows"
+        if mix.heterogeneity is not None:
+            words += f"; heterogeneity {mix.heterogeneity:.3f} (0: all clients alike, 1: one label each)"
+        if len(found) > 1:
+            words = f"{one.label}: {words}"
+        shown.append(element("p", words))
+        shown.append(
+            element(
+                "div", class_="chart heat", role="img", aria_label=f"Rows of each label, {words}", data_partition=number
+            )
+        )
+        if len(mix.clients) <= 64 and len(mix.labels) <= 64:
+            rows = ([client, *counts] for client, counts in zip(mix.clients, mix.counts))
+            counted = table("Rows of each label", ["client", *mix.labels], rows, class_="numbers")
+            shown.append(element("details", element("summary", "The numbers"), counted))
+    return join(shown)
+
+
+def coefficients(found: Sequence[Results]) -> Markup:
+    shown = []
+    for number, one in enumerate(found):
+        if not one.coefficients:
+            continue
+        if len(found) > 1:
+            shown.append(element("h3", one.label))
+        classes = list(dict.fromkeys(each.label for each in one.coefficients))
+        if len(classes) > 1:
+            options = [element("option", name, value=place) for place, name in enumerate(classes)]
+            choice = element("select", *options, data_fit=number)
+            shown.append(element("label", "Class ", choice, class_="check"))
+        shown.append(
+            element(
+                "div",
+                class_="chart forest",
+                role="img",
+                aria_label="Coefficients with intervals",
+                data_coefficients=number,
+            )
+        )
+        largest = sorted(one.coefficients, key=lambda each: -abs(each.value))[:LARGEST]
+        some = f", the {LARGEST} largest of {len(one.coefficients):,}" if len(one.coefficients) > LARGEST else ""
+        with_class = len(classes) > 1
+        rows = (
+            [
+                each.feature,
+                *([each.label] if with_class else []),
+                *map(short, (each.value, each.error, each.low, each.high)),
+            ]
+            for each in largest
+        )
+        head = ["feature", *(["class"] if with_class else []), "coefficient", "standard error", "low", "high"]
+        shown.append(
+            element(
+                "details",
+                element("summary", f"The numbers{some}"),
+                table(f"Coefficients{some}", head, rows, class_="numbers"),
+            )
+        )
+    return join(shown)
+
+
+def hyperparameters(curves: Sequence[Named]) -> Markup:
+    """Every hyperparameter that has a value, with its formula where theory chose it."""
+    rows = []
+    for each in curves:
+        given = setting(each.results, "hyperparameters") or {}
+        formulas = theory_of(str(each.results.record.get("algorithm", {}).get("algorithm", each.curve.name)))
+        pairs = [
+            pair(key, value, "given" if key in given else formulas.get(key, ""))
+            for key, value in each.curve.hyperparameters.items()
+            if value is not None
+        ]
+        rows.append([each.label, join(pairs, " ")])
+    return table("In brackets: the formula of theory by which a value was chosen", ["", "hyperparameters"], rows)
+
+
+def pair(key: str, value: Any, origin: str) -> Markup:
+    source = [" ", element("small", f"({origin})")] if origin else []
+    return element("span", f"{key} = ", element("b", short(value)), *source, class_="pair")
+
+
+def theory_of(name: str) -> dict[str, str]:
+    """The formulas by which this version chooses hyperparameters of that algorithm."""
+    from dualfl.algorithms.registry import ALGORITHMS
+
+    known_as = name if name in ALGORITHMS else name.rpartition("-")[0]  # compare numbers those that occur twice
+    if known_as not in ALGORITHMS:
+        return {}
+    fields = dataclasses.fields(ALGORITHMS[known_as])  # type: ignore[arg-type]
+    return {each.name: str(each.metadata["formula"]) for each in fields if "formula" in each.metadata}
+
+
+def origin(found: Sequence[Results]) -> Markup:
+    """Commands to repeat it all, then settings and versions, side by side for several runs."""
+    commands = [command_of(one, len(found) > 1) for one in found]
+    parts = {"Settings": "settings", "Data": "data", "Constants": "constants", "Versions and machine": "environment"}
+    tables = [facts(found, caption, key) for caption, key in parts.items()]
+    boxes = [each for each in tables if each]
+    return join([*commands, element("div", *boxes, class_="facts" if len(found) == 1 else None)])
+
+
+def command_of(one: Results, several: bool) -> Markup:
+    label = element("p", one.label, class_="note") if several else Markup("")
+    command = one.record.get("command")
+    if command is None:
+        return join([label, element("p", "The command was not recorded.")])
+    button = Markup('<button type="button" class="copy">Copy</button>')
+    return join([label, element("div", element("pre", element("code", command)), button, class_="command")])
+
+
+def facts(found: Sequence[Results], caption: str, key: str) -> Markup | None:
+    """One part of the records as a table, a column a run; None if it says nothing."""
+    records = [one.record.get(key) for one in found]
+    maps = [each if isinstance(each, dict) else {} for each in records]
+    names = dict.fromkeys(name for each in maps for name in each)
+    rows = [[name, *(short(each.get(name)) for each in maps)] for name in names]
+    told = [marked(row) for row in rows if any(row[1:])]
+    head = ["", *(one.label for one in found)] if len(found) > 1 else []
+    return table(caption, head, told) if told else None
+
+
+def marked(row: list[str]) -> list[object]:
+    """A row of settings; values that differ between runs stand out."""
+    name, *values = row
+    differ = len(set(values)) > 1
+    return [name, *(element("strong", value) if differ else value for value in values)]
+
+
+def short(value: Any) -> str:
+    """A value for a person: four digits of a number, no more."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) < 1e7):
+        return f"{int(value):,}"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} = {short(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(short, value))
+    return str(value)
