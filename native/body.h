@@ -46,9 +46,11 @@
 
 #include "limits.h"
 
+#include "lbfgs.h"
+
 static const Kernels NAME(kernels) = {
     ISA_NAME,          LANES,          NAME(stripe), NAME(stochastic), NAME(sample), NAME(ascent),
-    NAME(descent),     NAME(norms2),   NAME(fma_loop), NAME(read_loop),
+    NAME(descent),     NAME(norms2),   NAME(lbfgs_size), NAME(lbfgs), NAME(fma_loop), NAME(read_loop),
 };
 
 #undef vec

@@ -94,8 +94,16 @@ typedef struct {
     double *x, *grad, tol, change;
 } Descent;
 
-/* One table for each instruction set. Functions that need scratch memory get it from the caller. */
 typedef struct {
+    const Rows *rows;
+    Loss loss;
+    int64_t k, memory, cap, iterations;
+    const double *y, *s, *c, *inverse, *Q;
+    double m, eps, *u;
+} Quasi; /* a local problem for L-BFGS; see lbfgs.h */
+
+/* One table for each instruction set. Functions that need scratch memory get it from the caller. */
+typedef struct Kernels {
     const char *name;
     int lanes;
     void (*stripe)(const Job *job, int64_t stripe, double *scratch);
@@ -104,6 +112,8 @@ typedef struct {
     void (*ascent)(Ascent *ascent);
     int64_t (*descent)(Descent *descent);
     void (*norms2)(const Rows *rows, double *out);
+    int64_t (*lbfgs_size)(const Quasi *quasi);
+    void (*lbfgs)(Quasi *quasi, double *scratch, const struct Kernels *kernels);
     double (*fma_loop)(int64_t rounds);
     double (*read_loop)(const double *x, int64_t count);
 } Kernels;

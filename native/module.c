@@ -449,6 +449,38 @@ static PyObject *cd_quadratic(PyObject *module, PyObject *const *args, Py_ssize_
     return PyErr_Occurred() ? NULL : Py_BuildValue("Ld", (long long)sweeps, at.change);
 }
 
+/* lbfgs(rows, code, parameter, k, y, s, m, c, inverse, Q, u, memory, eps, cap) -> iterations; u is moved */
+static PyObject *lbfgs(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    Arrays arrays = {.used = 0};
+    if (!check_count(count, 14, "lbfgs")) return NULL;
+    Quasi at = {.rows = as_rows(args[0]), .k = PyLong_AsLongLong(args[3]), .m = PyFloat_AsDouble(args[6])};
+    at.loss = (Loss){(int)PyLong_AsLong(args[1]), PyFloat_AsDouble(args[2])};
+    at.memory = PyLong_AsLongLong(args[11]);
+    at.eps = PyFloat_AsDouble(args[12]);
+    at.cap = PyLong_AsLongLong(args[13]);
+    if (PyErr_Occurred() || !check_loss(at.loss, HESSIAN, at.k)) return NULL;
+    const int64_t n = at.rows->n, Dk = at.rows->D * at.k;
+    at.y = array(&arrays, args[4], "y", 'd', n, 0);
+    at.s = array(&arrays, args[5], "s", 'd', n, 0);
+    at.c = array(&arrays, args[7], "c", 'd', Dk, 0);
+    at.inverse = array(&arrays, args[8], "inverse", 'd', Dk, 0);
+    at.Q = array(&arrays, args[9], "Q", 'd', at.k * at.k, 0);
+    at.u = array(&arrays, args[10], "u", 'd', Dk, 1);
+    if (!PyErr_Occurred() && at.memory < 1) PyErr_SetString(PyExc_ValueError, "memory must be at least 1 pair");
+    const Kernels *chosen = kernels;
+    double *scratch = PyErr_Occurred() ? NULL : malloc((size_t)chosen->lbfgs_size(&at) * sizeof(double));
+    if (scratch) {
+        Py_BEGIN_ALLOW_THREADS
+        chosen->lbfgs(&at, scratch, chosen);
+        Py_END_ALLOW_THREADS
+    } else if (!PyErr_Occurred()) {
+        PyErr_NoMemory();
+    }
+    free(scratch);
+    release(&arrays);
+    return PyErr_Occurred() ? NULL : PyLong_FromLongLong(at.iterations);
+}
+
 typedef enum { SVRG, SAGA, SAMPLE } Stochastic;
 
 /* (rows, code, parameter, k, y, s, Z or R or None, G, W, step, ridge or None, c or None, indices) */
@@ -559,6 +591,7 @@ static PyMethodDef methods[] = {
     FAST(row_norms2, "The squared norms of the rows."),
     FAST(sdca_epoch, "One pass of dual coordinate ascent."),
     FAST(cd_quadratic, "Coordinate descent for a quadratic."),
+    FAST(lbfgs, "L-BFGS on few rows."),
     FAST(svrg_epoch, "The inner loop of SVRG."),
     FAST(saga_epoch, "Steps of SAGA."),
     FAST(sample_gradient, "The gradient of some rows."),

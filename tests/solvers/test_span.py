@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dualfl.objectives import LinearModel, Logistic, Softmax, Squared
+from dualfl.kernels import backend
+from dualfl.objectives import Huber, LinearModel, Logistic, Loss, Poisson, Softmax, Squared, SquaredHinge
 from dualfl.objectives.base import Objective
 from dualfl.solvers import LBFGS, DampedNewton, FixedIterations, GradientNorm, PrimalDualGap
-from dualfl.solvers.span import applies, inside, span_of
+from dualfl.solvers.span import _solve, _solve_natively, applies, inside, span_of
 from dualfl.typing import Array
 
 D = 40
@@ -50,6 +51,34 @@ def test_same_minimiser(kind: str, intercept: bool, k: int, a: float) -> None:
     assert iterations > 0
     assert np.linalg.norm(problem.gradient(x)) <= 1e-9
     np.testing.assert_allclose(x, exact.x, atol=1e-7)
+
+
+@pytest.mark.skipif(backend() == "numpy", reason="only the native kernels have a second way")
+@pytest.mark.parametrize(
+    "loss", [Softmax(3), Logistic(), Squared(), Huber(0.1), Poisson(), SquaredHinge()], ids=lambda loss: str(loss)
+)
+@pytest.mark.parametrize("start", [0.0, 3.0])
+def test_one_native_call_ends_where_the_solver_does(loss: Loss, start: float) -> None:
+    signs = np.array([1.0, -1, 1, 1, -1, 1, -1])
+    y = np.array([0.0, 1, 2, 0, 1, 2, 0]) if loss.outputs > 1 else signs
+    y = np.maximum(y, 0.0) if isinstance(loss, Poisson) else y
+    f = LinearModel(rows("dense"), y, loss, 0.05, weights=np.arange(1.0, 8), scale=1 / 255)
+    span, stop = span_of(f), GradientNorm(1e-10)
+    shape = (span.model.design.D, f.k)
+    c = np.random.default_rng(2).standard_normal(shape) / 10
+    native, gradients, iterations = _solve_natively(span, 0.2, c, np.full(shape, start), stop, LBFGS())
+    plain = _solve(span, 0.2, c, np.full(shape, start), stop, LBFGS())[0]
+    np.testing.assert_allclose(native, plain, rtol=1e-7, atol=1e-9)
+    assert iterations < 60 and gradients == iterations + 1
+
+
+def test_a_cap_is_kept() -> None:
+    f = model()
+    stop = GradientNorm(0.0, cap=2)
+    span = span_of(f)
+    shape = (span.model.design.D, f.k)
+    solve = _solve if backend() == "numpy" else _solve_natively
+    assert solve(span, 0.05, np.ones(shape), np.zeros(shape), stop, LBFGS())[2] == 2
 
 
 def test_the_basis_is_orthonormal_and_of_the_right_rank() -> None:

@@ -2,7 +2,7 @@
 
 from .backend import backend, describe, isa, isas, use_backend, use_isa
 from .design import Design
-from .epochs import cd_quadratic, saga_epoch, sample_gradient, sdca_epoch, svrg_epoch
+from .epochs import cd_quadratic, lbfgs, saga_epoch, sample_gradient, sdca_epoch, svrg_epoch
 from .losses import Loss
 from .predictors import curvature_times, ray, residual, value
 from .threads import get_threads, set_threads, threads
@@ -17,6 +17,7 @@ __all__ = [
     "get_threads",
     "isa",
     "isas",
+    "lbfgs",
     "ray",
     "residual",
     "saga_epoch",

@@ -39,6 +39,29 @@ def sdca_epoch(
     design.kernel.sdca_epoch(q, b, lo, hi, float(eps), s, alpha, theta, float(lam), norms2, order)
 
 
+def lbfgs(
+    design: Design,
+    loss: Loss,
+    y: Array,
+    s: Array,
+    m: float,
+    c: Array,
+    inverse: Array,
+    Q: Array,
+    u: Array,
+    memory: int,
+    eps: float,
+    cap: int,
+) -> int:
+    """L-BFGS on sum_i s_i l(y_i, x_i'u) + (m/2)|u|^2 - <c, u> from u, which is moved; returns the iterations.
+
+    H_0 = v -> (inverse * (v Q)) Q'. It ends at a gradient of norm eps, at the cap, or where rounding leaves no step.
+    The native kernels alone have it: with the twin there is nothing to gain over `solvers.LBFGS`.
+    """
+    arrays = (np.ascontiguousarray(a) for a in (c, inverse, Q))
+    return design.kernel.lbfgs(loss, y, s, float(m), *arrays, u, int(memory), float(eps), int(cap))  # type: ignore[no-any-return]
+
+
 def cd_quadratic(
     Q: Array,
     q: Array,

@@ -127,6 +127,12 @@ class Rows:
         _native.sample_gradient(self.rows, loss.code, loss.parameter, k, y, s, None, G, W, 0.0, None, None, index)
         return G
 
+    def lbfgs(
+        self, loss: Loss, y: Array, s: Array, m: float, c: Array, inverse: Array, Q: Array, u: Array, *rest: Any
+    ) -> int:
+        k = u.shape[1]
+        return _native.lbfgs(self.rows, loss.code, loss.parameter, k, y, s, m, c, inverse, Q, u, *rest)
+
     def sdca_epoch(self, *arguments: Any) -> None:
         _native.sdca_epoch(self.rows, *arguments)
 

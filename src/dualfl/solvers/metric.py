@@ -30,6 +30,7 @@ from dualfl.errors import InputError, NotSupported
 from dualfl.kernels import Design
 from dualfl.objectives.base import Objective, Point, Tilted, TiltedPoint
 from dualfl.objectives.linear import LinearModel, LinearPoint
+from dualfl.objectives.losses import Loss
 from dualfl.typing import AnyArray, Array
 
 MetricName = Literal["auto", "gram", "none"]
@@ -129,9 +130,19 @@ class Metric:
         y = f.y
         if rows is not None:
             Z, y = Z[rows], y[rows]
-        columns = [kernels.curvature_times(f.loss, Z, np.tile(e, (len(y), 1)), y, s).sum(axis=0) for e in np.eye(f.k)]
-        C = np.stack(columns)
-        return np.asarray(np.nan_to_num((C + C.T) / 2, posinf=1e300))
+        return np.nan_to_num(mean_curvature(f.loss, Z, y, s), posinf=1e300)
+
+
+def mean_curvature(loss: Loss, Z: Array, y: Array, s: Array) -> Array:
+    """sum_i s_i l''(z_i), k x k. Only softmax has more than one column: diag(p) - p p' with the probabilities p."""
+    if Z.shape[1] == 1:
+        return np.array([[kernels.curvature_times(loss, Z, np.ones(Z.shape), y, s).sum()]])
+    R = kernels.residual(loss, Z, y, s)[1]  # s (p - e_y)
+    R[np.arange(len(y)), y.astype(np.intp)] += s
+    P = R / np.maximum(s, TINY)[:, None]
+    C: Array = -(R.T @ P)
+    C[np.diag_indices(len(C))] += R.sum(axis=0)
+    return C
 
 
 def choose_metric(name: MetricName, f: Objective, who: str) -> Metric | None:

@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from dualfl.kernels import Design
+from dualfl import kernels
+from dualfl.kernels import Design, backend
 from dualfl.objectives.base import Objective, Tilted
 from dualfl.objectives.linear import LinearModel
+from dualfl.solvers.metric import mean_curvature
 from dualfl.solvers.stopping import GradientNorm, PrimalDualGap, StopRule
 from dualfl.typing import AnyArray, Array, frozen
 
@@ -30,10 +32,11 @@ NOISE = 1e-13  # relative size below which an eigenvalue of X X' is rounding
 
 
 class Span(NamedTuple):
-    """The model in the span: its rows are Q'x_i, and Q = X' back."""
+    """The model in the span: its rows are Q'x_i, and Q = X' back; `moments` are their weighted squares, by feature."""
 
     model: LinearModel
     back: Array
+    moments: Array
 
 
 # By the identity of the row weights, which all views of a data set share; entries die with them.
@@ -56,7 +59,7 @@ def _find(f: LinearModel) -> Span:
     root, V = np.sqrt(w[kept]), V[:, kept]
     model = LinearModel(np.ascontiguousarray(V * root), f.y, f.loss, f.ridge)
     model.s = frozen(np.array(f.s))  # an identity of its own: what is remembered of f is not of this model
-    return Span(model, np.ascontiguousarray(V / root))
+    return Span(model, np.ascontiguousarray(V / root), f.s @ (V * root) ** 2)
 
 
 def _row_products(design: Design) -> Array:
@@ -92,24 +95,43 @@ def inside(f: Objective, warm: Array | None, stop: StopRule, solver: Any) -> tup
     assert isinstance(model, LinearModel)
     span, design = span_of(model), model.design
 
-    def project(x: Array) -> Array:
-        return span.back.T @ design.forward(model.matrix(x))
+    def project(x: Array | None) -> Array:
+        return np.zeros(shape) if x is None else span.back.T @ design.forward(model.matrix(x))
 
-    reduced = span.model.fresh()
+    shape, m = (span.model.design.D, model.k), model.ridge + float(a)
+    u, u_c = project(warm), project(c)
     assert isinstance(stop, GradientNorm | PrimalDualGap)
     tighter = replace(stop, eps=stop.eps / 2)  # leaves room for the rounding of the way back
-    u_c = None if c is None else project(c)
-    start = None if warm is None else frozen(project(warm).ravel())
-    problem = (
-        reduced if u_c is None and not a else reduced.tilted(float(a), None if u_c is None else frozen(u_c.ravel()))
-    )
-    found = solver.solve(problem, start, tighter)
-    model.cost.gradients += found.cost.gradients
-    model.cost.passes += found.cost.passes
-    u = found.x.reshape(-1, model.k)
-    if c is None or u_c is None:
-        return design.backward(span.back @ u).ravel(), found.iterations
-    m = model.ridge + float(a)
+    solve = _solve if backend() == "numpy" else _solve_natively
+    u, gradients, iterations = solve(span, m, u_c, u, tighter, solver)
+    model.cost.gradients += gradients
+    model.cost.passes += gradients
+    if c is None:
+        return design.backward(span.back @ u).ravel(), iterations
     # Q u + (c - Q Q'c)/m
     x = design.backward(span.back @ (u - u_c / m)).ravel() + c / m
-    return x, found.iterations
+    return x, iterations
+
+
+def _solve(span: Span, m: float, c: Array, u: Array, stop: StopRule, solver: Any) -> tuple[Array, float, int]:
+    """The minimiser in the span, gradients and iterations."""
+    reduced = span.model.fresh()
+    problem = reduced.tilted(m - reduced.ridge, frozen(c.ravel()))
+    found = solver.solve(problem, frozen(u.ravel()), stop)
+    return found.x.reshape(u.shape), found.cost.gradients, found.iterations
+
+
+def _solve_natively(
+    span: Span, m: float, c: Array, u: Array, stop: GradientNorm | PrimalDualGap, solver: Any
+) -> tuple[Array, float, int]:
+    """The same in one call, with the metric of the start: so few rows cost less than an interpreter between them."""
+    model, eps = span.model, stop.eps
+    if isinstance(stop, PrimalDualGap):
+        eps = float(np.sqrt(2 * (stop.modulus or m) * eps))
+    curvatures, Q = np.linalg.eigh(mean_curvature(model.loss, model.design.forward(u), model.y, model.s))
+    inverse = 1 / (np.outer(span.moments, np.maximum(curvatures, 0.0)) + m)
+    u = np.array(u, order="C")
+    iterations = kernels.lbfgs(
+        model.design, model.loss, model.y, model.s, m, c, inverse, Q, u, solver.memory, eps, stop.cap
+    )
+    return u, iterations + 1.0, iterations
