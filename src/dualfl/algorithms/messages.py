@@ -203,16 +203,20 @@ def total(uploads: Sequence[Mapping[str, Any]], clients: Sequence[int], sizes: S
     return result
 
 
+def averaged(summed: Mapping[str, Any], clients: Sequence[int], sizes: Sequence[float], mass: float) -> SimpleNamespace:
+    """The mean that belongs to a sum; `.mass` is the weight of those who were asked."""
+    fields = {k: sealed(v / mass) if isinstance(v, np.ndarray) else v / mass for k, v in summed.items()}
+    return SimpleNamespace(**fields, mass=sum(sizes[j] for j in clients) / mass)
+
+
 def mean(
     uploads: Sequence[Mapping[str, Any]], clients: Sequence[int], sizes: Sequence[float], mass: float
 ) -> SimpleNamespace:
-    """The weighted mean over ALL clients, whether or not they were asked; `.mass` is the weight of those who were.
+    """The weighted mean over ALL clients, whether or not they were asked.
 
     `mass` is M, the sum of all sizes.
     """
-    summed = total(uploads, clients, sizes) if uploads and uploads[0] else {}
-    fields = {k: sealed(v / mass) if isinstance(v, np.ndarray) else v / mass for k, v in summed.items()}
-    return SimpleNamespace(**fields, mass=sum(sizes[j] for j in clients) / mass)
+    return averaged(total(uploads, clients, sizes) if uploads and uploads[0] else {}, clients, sizes, mass)
 
 
 def largest(uploads: Sequence[Mapping[str, Any]]) -> SimpleNamespace:

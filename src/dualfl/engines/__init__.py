@@ -1,4 +1,4 @@
-"""Who carries the messages: the in-process engine, its account, its checkpoints."""
+"""Who carries the messages: the engines, their account, their checkpoints."""
 
 from dualfl.engines.continuation import Continuation, run_regularised
 from dualfl.engines.history import History, Row

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
+from dualfl.engines.engine import Result
 from dualfl.engines.history import History, Row
-from dualfl.engines.inprocess import Result
 from dualfl.engines.problem import Problem
 from dualfl.engines.run import run
 from dualfl.errors import InputError

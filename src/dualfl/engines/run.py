@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -19,11 +18,13 @@ from dualfl.engines import checkpoint as files
 from dualfl.engines.client import Silo
 from dualfl.engines.driver import Driver, Saved
 from dualfl.engines.driver import digest as digest_of_ask
+from dualfl.engines.engine import Account, Engine, Result
 from dualfl.engines.history import History, Row
-from dualfl.engines.inprocess import Account, InProcess, Result
+from dualfl.engines.inprocess import digest
 from dualfl.engines.problem import Problem
 from dualfl.engines.progress import Bar
 from dualfl.errors import InputError
+from dualfl.names import nearest
 from dualfl.typing import Array
 
 BLOWN_UP = 1e10  # an energy so many times the first one is a divergence, not a result
@@ -82,8 +83,9 @@ def run(
     resume: bool = False,
     stop: Callable[[Row, Array], bool] | None = None,
     measure: Problem | None = None,
+    engine: str = "inprocess",
 ) -> Result:
-    """Run `algorithm` on `problem` in this process.
+    """Run `algorithm` on `problem`.
 
     Parameters
     ----------
@@ -94,24 +96,49 @@ def run(
     checkpoint, checkpoint_every, resume : a file to write after every so many exchanges, and whether to go on from it.
     stop : called with each row and its model; True ends the run.
     measure : the problem whose energy is reported, if it is not the one that is solved; then nothing is certified.
+    engine : who carries the messages, "inprocess", "ray" or "flower-simulation"; the iterates are the same.
     """
     check_limits(rounds, tol, seconds, checkpoint_every)
     if reference is not None and not np.isfinite(reference):
         raise InputError(f"reference must be a finite energy, and it is {reference}.")
     if tol is not None:
         check_tol(algorithm, evaluate, measure)
-    engine = InProcess(problem, algorithm, seed=seed, threads=threads, codec=codec, start=start, constants=constants)
+    options = {"seed": seed, "threads": threads, "codec": codec, "start": start, "constants": constants}
     path = None if checkpoint is None else Path(checkpoint)
-    session = Session(engine, reference, evaluate, path, checkpoint_every, measure)
-    if resume:
-        session.restore()
-    try:
-        # Clients are the threads here: BLAS threads below them would fight for the same processors.
-        with threadpool_limits(1, user_api="blas"), Bar(engine.algorithm.name, rounds, progress) as bar:
-            why = session.go(rounds, tol, seconds, stop, bar)
-    finally:
-        engine.close()
-    return session.result(why)
+    limits = Limits(rounds, tol, seconds, stop)
+    if engine == "flower-simulation":
+        from dualfl.engines.flower.simulation import simulate
+
+        saving = {"reference": reference, "evaluate": evaluate, "path": path, "every": checkpoint_every}
+        return simulate(problem, algorithm, options, limits, saving, measure, resume, progress)
+    chosen = make_engine(engine, problem, algorithm, options)
+    session = Session(chosen, reference, evaluate, path, checkpoint_every, measure)
+    return session.run(limits, resume, progress)
+
+
+class Limits(NamedTuple):
+    """What ends a run."""
+
+    rounds: int = 100
+    tol: float | None = None
+    seconds: float | None = None
+    stop: Callable[[Row, Array], bool] | None = None
+
+
+ENGINES = ("inprocess", "ray", "flower-simulation")
+
+
+def make_engine(name: str, problem: Problem, algorithm: Algorithm, options: dict[str, Any]) -> Engine:
+    """The engine of that name, bound to the problem."""
+    if name == "inprocess":
+        from dualfl.engines.inprocess import InProcess
+
+        return InProcess(problem, algorithm, **options)
+    if name == "ray":
+        from dualfl.engines.ray import OnRay
+
+        return OnRay(problem, algorithm, **options)
+    raise InputError(nearest("engine", name, ENGINES))
 
 
 def check_limits(rounds: int, tol: float | None, seconds: float | None, every: int) -> None:
@@ -143,7 +170,7 @@ class Session:
 
     def __init__(
         self,
-        engine: InProcess,
+        engine: Engine,
         reference: float | None,
         evaluate: bool,
         path: Path | None,
@@ -161,23 +188,29 @@ class Session:
 
     # -- the loop ---------------------------------------------------------------------------------
 
-    def go(
-        self,
-        rounds: int,
-        tol: float | None,
-        seconds: float | None,
-        stop: Callable[[Row, Array], bool] | None,
-        bar: Bar,
-    ) -> str:
+    def run(self, limits: Limits, resume: bool = False, progress: bool | Bar = False) -> Result:
+        """From where it stands, or from its checkpoint, until a limit ends it."""
+        if resume:
+            self.restore()
+        bar = Bar(self.engine.algorithm.name, limits.rounds, progress) if isinstance(progress, bool) else progress
+        try:
+            # Clients are the threads here: BLAS threads below them would fight for the same processors.
+            with threadpool_limits(1, user_api="blas"), bar:
+                why = self.go(limits, bar)
+            return self.result(why)
+        finally:
+            self.engine.close()
+
+    def go(self, limits: Limits, bar: Bar) -> str:
         """Run until something ends it, and say what."""
         try:
             while True:
                 if self.driver.started and self.driver.between_rounds:
                     if len(self.history) <= self.driver.round:
-                        bar.update(self.record())
+                        bar.update(self.record(self.driver.round < limits.rounds))
                         self.mark()
                         self.save()
-                    why = self.ended(rounds, tol, seconds, stop)
+                    why = self.ended(limits)
                     if why:
                         return why
                 if not self.step():
@@ -235,13 +268,17 @@ class Session:
         theta = self.engine.algorithm.model(self.driver.state)
         return theta if self.engine.origin is None else theta + self.engine.origin
 
-    def record(self) -> Row:
-        """The row of the round that has just ended."""
+    def record(self, more: bool = True) -> Row:
+        """The row of the round that has just ended; `more`: there may be another."""
         engine, account = self.engine, self.engine.account
-        state, theta = self.driver.state, self.theta
+        number, state, theta = self.driver.round, self.driver.state, self.theta
         energy = error = certificate = None
         if self.evaluate:
-            energy = engine.energy(theta) if self.measured is None else self.measured.value(theta)
+            energy = (
+                engine.energy(theta, self.ahead if more else None)
+                if self.measured is None
+                else self.measured.value(theta)
+            )
             bound = engine.algorithm.bound(state) if self.measured is None else -np.inf
             self.best = self.best.updated(theta, energy, bound)
             certificate = self.best.certificate
@@ -252,7 +289,7 @@ class Session:
         if self.first_energy is None and energy is not None and np.isfinite(energy):
             self.first_energy = energy
         row = Row(
-            self.driver.round,
+            number,
             account.exchanges,
             account.floats_up,
             account.floats_down,
@@ -269,9 +306,13 @@ class Session:
         engine.account = account._replace(iterations=(0,) * engine.place.N, capped=0)
         return row
 
-    def ended(
-        self, rounds: int, tol: float | None, seconds: float | None, stop: Callable[[Row, Array], bool] | None
-    ) -> str | None:
+    def ahead(self) -> Ask | None:
+        """What the next round will ask for first; None if that is nothing to be sent."""
+        asked = self.driver.ask()
+        return None if asked is None or any(huge(value) for value in asked.message.values()) else asked
+
+    def ended(self, limits: Limits) -> str | None:
+        rounds, tol, seconds, stop = limits
         row = self.history[-1]
         if self.blown_up(row):
             return "diverged"
@@ -294,7 +335,7 @@ class Session:
         engine, certificate = self.engine, self.best.certificate
         return Result(
             theta=self.best.theta,
-            shape=engine.problem.shape,
+            shape=engine.shape,
             energy=self.best.energy if np.isfinite(self.best.energy) else None,
             certificate=certificate,
             certificate_reason="" if certificate is not None else self.why_no_certificate(),
@@ -303,7 +344,7 @@ class Session:
             constants=engine.constants,
             history=self.history,
             state=self.driver.state,
-            silos=engine.silos,
+            silos=engine.stored(engine.silos),
         )
 
     def why_no_certificate(self) -> str:
@@ -322,30 +363,25 @@ class Session:
     @property
     def key(self) -> str:
         """What makes this run this run and no other, as JSON."""
-        engine, problem = self.engine, self.engine.problem
+        engine = self.engine
         start = engine.place.start if engine.origin is None else engine.origin
         return json.dumps(
             {
                 "algorithm": json.loads(engine.algorithm.to_json()),
-                "number of clients": problem.N,
-                "model size": problem.d,
+                "number of clients": engine.place.N,
+                "model size": engine.place.d,
                 "seed": engine.place.seed,
-                "penalty": repr(problem.penalty),
+                "penalty": repr(engine.penalty),
                 "codec": repr(engine.place.codec),
-                "solvers": sorted({repr(cost.solver) for cost in engine.costs}),
+                "solvers": engine.solvers,
                 "start": "zero" if start is None else digest([start.tobytes()]),
                 "data": self.fingerprint(),
             }
         )
 
     def fingerprint(self) -> str:
-        """A digest of the clients' costs: their values at a fixed point, to ten digits, and their sizes."""
         if not hasattr(self, "_fingerprint"):
-            x = np.cos(np.arange(self.engine.problem.d)) / 10
-            values = [
-                f"{f.fresh().value(x):.10e} {m:.10e}" for f, m in zip(self.engine.problem.clients, self.engine.sizes)
-            ]
-            self._fingerprint = digest([v.encode() for v in values])
+            self._fingerprint = self.engine.fingerprint()
         return self._fingerprint
 
     def save(self, last: bool = False) -> None:
@@ -359,7 +395,7 @@ class Session:
             {
                 "key": self.key,
                 "saved": replace(now.saved, asked=asked),
-                "silos": [replace(silo, reply=None) for silo in now.silos],  # nobody asks twice in-process
+                "silos": [replace(silo, reply=None) for silo in self.engine.stored(now.silos)],  # who stores, re-asks
                 "account": now.account,
                 "memory": now.memory,
                 "rows": [list(row) for row in self.history.rows[: now.rows]],
@@ -380,7 +416,7 @@ class Session:
             Standing(
                 content["saved"],
                 None,
-                content["silos"],
+                self.engine.restored(content["silos"]),
                 content["account"],
                 content["memory"],
                 len(self.history),
@@ -396,7 +432,3 @@ def huge(value: Any) -> bool:
     if not isinstance(value, np.ndarray | float):
         return False
     return not np.abs(value).max(initial=0.0) <= HUGE
-
-
-def digest(parts: list[bytes]) -> str:
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]

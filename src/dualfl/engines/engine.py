@@ -1,0 +1,326 @@
+"""What every engine does on the server's side, whoever carries the messages.
+
+An engine binds an algorithm to clients. It carries an ask to them and a mean back, keeps the account, and measures.
+Where the clients are (threads, actors of a cluster, silos of other organisations) is the business of `gather`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualfl.algorithms.codecs import Codec
+from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place, bad_answer
+from dualfl.algorithms.messages import floats, largest, mean, not_finite
+from dualfl.engines.client import Envelope, Reply, Silo, Work
+from dualfl.engines.driver import Driver
+from dualfl.engines.history import History
+from dualfl.engines.survey import Survey
+from dualfl.errors import Diverged, InputError, NotSupported
+from dualfl.objectives.base import Objective
+from dualfl.objectives.penalties import Penalised, Penalty
+from dualfl.typing import Array, frozen
+
+Ahead = Callable[[], Ask | None]
+
+
+class Account(NamedTuple):
+    """What a run has used up, kept by the engine and by nobody else."""
+
+    exchanges: int = 0
+    floats_up: int = 0
+    floats_down: int = 0
+    local_gradients: float = 0.0
+    seconds: float = 0.0
+    iterations: tuple[int, ...] = ()  # of the local solver of every client, in this round
+    capped: int = 0  # local solves of this round that ended at their cap
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run gives back.
+
+    theta : the model with the lowest energy seen (the last one, if energies were not evaluated).
+    certificate : proven bound of E(theta) - E*, or None; then `certificate_reason` says why.
+    stopped : why the run ended: "tol" (also by `stop`), "rounds", "time", "interrupted" or "diverged".
+    """
+
+    theta: Array
+    shape: tuple[int, ...]
+    energy: float | None
+    certificate: float | None
+    certificate_reason: str
+    stopped: str
+    algorithm: Algorithm
+    constants: Constants | None
+    history: History
+    state: Any
+    silos: list[Silo] = field(repr=False)
+
+    @property
+    def model(self) -> Array:
+        """theta in the shape of the model: one row a feature, one column a class."""
+        return self.theta.reshape(self.shape)
+
+    @property
+    def rounds(self) -> int:
+        return self.history[-1].round if len(self.history) else 0
+
+    @property
+    def capped(self) -> int:
+        """How many local solves ended at their cap instead of their rule."""
+        return sum(row.capped for row in self.history)
+
+
+class Gathered(NamedTuple):
+    """The answers to one ask."""
+
+    means: SimpleNamespace  # weighted by all clients, in THE order of the sum; or the maxima
+    wire: Mapping[str, Any]  # somebody's upload: it tells what was compressed
+    works: Sequence[Work]  # of each client that was asked
+    floats: int  # in all uploads together
+    silos: list[Silo]  # where every client stands after it
+
+
+class Engine(ABC):
+    """One run: an algorithm bound to clients.
+
+    template : an objective of the right shape; `penalty` the problem's; `sizes` how much each client counts.
+    """
+
+    constants: Constants
+    algorithm: Algorithm
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        template: Objective,
+        penalty: Penalty | None,
+        sizes: Sequence[float],
+        *,
+        seed: int,
+        codec: Codec | None,
+        start: Array | None,
+    ) -> None:
+        self.template, self.penalty, self.shape = template, penalty, template.shape
+        start = None if start is None else check_start(start, template.d)
+        self.origin = None if algorithm.warm else start
+        N = len(sizes)
+        self.sizes = [1.0] * N if algorithm.uniform else list(sizes)
+        self.mass = sum(self.sizes)
+        self.weights = [size / self.mass for size in self.sizes]
+        self.place = Place(
+            int(seed),
+            N,
+            template.d,
+            start=start if algorithm.warm else None,
+            penalty=server_penalty(template, penalty, self.origin) if algorithm.penalty == "server" else None,
+            codec=codec,
+        )
+        # What an exchange changes is replaced, never changed in place, so that a run can fall back to what it was.
+        self.silos = [Silo() for _ in range(N)]
+        self.account = Account(iterations=(0,) * N)
+        self.server_memory: dict[str, Array] = {}
+
+    def settle(self, algorithm: Algorithm, constants: Constants | None) -> None:
+        """Find out the constants, if nobody knows them, and fill in the algorithm's defaults."""
+        self.constants = self._survey(Survey(not algorithm.resolved)) if constants is None else constants
+        self.algorithm = algorithm.resolve(self.constants)
+
+    def _survey(self, survey: Survey) -> Constants:
+        before = self.silos, self.account
+        driver = Driver(survey, self.place)
+        asked = driver.ask()
+        assert asked is not None
+        driver.tell(self.exchange(survey, driver, asked))
+        self.silos, self.account = before  # set-up is not a part of any round
+        return survey.found(driver.state, self.place)
+
+    # -- what differs between engines --------------------------------------------------------------
+
+    @abstractmethod
+    def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
+        """Carry one request to the clients and their answers back."""
+
+    @abstractmethod
+    def mean_value(self, theta: Array, ahead: Ahead | None) -> float:
+        """sum_j w_j f_j(theta), added up as an upload would be.
+
+        `ahead` tells what will be asked next, for an engine that sends both in one message; None if nothing will be.
+        """
+
+    @property
+    @abstractmethod
+    def solvers(self) -> list[str]:
+        """The local solvers in words, each once, sorted."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """A digest of the clients' costs, so that nobody resumes a run on other data."""
+
+    def stored(self, silos: list[Silo]) -> list[Silo]:
+        """What a checkpoint must hold of these silos."""
+        return silos
+
+    def restored(self, silos: list[Silo]) -> list[Silo]:
+        """The way back: the clients remember what a checkpoint holds."""
+        return silos
+
+    def close(self) -> None:  # noqa: B027 (not every engine holds something)
+        """Let go of everything that outlives a call."""
+
+    # -- one exchange -----------------------------------------------------------------------------
+
+    def exchange(self, algorithm: Algorithm, driver: Driver, asked: Ask) -> SimpleNamespace:
+        """Carry one ask to the clients and their answers back. All clients move on, or none does."""
+        clients = self._addressed(algorithm, asked)
+        request = Envelope(driver.round, driver.exchange, asked.step, asked.message)
+        gathered = self.gather(algorithm, asked, request, clients)
+        means, memory = gathered.means, self.server_memory
+        if self.place.codec is not None and asked.reduce == "sum":
+            full, memory = self.place.codec.decode(vars(means), gathered.wire, memory)
+            means = SimpleNamespace(**full)
+        self.account = self._booked(asked, clients, gathered)
+        self.server_memory, self.silos = memory, gathered.silos
+        return means
+
+    def _addressed(self, algorithm: Algorithm, asked: Ask) -> Sequence[int]:
+        """The numbers of the clients that are asked, ascending."""
+        if asked.to is None:
+            return range(self.place.N)
+        clients = sorted({int(j) for j in asked.to})
+        if not clients or clients[0] < 0 or clients[-1] >= self.place.N:
+            raise InputError(
+                f"{algorithm.name} asks the clients {clients}; there are {self.place.N}, numbered from 0, "
+                "and at least one must be asked."
+            )
+        if self.place.codec is not None and len(clients) < self.place.N:
+            raise NotSupported(
+                f"{algorithm.name} asks {len(clients)} of {self.place.N} clients, and compressed uploads are "
+                "differences that everybody must send; run it without a codec."
+            )
+        return clients
+
+    def moved(self, clients: Sequence[int], silos: Sequence[Silo]) -> list[Silo]:
+        """All silos, those of `clients` replaced."""
+        moved = list(self.silos)
+        for j, silo in zip(clients, silos):
+            moved[j] = silo
+        return moved
+
+    def reduce(
+        self, asked: Ask, request: Envelope, clients: Sequence[int], replies: Sequence[Reply]
+    ) -> SimpleNamespace:
+        """The mean (or the maxima) of answers that are all here."""
+        wires = [reply.wire for reply in replies]
+        if asked.reduce == "max":
+            if any(not_finite(value) for wire in wires for value in wire.values()):
+                self._blame(request, clients, wires)
+            return largest(wires)
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = mean(wires, clients, self.sizes, self.mass)
+        # Infinity and NaN survive any sum, so one look at the sum will do.
+        if any(not_finite(value) for value in vars(means).values()):
+            self._blame(request, clients, wires)
+        return means
+
+    def _blame(self, request: Envelope, clients: Sequence[int], wires: Sequence[Mapping[str, Any]]) -> None:
+        """One bad client must not poison the mean, and must be named."""
+        for j, wire in zip(clients, wires):
+            for name, value in wire.items():
+                if not_finite(value):
+                    at = self.place.of_client(request.round, request.exchange, j, self.weights[j], {})
+                    raise InputError(bad_answer(at, name))
+        raise Diverged(f"The sum of all answers overflows in round {request.round}; the iterates left every bound.")
+
+    def _booked(self, asked: Ask, clients: Sequence[int], gathered: Gathered) -> Account:
+        """The account after this exchange."""
+        before = self.account
+        iterations = list(before.iterations)
+        for j, work in zip(clients, gathered.works):
+            iterations[j] += work.iterations
+        return before._replace(
+            exchanges=before.exchanges + asked.answered,
+            floats_up=before.floats_up + gathered.floats,
+            floats_down=before.floats_down + len(clients) * floats(asked.message),
+            local_gradients=before.local_gradients + sum(work.gradients for work in gathered.works),
+            iterations=tuple(iterations),
+            capped=before.capped + sum(work.capped for work in gathered.works),
+        )
+
+    # -- measuring --------------------------------------------------------------------------------
+
+    def energy(self, theta: Array, ahead: Ahead | None = None) -> float:
+        """E(theta)."""
+        value = self.mean_value(theta, ahead)
+        if self.penalty is None or self.algorithm.penalty == "client":
+            return value
+        return value + Penalised(self.template, self.penalty).penalty_value(theta)
+
+
+class ServerPenalty:
+    """The common penalty as the server applies it, in coordinates around the origin."""
+
+    def __init__(self, penalised: Penalised, origin: Array | None) -> None:
+        self.penalised, self.origin = penalised, np.zeros(penalised.d) if origin is None else origin
+
+    def prox(self, step: float, v: Array) -> Array:
+        return self.penalised.prox(step, v + self.origin) - self.origin
+
+    def value(self, x: Array) -> float:
+        return self.penalised.penalty_value(x + self.origin)
+
+
+def server_penalty(template: Objective, penalty: Penalty | None, origin: Array | None) -> ServerPenalty | None:
+    return None if penalty is None else ServerPenalty(Penalised(template, penalty), origin)
+
+
+def bound(f: Objective, weight: float, N: int, algorithm: Algorithm, penalty: Penalty | None) -> Objective:
+    """A client's objective as this algorithm wants it, with an account of its own."""
+    mine = f.scaled(N * weight) if algorithm.uniform and N * weight != 1.0 else f.fresh()
+    if penalty is not None and algorithm.penalty == "client":
+        mine = Penalised(mine, penalty)
+    return mine
+
+
+def check_fit(clients: Sequence[Objective], penalty: Penalty | None, algorithm: Algorithm, codec: Codec | None) -> None:
+    """Refuse, in one sentence, an algorithm that cannot solve this problem."""
+    if penalty is not None and algorithm.penalty is None:
+        raise NotSupported(
+            f"{algorithm.name} is for smooth problems, and this one has the penalty {penalty}; "
+            f"{those(lambda a: a.penalty is not None)} take one."
+        )
+    if codec is not None and not algorithm.compresses:
+        raise NotSupported(
+            f"{algorithm.name} cannot carry a codec, because a client would have to keep what it released; "
+            f"{those(lambda a: a.compresses)} can."
+        )
+    for j, f in enumerate(clients):
+        missing = [need for need in sorted(algorithm.needs - {"local"}) if need not in f.offers]
+        if missing:
+            raise NotSupported(
+                f"{algorithm.name} is not compatible with client {j}'s {f.name}: it must offer a {missing[0]}; "
+                f"{those(lambda a: a.penalty == 'client')} need none."
+            )
+
+
+def those(fit: Callable[[type[Algorithm]], bool]) -> str:
+    """The names of the algorithms that would do, for a sentence."""
+    from dualfl.algorithms.registry import ALGORITHMS
+
+    names = [name for name, algorithm in ALGORITHMS.items() if fit(algorithm)]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def check_start(start: Array, d: int) -> Array:
+    if np.shape(start) != (d,):
+        raise InputError(f"start must be a flat vector of {d} numbers, and its shape is {np.shape(start)}.")
+    start = frozen(start)
+    if not np.isfinite(start).all():
+        raise InputError("start must be finite, and it contains NaN or infinity.")
+    return start

@@ -1,0 +1,262 @@
+"""Runs an algorithm on a Ray cluster: actors hold blocks of clients, with their data and their states.
+
+Actors keep what the clients remember, so that only messages travel. An actor that holds whole blocks of the sum adds
+them up itself and sends one vector a block, which gives the same bits as one process. Where there are more processors
+than blocks, clients are dealt out singly and their uploads travel one by one.
+
+The cluster is the one that Ray finds (`ray start`, RAY_ADDRESS), or this machine. Ray offers no security between
+parties: this engine is for studies, not for silos that keep secrets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from dualfl.algorithms.codecs import Codec
+from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place
+from dualfl.algorithms.messages import BLOCK, averaged, floats, mean, not_finite, total
+from dualfl.engines.client import Envelope, LocalCost, Reply, Silo, Work, answer
+from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
+from dualfl.engines.inprocess import bind, check_convexity, fingerprint
+from dualfl.engines.problem import Problem
+from dualfl.errors import InputError
+from dualfl.typing import Array
+
+Id = tuple[int, int] | None
+
+
+class Asked(NamedTuple):
+    """A request to some clients of one actor; `after` is what the server believes that each answered last."""
+
+    algorithm: Algorithm
+    request: Envelope
+    clients: list[int]
+    after: list[Id]
+    summed: bool
+
+
+class Answered(NamedTuple):
+    """Uploads, one a client, or one sum a block if they were added up here."""
+
+    wires: list[dict[str, Any]]
+    blocks: list[int]
+    sample: dict[str, Any]
+    works: list[Work]
+    floats: int
+
+
+class Holder:
+    """The clients of one actor."""
+
+    def __init__(self, costs: dict[int, LocalCost], place: Place, weights: list[float], sizes: list[float]) -> None:
+        self.costs, self.place, self.weights, self.sizes = costs, place, weights, sizes
+        self.silos = {j: Silo() for j in costs}
+        self.before = dict(self.silos)  # one step back, for a server that was interrupted before it took the answer in
+
+    def answer(self, asked: Asked) -> Answered:
+        found = [self._one(asked, j, after) for j, after in zip(asked.clients, asked.after)]
+        # All have answered: only now does anybody move on.
+        for j, (_, old, new) in zip(asked.clients, found):
+            self.before[j], self.silos[j] = old, new
+        replies = [reply for reply, _, _ in found]
+        works, weight = [reply.work for reply in replies], sum(floats(reply.wire) for reply in replies)
+        wires = [reply.wire for reply in replies]
+        # Bad numbers travel singly, so that the server can name their client.
+        if not asked.summed or any(not_finite(value) for wire in wires for value in wire.values()):
+            return Answered(wires, [], wires[0], works, weight)
+        blocks = sorted({j // BLOCK for j in asked.clients})
+        sums = []
+        for block in blocks:
+            mine = [i for i, j in enumerate(asked.clients) if j // BLOCK == block]
+            sums.append(total([wires[i] for i in mine], [asked.clients[i] for i in mine], self.sizes))
+        return Answered(sums, blocks, emptied(wires[0]), works, weight)
+
+    def _one(self, asked: Asked, j: int, after: Id) -> tuple[Reply, Silo, Silo]:
+        silo = self.silos[j]
+        if silo.answered != after and self.before[j].answered == after:
+            silo = self.before[j]
+        reply, moved = answer(
+            asked.algorithm, self.costs[j], silo, asked.request, self.place, j, self.weights[j], after
+        )
+        return reply, silo, replace(moved, reply=None)
+
+    def values(self, theta: Array) -> list[float]:
+        return [cost.objective.value(theta) for _, cost in sorted(self.costs.items())]
+
+    def fetch(self, answered: dict[int, Id]) -> dict[int, Silo]:
+        """The clients' memories as they were after these exchanges."""
+        return {j: self.silos[j] if self.silos[j].answered == id else self.before[j] for j, id in answered.items()}
+
+    def put(self, silos: dict[int, Silo]) -> None:
+        self.silos |= silos
+        self.before |= silos
+
+
+def emptied(wire: dict[str, Any]) -> dict[str, Any]:
+    """What tells a compressed field from one that is sent as it is, without the numbers."""
+    return {name: value if hasattr(value, "add_to") else None for name, value in wire.items()}
+
+
+class OnRay(Engine):
+    """One run: an algorithm bound to the clients of a problem, held by actors."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        algorithm: Algorithm,
+        *,
+        seed: int = 0,
+        threads: int | None = None,
+        codec: Codec | None = None,
+        start: Array | None = None,
+        constants: Constants | None = None,
+    ) -> None:
+        check_fit(problem.clients, problem.penalty, algorithm, codec)
+        super().__init__(
+            algorithm, problem.clients[0], problem.penalty, problem.sizes, seed=seed, codec=codec, start=start
+        )
+        self.problem = problem
+        costs = [LocalCost(f, solver, self.origin) for f, solver in zip(bind(problem, algorithm), problem.solvers)]
+        check_convexity(costs, algorithm)
+        self._solvers = sorted({repr(cost.solver) for cost in costs})
+        self.ray, self._started = connect(threads)
+        try:
+            self._hire(costs, processors(self.ray, threads))
+            self.settle(algorithm, constants)
+        except BaseException:
+            self.close()
+            raise
+
+    def _hire(self, costs: list[LocalCost], workers: int) -> None:
+        """Actors, and who of the clients is where."""
+        Actor = self.ray.remote(num_cpus=1)(Holder)
+        groups = deal(len(costs), workers)
+        self.whole = len(groups) == 1 or all(group[0] % BLOCK == 0 for group in groups)
+        self.home = {j: actor for actor, group in enumerate(groups) for j in group}
+        self.groups = groups
+        self.actors = [
+            Actor.remote({j: costs[j] for j in group}, self.place, self.weights, self.sizes) for group in groups
+        ]
+
+    # -- one exchange -----------------------------------------------------------------------------
+
+    def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
+        summed = self.whole and asked.reduce == "sum"
+        parts = self._spread(clients)
+        requests = [
+            Asked(algorithm, request, mine, [self.silos[j].answered for j in mine], summed) for _, mine in parts
+        ]
+        answers: list[Answered] = self._call(
+            self.actors[actor].answer.remote(sent) for (actor, _), sent in zip(parts, requests)
+        )
+        return Gathered(
+            self._means(asked, request, clients, answers),
+            answers[0].sample,
+            [work for each in answers for work in each.works],
+            sum(each.floats for each in answers),
+            self.moved(clients, [Silo(answered=request.id)] * len(clients)),
+        )
+
+    def _means(self, asked: Ask, request: Envelope, clients: Sequence[int], answers: list[Answered]) -> SimpleNamespace:
+        wires = [wire for each in answers for wire in each.wires]
+        if all(each.blocks for each in answers):  # in the order of the blocks, since actors are
+            sums = dict(wires[0])
+            for wire in wires[1:]:
+                for name, value in wire.items():
+                    sums[name] = sums[name] + value
+            means = averaged(sums, clients, self.sizes, self.mass)
+            if not any(not_finite(value) for value in vars(means).values()):
+                return means
+        if any(each.blocks for each in answers):  # somebody sent bad numbers: only those are looked at
+            singles = [(each, mine) for each, (_, mine) in zip(answers, self._spread(clients)) if not each.blocks]
+            wires = [wire for each, _ in singles for wire in each.wires]
+            self._blame(request, [j for _, mine in singles for j in mine], wires)
+        return self.reduce(asked, request, clients, [Reply(wire, Work()) for wire in wires])
+
+    def _spread(self, clients: Sequence[int]) -> list[tuple[int, list[int]]]:
+        """(actor, its clients among these), in client order."""
+        parts: dict[int, list[int]] = {}
+        for j in clients:
+            parts.setdefault(self.home[j], []).append(j)
+        return sorted(parts.items())
+
+    def _call(self, calls: Iterable[Any]) -> list[Any]:
+        try:
+            return list(self.ray.get(list(calls)))
+        except self.ray.exceptions.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, Exception) else error from None
+        except self.ray.exceptions.RayActorError as error:
+            raise InputError(
+                f"A Ray actor died ({str(error).splitlines()[0]}); resume the run from its checkpoint."
+            ) from error
+
+    def mean_value(self, theta: Array, ahead: Ahead | None) -> float:
+        point = self.ray.put(theta)
+        values = [v for part in self._call(actor.values.remote(point) for actor in self.actors) for v in part]
+        everybody = range(self.place.N)
+        return float(
+            averaged(total([{"E": v} for v in values], everybody, self.sizes), everybody, self.sizes, self.mass).E
+        )
+
+    # -- what outlives an exchange ----------------------------------------------------------------
+
+    @property
+    def solvers(self) -> list[str]:
+        return self._solvers
+
+    def fingerprint(self) -> str:
+        return fingerprint(self.problem, self.sizes)
+
+    def stored(self, silos: list[Silo]) -> list[Silo]:
+        if not hasattr(self, "actors"):
+            return silos
+        calls = [
+            actor.fetch.remote({j: silos[j].answered for j in group}) for actor, group in zip(self.actors, self.groups)
+        ]
+        found = {j: silo for part in self._call(calls) for j, silo in part.items()}
+        return [found[j] for j in range(self.place.N)]
+
+    def restored(self, silos: list[Silo]) -> list[Silo]:
+        self._call(actor.put.remote({j: silos[j] for j in group}) for actor, group in zip(self.actors, self.groups))
+        return [Silo(answered=silo.answered) for silo in silos]
+
+    def close(self) -> None:
+        for actor in getattr(self, "actors", []):
+            self.ray.kill(actor)
+        if self._started:
+            self.ray.shutdown()
+
+
+def connect(threads: int | None) -> tuple[Any, bool]:
+    """Ray, and whether it was started here."""
+    try:
+        import ray
+    except ImportError:
+        raise InputError("The engine ray needs Ray, which is not installed; pip install 'dualfl[ray]'.") from None
+    if ray.is_initialized():
+        return ray, False
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    cluster = os.environ.get("RAY_ADDRESS")
+    own = {} if cluster else {"num_cpus": threads, "include_dashboard": False}
+    ray.init(log_to_driver=False, logging_level="error", **own)
+    return ray, True
+
+
+def processors(ray: Any, threads: int | None) -> int:
+    found = int(ray.cluster_resources().get("CPU", 1))
+    return max(1, found if threads is None else min(threads, found))
+
+
+def deal(N: int, workers: int) -> list[list[int]]:
+    """Clients in consecutive groups, one an actor: of whole blocks where there are enough of them."""
+    blocks = -(-N // BLOCK)
+    unit, pieces = (BLOCK, blocks) if blocks >= workers else (1, N)
+    workers = min(workers, pieces)
+    ends = [min(N, unit * (pieces * w // workers)) for w in range(workers + 1)]
+    return [list(range(a, b)) for a, b in pairwise(ends)]
