@@ -6,7 +6,8 @@ from threadpoolctl import threadpool_limits
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
-    """Tests neither read nor fill the user's cache."""
+    """Tests neither read nor fill the user's cache, and nothing is downloaded unless a test has a server for it."""
+    monkeypatch.setenv("DUALFL_OFFLINE", "1")
     monkeypatch.setenv("DUALFL_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 

@@ -101,7 +101,7 @@ print(json.dumps([seconds, light, names]))
 
 
 def test_import_is_quick_and_light():
-    heavy = ("matplotlib", "plotly", "sklearn", "torch", "pandas", "jax")
+    heavy = ("matplotlib", "plotly", "sklearn", "torch", "pandas", "jax", "pooch", "pyarrow")
     done = subprocess.run([sys.executable, "-c", CODE.format(heavy=heavy)], capture_output=True, text=True, check=True)
     seconds, at_import, after_use = json.loads(done.stdout)
     assert at_import == after_use == []

@@ -1,14 +1,15 @@
 """Readers on small files made here: what they read, and what they say about files that are not whole."""
 
 import gzip
+import pickle
 import struct
 
 import numpy as np
 import pytest
 
-from dualfl.data import load
-from dualfl.data.catalogue import CIFAR10, MNIST
-from dualfl.data.cifar import PIXELS, read_batch
+from dualfl.data import DATASETS, load
+from dualfl.data.catalogue import CIFAR10, CIFAR10_PYTHON, FASHION, MNIST
+from dualfl.data.cifar import PIXELS, read_batch, read_pickled
 from dualfl.data.files import cache_folder, find
 from dualfl.data.idx import read_idx
 from dualfl.data.libsvm import read_libsvm
@@ -83,7 +84,7 @@ def test_mnist_says_what_is_missing_and_where_to_put_it(folder):
     put(folder, MNIST[0], idx(IMAGES))
     with pytest.raises(InputError, match=r"needs the file mnist/train-labels.*DUALFL_DATA") as error:
         load("mnist")
-    assert str(folder) in str(error.value)
+    assert str(folder) in str(error.value) and "https://" in str(error.value)
 
 
 def test_mnist_notices_files_that_do_not_match(folder):
@@ -94,6 +95,14 @@ def test_mnist_notices_files_that_do_not_match(folder):
     put(folder, MNIST[0], idx(LABELS))
     with pytest.raises(InputError, match="is it the images file"):
         load("mnist")
+
+
+def test_fashion_mnist_is_read_like_mnist(folder):
+    put(folder, FASHION[0] + ".gz", gzip.compress(idx(IMAGES)))
+    put(folder, FASHION[1], idx(LABELS))
+    data = load("fashion-mnist")
+    np.testing.assert_array_equal(data.X, IMAGES.reshape(4, 6))
+    assert data.classes[9] == "ankle boot"
 
 
 def test_cifar_rows_are_a_label_and_pixels(folder):
@@ -114,6 +123,53 @@ def test_a_foreign_cifar_batch_is_named(tmp_path, data, says):
     with pytest.raises(InputError, match=says) as error:
         read_batch(path)
     assert str(path) in str(error.value)
+
+
+PYTHON_2 = (  # protocol 2 with the names that NumPy had when CIFAR-10 was published
+    b"\x80\x02}(U\x04datacnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85U\x01btR(K\x01K\x02M\x00\x0c\x86"
+    b"cnumpy\ndtype\n(U\x02u1K\x00K\x01tR(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89T\x00\x18\x00\x00"
+    + b"\x07" * 2 * PIXELS
+    + b"tbU\x06labels](K\x03K\x05eu."
+)
+
+
+@pytest.mark.parametrize("protocol", [2, 4, "python 2"])
+def test_cifar_batches_of_python_hold_the_same(folder, protocol):
+    pixels = np.full((2, PIXELS), 7, dtype=np.uint8)
+    batch = {b"data": pixels, b"labels": [3, 5], b"filenames": [b"a.png", b"b.png"]}
+    data = PYTHON_2 if protocol == "python 2" else pickle.dumps(batch, protocol=protocol)
+    for file in CIFAR10_PYTHON:
+        put(folder, file, data)
+    data = load("cifar10")
+    assert data.X.dtype == np.uint8 and data.X.shape == (10, PIXELS)
+    assert (data.X == 7).all() and data.y.tolist() == [3, 5] * 5
+    assert not DATASETS["cifar10"].missing
+    for file in CIFAR10:  # the binary ones come first
+        put(folder, file, bytes(1 + PIXELS))
+    assert load("cifar10").n == 5
+
+
+class Evil:
+    def __reduce__(self):
+        return (print, ("code has run",))
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (pickle.dumps(Evil()), "asks for builtins.print.*not read"),
+        (pickle.dumps({b"data": np.zeros((2, 5), np.uint8), b"labels": [1, 2]}), "not bytes with 3072 columns"),
+        (pickle.dumps({b"data": np.zeros((1, PIXELS), np.uint8), b"labels": [11]}), "label 11"),
+        (pickle.dumps({"other": 1}), "no CIFAR-10 batch of Python"),
+        (pickle.dumps(3), "no CIFAR-10 batch of Python"),
+        (PYTHON_2[:-100], "no CIFAR-10 batch of Python"),
+    ],
+)
+def test_a_foreign_pickle_is_named_and_never_run(tmp_path, capsys, data, says):
+    path = put(tmp_path, "data_batch_1", data)
+    with pytest.raises(InputError, match=says):
+        read_pickled(path)
+    assert "code has run" not in capsys.readouterr().out
 
 
 def test_libsvm_rows_stay_sparse(folder):
@@ -168,8 +224,6 @@ def test_the_cache_is_where_the_platform_wants_it(platform, variable, tail, monk
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["mnist", "cifar10", "a8a"])
 def test_real_files_have_the_shape_they_should_have(name):
-    from dualfl.data import DATASETS
-
     entry = DATASETS[name]
     if entry.missing:
         pytest.skip(f"{entry.missing[0]} is not there: name the folder that has it in DUALFL_DATA")

@@ -48,11 +48,11 @@ def compare_command(
 
     names = list(ALGORITHMS) if chosen == "all" else [name.strip() for name in chosen.split(",") if name.strip()]
     algorithms = [make(name) for name in names]
-    out = Path("runs", f"{given['dataset']}-comparison") if out is None else out
+    out = Path("runs", f"{Path(given['dataset']).name}-comparison") if out is None else out
     there = [name for name in (SUMMARY, HISTORY, PICTURE) if (out / name).exists()]
     if there and not force:
         raise InputError(f"{out} has results already ({', '.join(there)}); give another --out, or --force.")
-    dataset = load(given["dataset"], scale=given["scale"])
+    dataset = load(given["dataset"], scale=given["scale"], target=given["target"], task=given["task"])
     problem = make_problem(
         dataset,
         given["clients"],
@@ -78,7 +78,7 @@ def compare_command(
         progress=True,
         tell=tell,
     )
-    title = f"{given['dataset']}, {given['clients']} clients ({given['partition']}), ridge {given['ridge']:g}"
+    title = f"{dataset.name}, {given['clients']} clients ({given['partition']}), ridge {given['ridge']:g}"
     mix = Mix.of(dataset, rows_of_clients(dataset, given["clients"], given["partition"], given["seed"]))
     (out / REPORT).unlink(missing_ok=True)  # it would show the comparison before this one
     written = [*write(result, out, title), *write_record(out, command_line(ctx), given, mix)]

@@ -13,7 +13,9 @@ HERE = Settings()
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PROBLEM = (
-    click.option("--dataset", default=HERE.dataset, help="See `dualfl datasets`."),
+    click.option("--dataset", default=HERE.dataset, help="See `dualfl datasets`; or a file (CSV, npz, LIBSVM, ...)."),
+    click.option("--target", help="Of a file: the column to predict."),
+    click.option("--task", type=click.Choice(["classification", "regression"]), help="Of a file; else it is guessed."),
     click.option("--clients", default=HERE.clients, help="Number of clients."),
     click.option(
         "--partition",

@@ -99,7 +99,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
             hyperparameters[name] = value
     out, force, resume = given.pop("out"), given.pop("force"), given.pop("resume")
     threads, every, page = given.pop("threads"), given.pop("checkpoint_every"), given.pop("page")
-    out = Path("runs", f"{given['dataset']}-{given['algorithm']}") if out is None else out
+    out = Path("runs", f"{Path(given['dataset']).name}-{given['algorithm']}") if out is None else out
     settings = Settings(hyperparameters=hyperparameters, **given)
     perform(settings, out, command_line(ctx), threads=threads, every=every, force=force, resume=resume, page=page)
 

@@ -1,4 +1,4 @@
-"""Where files lie: the folder that DUALFL_DATA names, then the user's cache."""
+"""Where files lie: the folder that DUALFL_DATA names, then the user's cache, where downloads go."""
 
 from __future__ import annotations
 
@@ -41,22 +41,19 @@ def find(file: str) -> Path | None:
     return None
 
 
-def locate(file: str, dataset: str) -> Path:
-    """The file, or a sentence that says where to put it."""
-    path = find(file)
-    if path is None:
-        where = " nor ".join(str(folder) for folder in data_folders())
-        raise InputError(
-            f"{dataset} needs the file {file} (or {file}.gz), and it is not in {where}; "
-            f"put it into a folder and name that folder in {VARIABLE}."
-        )
-    return path
-
-
 def contents(path: Path) -> bytes:
     """All bytes of a file, unpacked if it is gzipped."""
     try:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix == ".gz" else data
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"{path} cannot be read ({error}); get the file again.") from error
+
+
+def beginning(path: Path, count: int = 8) -> bytes:
+    """The first bytes of a file, unpacked if it is gzipped."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            return file.read(count)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} cannot be read ({error}); get the file again.") from error

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dualfl.data.files import contents, locate
+from dualfl.data.files import contents
 from dualfl.errors import InputError
 from dualfl.typing import AnyArray
 
@@ -34,12 +34,23 @@ def read_idx(path: Path) -> AnyArray:
     return np.frombuffer(data, dtype=np.uint8, offset=head).reshape(shape)
 
 
-def read_mnist(images: str, labels: str) -> tuple[AnyArray, AnyArray, Path]:
-    """(pixels, one row an image; labels; where the pixels lie)."""
-    image_path, label_path = locate(images, "mnist"), locate(labels, "mnist")
-    X, y = read_idx(image_path), read_idx(label_path)
+def read_images(images: Path, labels: Path) -> tuple[AnyArray, AnyArray]:
+    """(pixels, one row an image; labels)."""
+    X, y = read_idx(images), read_idx(labels)
     if X.ndim != 3:
-        raise InputError(f"{image_path} holds {X.ndim} dimensions, and images have 3; is it the images file?")
+        raise InputError(f"{images} holds {X.ndim} dimension(s), and images have 3; is it the images file?")
     if y.shape != X.shape[:1]:
-        raise InputError(f"{label_path} has shape {y.shape}, and {image_path} has {len(X)} images; they do not match.")
-    return X.reshape(len(X), -1), y.astype(np.intp), image_path
+        raise InputError(f"{labels} has shape {y.shape}, and {images} has {len(X)} images; they do not match.")
+    return X.reshape(len(X), -1), y.astype(np.intp)
+
+
+def labels_beside(images: Path) -> Path:
+    """The labels file that belongs to a file of images: its name has `labels-idx1` for `images-idx3`."""
+    for name in (images.name, images.name.removesuffix(".gz"), f"{images.name}.gz"):
+        labels = images.with_name(name.replace("images", "labels").replace("idx3", "idx1"))
+        if labels.name != images.name and "labels" in labels.name and labels.is_file():
+            return labels
+    raise InputError(
+        f"{images} holds images without labels; put the labels beside it, under the same name with labels-idx1 "
+        "instead of images-idx3."
+    )

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dualfl.data.files import locate
 from dualfl.errors import InputError
 from dualfl.typing import AnyArray
 
@@ -26,10 +25,8 @@ def read_libsvm(path: Path, features: int | None = None) -> tuple[Any, AnyArray]
     return sp.csr_array(X), y
 
 
-def read_signs(file: str, dataset: str, features: int) -> tuple[Any, AnyArray, Path]:
-    """A set with the labels -1 and +1, as classes 0 and 1."""
-    path = locate(file, dataset)
-    X, y = read_libsvm(path, features)
+def signs(y: AnyArray, path: Path) -> AnyArray:
+    """The labels -1 and +1 as classes 0 and 1."""
     if not np.isin(y, (-1, 1)).all():
-        raise InputError(f"{path} has the label {y[~np.isin(y, (-1, 1))][0]:g}, and {dataset} has only -1 and +1.")
-    return X, (y > 0).astype(np.intp), path
+        raise InputError(f"{path} has the label {y[~np.isin(y, (-1, 1))][0]:g}, and it should have only -1 and +1.")
+    return (y > 0).astype(np.intp)

@@ -27,7 +27,9 @@ Say = Callable[[str], None]
 class Settings:
     """Everything that decides what a run computes; two runs with equal settings give equal iterates."""
 
-    dataset: str = "digits"
+    dataset: str = "digits"  # a name, or the path of a file
+    target: str | None = None  # of a file: what to predict, and whether it is a class
+    task: str | None = None
     clients: int = 8
     partition: str = "even"
     scale: str = "default"
@@ -96,7 +98,7 @@ def execute(
     if regularise and checkpoint is not None:
         raise InputError("Checkpoints are of one problem, and epsilon or alpha make several; leave one of them out.")
     say(f"Reading {settings.dataset} ...")
-    dataset = load(settings.dataset, scale=settings.scale)
+    dataset = load(settings.dataset, scale=settings.scale, target=settings.target, task=settings.task)
     problem = problem_of(settings, dataset, solver)
     minimum, why = find_minimum(problem, settings, say)
     options: dict[str, Any] = {

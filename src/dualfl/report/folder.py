@@ -79,7 +79,7 @@ class Folder:
 
 
 def picture_title(run: Finished) -> str:
-    return f"{run.settings.dataset}, {run.problem.N} clients, ridge {run.settings.ridge:g}"
+    return f"{run.dataset.name}, {run.problem.N} clients, ridge {run.settings.ridge:g}"
 
 
 def model_file(run: Finished) -> bytes:

@@ -1,0 +1,131 @@
+"""Tables with named columns: CSV by Python's own reader, Parquet by pyarrow, if it is there.
+
+Columns of numbers are features. Columns of text are not, but rows can be split by them (`column:NAME`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualfl.data.files import contents
+from dualfl.errors import InputError
+from dualfl.names import nearest
+from dualfl.typing import AnyArray
+
+TARGETS = ("target", "label", "class", "y")  # what a target is called where nobody says it
+CLASSES = 20  # whole numbers with at most so many values are classes
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Features, a target and what else the rows say."""
+
+    X: Any
+    y: AnyArray
+    names: tuple[str, ...]
+    others: Mapping[str, AnyArray]
+
+
+def read_csv(path: Path) -> dict[str, AnyArray]:
+    """The columns of a CSV file with a header; separated by commas, or by semicolons or tabs if the header is."""
+    try:
+        text = contents(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a CSV file: it is not text ({error.reason} at byte {error.start}).") from error
+    head = text.partition("\n")[0]
+    rows = csv.reader(io.StringIO(text), delimiter=max(",;\t", key=head.count))
+    names = [name.strip() for name in next(rows, [])]
+    if not names or len(set(names)) < len(names) or not all(names):
+        raise InputError(f"{path} needs a first line with a different name for each column, and it is {head!r:.80}.")
+    table = []
+    for row in rows:
+        if len(row) not in (0, len(names)):
+            raise InputError(f"{path}, line {rows.line_num} has {len(row)} entries, and the first line {len(names)}.")
+        if row:
+            table.append(row)
+    if not table:
+        raise InputError(f"{path} holds no rows below its header.")
+    return {name: _column(path, name, values) for name, values in zip(names, zip(*table))}
+
+
+def _column(path: Path, name: str, values: tuple[str, ...]) -> AnyArray:
+    """Numbers where all are; text otherwise. Gaps in numbers are an error, not a class."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except ValueError:
+        pass
+    gaps = [i for i, value in enumerate(values) if not value.strip()]
+    if gaps and all(_is_number(value) for value in values if value.strip()):
+        raise InputError(f"{path} has no number in column {name!r}, row {gaps[0] + 1}; fill or drop such rows.")
+    return np.array([value.strip() for value in values])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+        return True
+    except ValueError:
+        return False
+
+
+def read_parquet(path: Path) -> dict[str, AnyArray]:
+    """The columns of a Parquet file."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise InputError(f"{path} is a Parquet file, which needs pyarrow: pip install 'dualfl[data]'.") from error
+    try:
+        table = parquet.read_table(path)
+    except (ArrowException, OSError) as error:
+        raise InputError(f"{path} is not a Parquet file ({str(error).splitlines()[0]}).") from error
+    if table.num_rows == 0:
+        raise InputError(f"{path} holds no rows.")
+    columns = {}
+    for name, column in zip(table.column_names, table.columns):
+        if column.null_count:
+            raise InputError(f"{path} has {column.null_count} empty entries in column {name!r}; fill or drop them.")
+        values = column.to_numpy()
+        columns[name] = values.astype(np.float64) if values.dtype.kind in "biuf" else values.astype(np.str_)
+    return columns
+
+
+def split_target(columns: dict[str, AnyArray], target: str | None, path: Path) -> Columns:
+    """Features and target. Without a name, the target is the one column called target, label, class or y."""
+    usual = [name for name in columns if name.lower() in TARGETS]
+    if target is None and len(usual) != 1:
+        some = ", ".join(list(columns)[:8]) + (", ..." if len(columns) > 8 else "")
+        raise InputError(f"{path} has the columns {some}; say which is the target, by target=NAME or --target NAME.")
+    chosen = usual[0] if target is None else target
+    if chosen not in columns:
+        raise InputError(f"{path}: " + nearest("column", chosen, columns))
+    names = tuple(name for name, values in columns.items() if name != chosen and values.dtype.kind == "f")
+    others = {name: values for name, values in columns.items() if name != chosen and values.dtype.kind != "f"}
+    if not names:
+        raise InputError(f"{path} has no column of numbers besides its target {chosen!r}, so there are no features.")
+    return Columns(np.stack([columns[name] for name in names], axis=1), columns[chosen], names, others)
+
+
+def targets(y: AnyArray, task: str | None, path: Path) -> tuple[AnyArray, tuple[str, ...]]:
+    """(class numbers, class names), or (real targets, ()): text and few whole numbers are classes unless told."""
+    numbers = y.dtype.kind in "biuf"
+    if numbers and not np.isfinite(y.astype(np.float64)).all():
+        raise InputError(f"{path} has the target {y[~np.isfinite(y)][0]}; targets must be finite.")
+    known = np.unique(y)
+    whole = numbers and bool((np.floor(known.astype(np.float64)) == known).all())
+    if task is None:
+        task = "classification" if not numbers or (whole and len(known) <= CLASSES) else "regression"
+    if task == "regression":
+        if not numbers:
+            raise InputError(f"{path} has targets such as {y[0]!r:.40}, and regression needs numbers.")
+        return y.astype(np.float64), ()
+    if len(known) < 2:
+        raise InputError(f"{path} has the one class {known[0]!r:.40}; classification needs two at least.")
+    names = tuple(f"{k:g}" if numbers else str(k) for k in known)
+    return np.searchsorted(known, y).astype(np.intp), names

@@ -1,0 +1,208 @@
+"""Data sets from files: what each format gives, and what is said of files that are not what their names say."""
+
+import gzip
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from click.testing import CliRunner
+
+from dualfl.cli import main
+from dualfl.data import load, make_problem
+from dualfl.errors import InputError
+
+CSV = "age,ward,dose,target\n30,north,1.5,no\n40,south,2.5,yes\n50,north,3.5,yes\n35,east,1.0,no\n"
+
+
+def put(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_csv_has_features_classes_and_other_columns(tmp_path):
+    data = load(str(put(tmp_path, "patients.csv", CSV)), scale="raw")
+    np.testing.assert_array_equal(data.X, [[30, 1.5], [40, 2.5], [50, 3.5], [35, 1.0]])
+    assert data.names == ("age", "dose") and data.classes == ("no", "yes")
+    assert data.y.tolist() == [0, 1, 1, 0]
+    assert data.columns["ward"].tolist() == ["north", "south", "north", "east"]
+    assert str(data) == "patients.csv, 4 rows x 2 features, 2 classes"
+    assert data.source == str(tmp_path / "patients.csv")
+
+
+def test_columns_of_a_table_are_standardised_and_clients_are_wards(tmp_path):
+    data = load(put(tmp_path, "patients.csv", CSV))
+    np.testing.assert_allclose(data.X.mean(axis=0), 0, atol=1e-15)
+    problem = make_problem(data, clients=3, partition="column:ward")
+    assert sorted(f.n for f in problem.clients) == [1, 1, 2]
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_csv_may_have_other_separators_and_be_gzipped(tmp_path, separator):
+    text = gzip.compress(("\ufeff" + CSV.replace(",", separator)).encode())
+    assert load(put(tmp_path, "patients.csv.gz", text)).n == 4
+
+
+@pytest.mark.parametrize(
+    ("values", "task", "kind"),
+    [
+        ([0, 1, 2, 1], None, "classification"),
+        ([0.5, 1, 2, 1], None, "regression"),
+        ([0, 1, 2, 1], "regression", "regression"),
+        ([0.5, 1, 2, 1], "classification", "classification"),
+        (["a", "b", "a", "b"], None, "classification"),
+    ],
+)
+def test_classes_are_told_from_numbers(tmp_path, values, task, kind):
+    path = put(tmp_path, "t.csv", "x,y\n" + "".join(f"{i},{v}\n" for i, v in enumerate(values)))
+    assert load(path, task=task).task == kind
+
+
+def test_many_whole_numbers_are_not_classes(tmp_path):
+    path = put(tmp_path, "t.csv", "x,y\n" + "".join(f"{i},{i}\n" for i in range(30)))
+    data = load(path)
+    assert data.task == "regression" and data.y.dtype == np.float64
+
+
+def test_parquet_is_the_same_table(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.read_csv(put(tmp_path, "patients.csv", CSV))
+    frame.to_parquet(tmp_path / "patients.parquet")
+    one, other = load(tmp_path / "patients.csv"), load(tmp_path / "patients.parquet")
+    np.testing.assert_array_equal(one.X, other.X)
+    assert one.classes == other.classes and one.names == other.names
+    assert one.columns["ward"].tolist() == other.columns["ward"].tolist()
+    frame.loc[2, "dose"] = np.nan
+    frame.to_parquet(tmp_path / "gap.parquet")
+    with pytest.raises(InputError, match="1 empty entries in column 'dose'"):
+        load(tmp_path / "gap.parquet")
+
+
+def test_parquet_without_its_library_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"needs pyarrow: pip install 'dualfl\[data\]'"):
+        load(put(tmp_path, "t.parquet", b"PAR1...."))
+
+
+def test_numpy_files(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(6, 3)), np.array([0, 1, 0, 1, 1, 0])
+    np.savez(tmp_path / "t.npz", X=X, y=y, outcome=y * 2.5)
+    np.testing.assert_array_equal(load(tmp_path / "t.npz", scale="raw").X, X)
+    assert load(tmp_path / "t.npz").classes == ("0", "1")
+    assert load(tmp_path / "t.npz", target="outcome").task == "regression"
+    np.save(tmp_path / "t.npy", np.c_[X, y])
+    np.testing.assert_array_equal(load(tmp_path / "t.npy", scale="raw").X, X)
+    np.testing.assert_array_equal(load(tmp_path / "t.npy", target="0").y, X[:, 0])
+    S = sp.csr_array(np.where(X > 0, X, 0))
+    np.savez(tmp_path / "s.npz", data=S.data, indices=S.indices, indptr=S.indptr, shape=S.shape, y=y)
+    sparse = load(tmp_path / "s.npz")
+    assert sp.issparse(sparse.X) and sparse.scale == 1.0
+    np.testing.assert_array_equal(sparse.X.toarray(), S.toarray())
+    np.savez(tmp_path / "pixels.npz", X=np.full((6, 2, 2), 255, np.uint8), y=y)
+    pixels = load(tmp_path / "pixels.npz")
+    assert pixels.X.shape == (6, 4) and pixels.X.dtype == np.uint8 and pixels.scale == 1 / 255
+
+
+def test_libsvm_and_idx_files(tmp_path):
+    assert load(put(tmp_path, "some.libsvm", "1 1:0.5 3:1\n-1 2:1\n")).X.shape == (2, 3)
+    assert load(put(tmp_path, "no_suffix", "1 1:0.5 3:1\n-1 2:1\n")).classes == ("-1", "1")
+    images = put(tmp_path, "my-images-idx3-ubyte", b"\0\0\x08\x03" + b"\0\0\0\x02" * 3 + bytes(range(8)))
+    with pytest.raises(InputError, match="put the labels beside it"):
+        load(images)
+    put(tmp_path, "my-labels-idx1-ubyte", b"\0\0\x08\x01\0\0\0\x02\x01\x04")
+    data = load(images)
+    assert data.X.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]] and data.classes == ("1", "4")
+
+
+def test_a_folder_of_cifar_batches(tmp_path):
+    put(tmp_path, "data_batch_1.bin", bytes(3073))
+    assert load(tmp_path).X.shape == (1, 3072)
+    assert load(tmp_path / "data_batch_1.bin").classes[0] == "airplane"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(InputError, match="without CIFAR-10 batches"):
+        load(empty)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("t.csv", b"PK\x03\x04....", "not what its name says: it should be CSV, and it begins like npz"),
+        ("t.csv", b"\x93NUMPY..", "it should be CSV, and it begins like npy"),
+        ("t.parquet", "a,b\n1,2\n", "it should be Parquet, and it begins with 61 2c 62 0a"),
+        ("t.npz", "", "it should be npz, and it begins with nothing"),
+        ("t.npy", b"PK\x03\x04....", "it should be npy, and it begins like npz"),
+        ("t.npz", b"PK\x03\x04....", "is not an .npz file of plain arrays"),
+        ("t.npy", b"\x93NUMPY\x01\x00", "is not an .npy file of numbers"),
+        ("t.parquet", b"PAR1....", "is not a Parquet file"),
+        ("t.csv.gz", b"a,y\n1,2\n", "cannot be read"),
+        ("t.csv", b"a,y\n\xff\xfe,1\n", "not text"),
+        ("t.csv", "", "needs a first line"),
+        ("t.csv", "a,a\n1,2\n", "a different name for each column"),
+        ("t.csv", "a,y\n", "holds no rows"),
+        ("t.csv", "a,y\n1,2\n1\n", "line 3 has 1 entries, and the first line 2"),
+        ("t.csv", "a,y\n1,2\n,1\n", "no number in column 'a', row 2"),
+        ("t.csv", "a,b\n1,2\n", "has the columns a, b; say which is the target"),
+        ("t.csv", "a,y\n1,1\n2,1\n", "one class"),
+        ("t.csv", "a,y\nx,1\nz,2\n", "there are no features"),
+        ("t.csv", "a,y\n1,2\n3,nan\n", "target nan; targets must be finite"),
+        ("t.csv", "a,y\n1,2\nnan,3\n", "must be finite"),
+        ("t.libsvm", "<html>", "is not a LIBSVM file"),
+        ("t.bin", b"123", "not a multiple of 3073"),
+    ],
+)
+def test_bad_files_are_named(tmp_path, name, content, says):
+    path = put(tmp_path, name, content)
+    if "Parquet file" in says:
+        pytest.importorskip("pyarrow")
+    with pytest.raises(InputError, match=says) as error:
+        load(path)
+    assert str(path) in str(error.value) or "finite" in says
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda t: load(t / "none.csv"), "There is no file"),
+        (lambda t: load(put(t, "t.csv", CSV), target="tarjet"), "did you mean target"),
+        (lambda t: load(put(t, "t.csv", CSV), task="regression"), "regression needs numbers"),
+        (lambda t: load(put(t, "t.csv", CSV), task="guess"), "There is no task 'guess'"),
+        (lambda t: load("iris", target="x"), "has a target of its own"),
+        (lambda t: load(put(t, "a8a.libsvm", "1 1:1\n-1 2:1\n"), target="x"), "targets have no name"),
+    ],
+)
+def test_bad_wishes_are_sentences(tmp_path, call, says):
+    with pytest.raises(InputError, match=says):
+        call(tmp_path)
+
+
+def test_arrays_that_do_not_match(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.zeros((3, 2)), y=np.zeros(2))
+    np.savez(tmp_path / "b.npz", Z=np.zeros((3, 2)))
+    np.save(tmp_path / "c.npy", np.zeros(3))
+    np.save(tmp_path / "d.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    np.save(tmp_path / "e.npy", np.zeros((3, 2)))
+    for name, target, says in [
+        ("a.npz", None, "do not match"),
+        ("b.npz", None, "holds Z, and the features must be called"),
+        ("a.npz", "z", "the targets must be called z"),
+        ("c.npy", None, "must hold a matrix"),
+        ("d.npy", None, "not an .npy file of numbers"),
+        ("e.npy", "5", "has the columns 0 to 1"),
+        ("e.npy", "x", "is the number of a column"),
+    ]:
+        with pytest.raises(InputError, match=says):
+            load(tmp_path / name, target=target)
+
+
+def test_the_command_runs_on_a_file(tmp_path, monkeypatch):
+    rows = "".join(f"{i % 7},{i % 5},w{i % 3},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(60))
+    path = put(tmp_path, "mine.csv", "a,b,ward,outcome\n" + rows)
+    words = ["run", "--dataset", str(path), "--target", "outcome", "--partition", "column:ward", "--clients", "3"]
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, [*words, "--rounds", "3"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "mine.csv, 60 rows x 2 features, 2 classes" in done.output
+    assert "files        in runs/mine.csv-dualfl" in done.output
