@@ -104,6 +104,18 @@ class LocalCost:
     def hessian(self, x: Array) -> Array:
         return self.objective.hessian(self.place(x))
 
+    def moment(self, x: Array) -> tuple[Array, Array]:
+        """C and S with C (x) S about the data part of the Hessian at x."""
+        return self.objective.moment(self.place(x))  # type: ignore[attr-defined, no-any-return]
+
+    def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
+        """C Omega, the trace of C, and S."""
+        return self.objective.sketched_moment(self.place(x), Omega)  # type: ignore[attr-defined, no-any-return]
+
+    def metric(self, x: Array, U: Array, B: Array, rank: int) -> tuple[Array, Array, Array]:
+        """The sums that a sketch of the Hessian at x needs."""
+        return self.objective.metric(self.place(x), U, B, rank)  # type: ignore[attr-defined, no-any-return]
+
     def along(self, x: Array, p: Array, steps: Sequence[float]) -> Array:
         """f(x + t p) for several t; no pass over the data beyond the first."""
         ray = self.objective.at(self.place(x)).ray(p)

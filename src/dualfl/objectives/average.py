@@ -21,7 +21,7 @@ class Average(Objective):
         self.shape, self.free = parts[0].shape, parts[0].free
         self.n = sum(f.n for f in parts)
         self.mu = float(np.min(self.convexity))
-        self.offers = frozenset.intersection(*(f.offers for f in parts)) - {"projected", "samples", "dual"}
+        self.offers = frozenset.intersection(*(f.offers for f in parts)) - {"projected", "moments", "samples", "dual"}
 
     @property
     def convexity(self) -> float | Array:

@@ -66,7 +66,7 @@ class Objective(ABC):
     n : how many rows of data stand behind it.
     mu, L : constants of strong convexity and smoothness; `L = inf` where there is no gradient bound.
     free : mask of coordinates without regularisation (a free intercept), or None.
-    offers : what can be asked of it, out of "gradient", "hessian", "projected", "samples", "dual", "prox".
+    offers : what can be asked of it, out of "gradient", "hessian", "projected", "moments", "samples", "dual", "prox".
     cost : the work done so far. Finding L is preparation and is not counted.
     """
 

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from dualfl import kernels
 from dualfl.errors import InputError
 from dualfl.kernels import Design
+from dualfl.objectives import moments
 from dualfl.objectives.base import Objective, Point, Ray, check_factor
 from dualfl.objectives.losses import Loss
 from dualfl.objectives.spectrum import largest_eigenvalue
@@ -31,6 +32,7 @@ Intercept = bool | Literal["free"]
 
 # Predictors that were updated along rays are computed afresh once they may be off by this much, relatively.
 DRIFT = 2.0**-44
+TAIL_ROWS = 2048  # about so many rows, evenly spaced, are enough for means that are only diagonal
 
 
 class LinearModel(Objective):
@@ -87,7 +89,7 @@ class LinearModel(Objective):
             free[-1] = True
             self.free = free.ravel()
         if loss.smooth:
-            self.offers = frozenset({"gradient", "hessian", "projected", "samples"})
+            self.offers = frozenset({"gradient", "hessian", "projected", "moments", "samples"})
         else:
             self.offers = frozenset({"dual"})
 
@@ -197,6 +199,55 @@ class LinearModel(Objective):
         kept = U if self.free is None else U[:-1]
         square = M.reshape(q * k, q * k) + self.ridge * np.kron(kept.T @ kept, np.eye(k))
         return (square + square.T) / 2
+
+    # -- second-order sums, without the ridge -----------------------------------------------------
+
+    def moment(self, x: Array) -> tuple[Array, Array]:
+        """C (D x D) and S (k x k) with C (x) S the data part of the Hessian at x; exactly where all l''(z_i) are
+        multiples of one matrix: for one output anywhere, for softmax at 0. Rows without curvature count a little."""
+        self.cost.passes += 1
+        W = self._curvatures(self.at(x))
+        C = moments.moment(self.design, self._row_curvatures(W))
+        return C, self._mean_block(W)
+
+    def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
+        """C Omega and the trace of C for the C of `moment`, and its S; for more features than C may have."""
+        self.cost.passes += 1
+        W = self._curvatures(self.at(x))
+        c = self._row_curvatures(W)
+        Y = self.design.backward(c[:, None] * self.design.forward(np.ascontiguousarray(Omega)))
+        return Y, float(c @ self.design.row_norms2()), self._mean_block(W)
+
+    def _row_curvatures(self, W: Array) -> Array:
+        """s_i tr l''(z_i), none below a twentieth of the mean: a row may gain curvature later."""
+        trace = np.maximum(np.einsum("aan->n", W), 0.0)
+        low = 0.05 * float(trace.sum()) * self.s
+        if not low.any():
+            return np.array(self.s)
+        c = np.maximum(trace, low)
+        ratio = c / np.where(self.s > 0, self.s, 1.0)
+        # Rounding aside, often all are equal; then bytes are multiplied as they are.
+        return self.s * ratio.mean() if np.ptp(ratio) <= 1e-12 * ratio.max() else c
+
+    def _mean_block(self, W: Array) -> Array:
+        mean = W.sum(axis=2)
+        trace = float(np.trace(mean))
+        return (mean + mean.T) / (2 * trace) if trace > 0 else np.eye(self.k) / self.k
+
+    def metric(self, x: Array, U: Array, B: Array, rank: int) -> tuple[Array, Array, Array]:
+        """What a sketch of the Hessian at x needs, of the basis U of features and B of outputs (see `moments`):
+        the metric on the first `rank` directions, its diagonal blocks on the others, and its mean block."""
+        W = self._curvatures(self.at(x))
+        a, b = moments.pairs(B.shape[1])
+        V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
+        self.cost.passes += 1
+        M = moments.metric(moments.projected(self.design, U[:, :rank]), V)
+        stride = max(1, self.n // TAIL_ROWS)
+        share = float(self.s[::stride].sum()) or 1.0
+        T = np.zeros((0, len(a)))
+        if rank < U.shape[1]:
+            T = moments.tail(moments.projected(self.design, U[:, rank:], stride), V[::stride]) / share
+        return M, T, V.sum(axis=0)
 
     def _curvatures(self, point: Point) -> Array:
         """s_i l''(z_i) as a k x k x n array."""

@@ -46,7 +46,7 @@ class Quadratic(PlainObjective):
         if L is not None and not (mu or 0.0) <= L:
             raise InputError(f"L must be at least mu = {mu or 0.0}, and it is {L}.")
         self.shape = (d,)
-        self.offers = frozenset({"gradient", "hessian"})
+        self.offers = frozenset({"gradient", "hessian", "moments"})
         if not isinstance(self.A, LinearOperator):
             lowest, highest = spectrum(self.A)
         else:
@@ -74,6 +74,17 @@ class Quadratic(PlainObjective):
         self.cost.hessian_products += self.d
         self.cost.passes += 1
         return np.array(self.A)
+
+    def moment(self, x: Array) -> tuple[Array, Array]:
+        """The Hessian without its strong convexity as C (x) S, like a linear model with one output."""
+        return self.hessian(x) - self.mu * np.eye(self.d), np.eye(1)
+
+    def metric(self, x: Array, U: Array, B: Array, rank: int) -> tuple[Array, Array, Array]:
+        """As for a linear model: pairs of the first directions, the diagonal of the others, the mean."""
+        H = self.moment(x)[0]
+        lead, rest = U[:, :rank], U[:, rank:]
+        M = (lead.T @ H @ lead)[np.triu_indices(rank)][:, None]
+        return M, np.einsum("dl,de,el->l", rest, H, rest)[:, None], np.array([np.trace(H) / self.d])
 
     def scaled(self, factor: float) -> Quadratic:
         """factor (f - (mu/2)|.|^2) + (mu/2)|.|^2: as for a linear model, strong convexity is not scaled."""

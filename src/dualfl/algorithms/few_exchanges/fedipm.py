@@ -1,0 +1,406 @@
+"""FedIPM: an interior point method whose per-sample variables never leave the clients.
+
+Linear models with hinge, absolute, quantile or epsilon-insensitive loss, l_i = max over a in [lo, hi] of a u_i with
+u = b - Z theta (interior_point.py), and any ridge and penalty R (regulariser.py):
+
+    E(theta) = sum_i s_i l_i + R(theta),        D(a) = sum_i s_i a_i b_i - R*(Z'Sa)  for every a in the box,
+    E - D    = comp + res,    comp = sum_i s_i (l_i - a_i u_i) >= 0,    res = R(theta) + R*(v) - v'theta >= 0,  v = Z'Sa.
+
+One exchange, given theta and t; a, D are the client's own from before, S the row weights:
+
+    a     <- a + D (u - t/p + t/q),  at most 0.9 of the way to either bound,     p = hi - a, q = a - lo
+    D     <- 1/(xi/p + s/q),  (xi, s) with xi - s = u and xi s = t^2/(p q)
+    up       loss, comp, a'Sb, v, r0 = Z'S(a + D u), r1 = Z'SD(1/q - 1/p), H = Z'SDZ
+
+    server   sigma = 0.1, 0.3 or 0.7 if res < comp, res < 10 comp, or not;  t+ = min(t, sigma comp)
+             theta+ = argmin (z - theta)'H(z - theta)/2 - (r0 + t+ r1)'(z - theta) + R(z)
+
+Newton's system for the central path, with xi, s and a eliminated. D belongs to the old t, so that H does not depend on
+the new one, and r0 + t r1 is affine in it: the server chooses t after it has seen comp and res, in the same exchange.
+Every sample is clipped on its own, so no step length, a minimum over all samples, has to be agreed on.
+
+Race. In exchange 1 every client also solves its own problem. The mean theta_B of the solutions is a model at once, and
+their dual variables a bound of E*. Exchange 2 answers at both theta_A and theta_B, there with a on the central path;
+B goes on if its gap is at most 0.3 of its energy. Alike clients save a few exchanges, others lose one vector.
+
+Certificate. D(a), where a may be scaled down at no cost (regulariser.py). A free intercept asks for sum_i s_i a_i q_i =
+0: the terms of either sign are added up apart (d + 1 more floats), and the larger sum is scaled down. Where nothing is
+regularised, v must vanish: Newton's dual variables satisfy that before they are clipped, and they may be scaled into a
+box that has 0 inside; clients count which of a few scales suffice, so that the sums tell the smallest.
+
+Safeguard. No theorem covers clipped steps. If comp + res has not fallen for `patience` exchanges, t falls slowly for a
+few; if that does not help, the method changes to one that has a proof: damped Newton steps on
+
+    E_t = sum_i s_i max_a (a u_i + t log((a - lo)(hi - a))) + R,
+
+which is convex and self-concordant but for a factor, with Armijo's condition from a few values on the way (they cost a
+scalar each), and t is cut when the step predicts a decrease below t.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
+from dualfl.algorithms.few_exchanges.interior_point import (
+    Pieces,
+    advance,
+    central,
+    first,
+    metric,
+    pieces,
+    smoothed,
+)
+from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
+from dualfl.algorithms.few_exchanges.regulariser import Regulariser, symmetric, upper
+from dualfl.objectives.linear import LinearModel
+from dualfl.solvers.rows import rows_of
+from dualfl.typing import Array
+
+LARGEST = 2000
+KEEP = 0.9  # of the way to a bound
+ALONE, ACCURACY = 40, 1e-6  # iterations, and relative gap, of a client's own solution
+ROUNDING = 1e-10  # a gap that needs no safeguard
+CALM = 3  # exchanges in which t falls slowly, before the method is given up
+RAY = (1.0, 0.5, 0.25, 0.125, 0.0625, 1 / 64, 1 / 512, 0.0)
+SCALES = 1 - np.array([0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5])
+
+
+@dataclass(frozen=True)
+class Local:
+    """The dual variables of one client, pieces by rows, and their metric; those of the rival during the race."""
+
+    a: Array
+    D: Array
+    rival_a: Array | None = None
+    rival_D: Array | None = None
+
+
+@dataclass(frozen=True)
+class Server:
+    th: Array  # where to ask next
+    t: float
+    model: Array  # what to deploy
+    bound: float = -np.inf
+    M: Array | None = None  # ridge and tilt, as the clients told
+    c: Array | None = None
+    size: float = 1.0  # mean |b|, the scale of the loss
+    rival: Array | None = None
+    switch: bool = False  # the clients go on with the rival
+    least: float = np.inf  # the smallest comp + res
+    idle: int = 0  # exchanges since then
+    calm: int = 0  # exchanges in which t still falls slowly
+    warned: bool = False  # it has done so before
+    base: Array | None = None  # of the current step on E_t; then the safeguard is on
+
+
+@dataclass(frozen=True)
+class FedIPM(Algorithm):
+    """FedIPM: hinge, absolute, quantile and epsilon-insensitive losses in few exchanges."""
+
+    race: bool = True
+    least_rows: int = 5
+    patience: int = 5
+
+    name = "fedipm"
+    needs = frozenset({"dual"})
+    penalty = "server"
+    strongly_convex = False
+    warm = True
+    no_certificate = "nothing is regularised"
+    grid: ClassVar = {"race": [True, False]}
+    card = Card(
+        "FedIPM",
+        2026,
+        "this library",
+        up="d (d + 1)/2 + 3d + 3, in exchanges 1 and 2 once or twice more",
+        needs="piecewise linear loss of a linear model, d <= 2000",
+        rate="not known; 6 to 16 exchanges to 1e-6 where measured",
+    )
+
+    def check(self, c: Constants) -> None:
+        self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
+        self.require(self.patience >= 1, "patience", "it must be at least 1 exchange")
+        check_size(self.name, c.d, LARGEST, "bundle, dualfl or feddr with a balanced penalty")
+
+    # -- the server --------------------------------------------------------------------------------
+
+    def start(self, at: Place) -> Server:
+        th = np.zeros(at.d) if at.start is None else at.start
+        return Server(th=th, t=np.inf, model=th)
+
+    def round(self, s: Server, at: Place) -> Round:
+        if s.M is None:
+            m = yield ask(self.begin, th=s.th)
+            return self.opened(s, m, at)
+        if s.rival is not None:
+            m = yield ask(self.both, th=s.th, t=s.t, rival=s.rival, rival_t=self.rival_t(s))
+            return self.raced(s, m, at)
+        if s.base is not None:
+            m = yield ask(self.follow, th=s.th, t=s.t, base=s.base)
+            return self.followed(s, m, at)
+        m = yield ask(self.step, th=s.th, t=s.t, switch=s.switch)
+        return self.stepped(replace(s, switch=False), m, at)
+
+    def opened(self, s: Server, m: Any, at: Place) -> Server:
+        s = replace(s, M=m.M, c=m.tilt, size=m.size, t=m.size)
+        if not self.race:
+            return self.stepped(s, m, at)
+        bound = self.regulariser(s, at).lower_bound(m.local_ab, m.local_v)
+        s = self.stepped(replace(s, bound=bound), m, at)
+        return replace(s, rival=m.local, model=m.local)
+
+    def raced(self, s: Server, m: Any, at: Place) -> Server:
+        assert s.rival is not None
+        R, rival = self.regulariser(s, at), SimpleSums(m, "rival_")
+        bound = max(self.lower(R, m), self.lower(R, rival), s.bound)
+        E = rival.loss + R.value(s.rival)
+        s = replace(s, bound=bound)
+        if E - bound <= 0.3 * E:
+            s = replace(s, th=s.rival, t=self.rival_t(s), switch=True)
+            return self.stepped(replace(s, rival=None), rival, at)
+        return self.stepped(replace(s, rival=None), m, at)
+
+    def rival_t(self, s: Server) -> float:
+        return 0.01 * s.size
+
+    def stepped(self, s: Server, m: Any, at: Place) -> Server:
+        """The state after sums at s.th for s.t."""
+        R = self.regulariser(s, at)
+        res = R.residual(s.th, m.v)
+        s = self.watched(s, m.comp + res, abs(m.loss + R.value(s.th)))
+        bound = max(s.bound, self.lower(R, m))
+        t = max(min(s.t, self.centring(m.comp, res, s.calm > 0) * m.comp), 1e-14 * (m.loss + 1e-300))
+        if s.base is not None:  # the safeguard begins where the method stands
+            th = s.th
+        else:
+            th = R.newton(symmetric(m.h, at.d), m.r0 + t * m.r1, s.th)
+        return replace(s, th=th, t=t, model=th, bound=bound, calm=max(s.calm - 1, 0))
+
+    def watched(self, s: Server, gap: float, E: float) -> Server:
+        """The safeguard: calm down when comp + res stops falling, and change the method when that does not help."""
+        if gap < 0.9 * s.least or gap <= ROUNDING * E:
+            return replace(s, least=min(gap, s.least), idle=0)
+        if s.idle + 1 < self.patience:
+            return replace(s, idle=s.idle + 1)
+        if not s.warned:
+            return replace(s, idle=0, calm=CALM, warned=True)
+        return replace(s, base=s.th, idle=0)
+
+    @staticmethod
+    def centring(comp: float, res: float, calm: bool) -> float:
+        """sigma: how much closer to the boundary to aim, less while R and the losses still disagree."""
+        return 0.7 if calm or res >= 10 * comp else 0.1 if res < comp else 0.3
+
+    def followed(self, s: Server, m: Any, at: Place) -> Server:
+        """The safeguard: a damped Newton step on E_t, or the next trial of one."""
+        R = self.regulariser(s, at)
+        base, bound = s.base, max(s.bound, self.lower(R, m))
+        assert base is not None
+        points = [base + r * (s.th - base) for r in RAY]
+        values = m.ray + np.array([R.value(x) for x in points])
+        predicted = m.slope + R.value(s.th) - R.value(base)
+        enough = values <= values[-1] + 1e-4 * np.array(RAY) * predicted
+        if not enough[0]:
+            best = int(np.argmin(np.where(enough, values, np.inf)))
+            if RAY[best] > 0:
+                return replace(s, th=points[best], bound=bound)
+            s = replace(s, th=base)  # rounding leaves nothing to gain for this t
+        near = RAY[0] if abs(predicted) <= s.t / 2 else 0.0
+        t = max(0.2 * s.t, 1e-14 * m.loss) if near or not enough[0] else s.t
+        if not enough[0]:
+            return replace(s, t=t, bound=bound)
+        th = R.newton(symmetric(m.h, at.d), m.r0 + t * m.r1, s.th)
+        return replace(s, base=s.th, th=th, t=t, model=th, bound=bound)
+
+    def regulariser(self, s: Server, at: Place) -> Regulariser:
+        assert s.M is not None and s.c is not None
+        return Regulariser.at(at, s.M, s.c)
+
+    def lower(self, R: Regulariser, m: Any) -> float:
+        """The lower bound of E* that the sums prove."""
+        flat = np.flatnonzero(R.flat)
+        if not len(flat):
+            return R.lower_bound(m.ab, m.v)
+        if len(flat) == 1 and hasattr(m, "plus_v"):
+            return self.balanced(R, m, int(flat[0]))
+        return self.unregularised(R, m)
+
+    @staticmethod
+    def balanced(R: Regulariser, m: Any, k: int) -> float:
+        """v_k = 0 by scaling down the terms of the sign that has more."""
+        plus, minus = float(m.plus_v[k]), float(m.plus_v[k] - m.v[k])
+        if not min(plus, minus) > 0:
+            return R.lower_bound(0.0, 0.0 * m.v)
+        up, down = min(1.0, minus / plus), min(1.0, plus / minus)
+        v = up * m.plus_v + down * (m.v - m.plus_v)
+        v[k] = 0.0
+        return R.lower_bound(up * m.plus_ab + down * (m.ab - m.plus_ab), v)
+
+    @staticmethod
+    def unregularised(R: Regulariser, m: Any) -> float:
+        """Newton's dual variables, scaled into the box; v vanishes but for rounding, which |theta| weighs."""
+        if not hasattr(m, "fits"):
+            return -np.inf
+        fits = np.flatnonzero(m.fits >= 1 - 1e-9)
+        if not len(fits):
+            return -np.inf
+        scale = float(SCALES[fits[0]])
+        v = np.where(R.flat, 0.0, scale * m.wanted_v)
+        off = float(np.abs(scale * m.wanted_v)[R.flat] @ m.reach[R.flat])
+        return R.lower_bound(scale * m.wanted_ab, v) - off
+
+    def model(self, s: Server) -> Array:
+        return s.model
+
+    def bound(self, s: Server) -> float:
+        return s.bound
+
+    # -- a client ----------------------------------------------------------------------------------
+
+    @client_step
+    def begin(self, f: Any, c: Any, at: Place, th: Array) -> tuple[Upload, Local]:
+        """Exchange 1: what the client regularises, its dual variables at theta, and its own solution."""
+        silo = Silo(f, at, self.least_rows)
+        size = float(silo.s @ np.abs(silo.P.b).mean(axis=0))
+        u = silo.margins(th)
+        a = first(silo.P, u, size or 1.0)
+        D = metric(silo.P, u, a, size or 1.0)
+        sums = silo.sums(u, a, D) | {"M": silo.R.M, "tilt": silo.R.c, "size": size}
+        if self.race:
+            sums |= silo.alone()
+        return at.send(**sums), Local(a, D)
+
+    @client_step
+    def both(
+        self, f: Any, c: Local, at: Place, th: Array, t: float, rival: Array, rival_t: float
+    ) -> tuple[Upload, Local]:
+        """Exchange 2: at theta, and at the mean of the clients' own solutions."""
+        silo = Silo(f, at)
+        sums, a, D = silo.step(th, t, c.a, c.D)
+        u = silo.margins(rival)
+        b = central(silo.P, u, rival_t)
+        E = metric(silo.P, u, b, rival_t)
+        sums |= {f"rival_{k}": v for k, v in silo.sums(u, b, E).items()}
+        return at.send(**sums), Local(a, D, b, E)
+
+    @client_step
+    def step(self, f: Any, c: Local, at: Place, th: Array, t: float, switch: bool) -> tuple[Upload, Local]:
+        a, D = (c.rival_a, c.rival_D) if switch else (c.a, c.D)
+        assert a is not None and D is not None
+        sums, a, D = Silo(f, at).step(th, t, a, D)
+        return at.send(**sums), Local(a, D)
+
+    @client_step
+    def follow(self, f: Any, c: Local, at: Place, th: Array, t: float, base: Array) -> tuple[Upload, Local]:
+        """The safeguard: a on the central path at theta, and E_t on the way there from `base`."""
+        silo = Silo(f, at)
+        u, begun = silo.margins(th), silo.margins(base)
+        a = central(silo.P, u, t)
+        D = metric(silo.P, u, a, t)
+        ray = [float(silo.s @ smoothed(silo.P, begun + r * (u - begun), t).sum(axis=0)) for r in RAY]
+        slope = float(silo.s @ (central(silo.P, begun, t) * (u - begun)).sum(axis=0))
+        return at.send(**silo.sums(u, a, D), ray=np.array(ray), slope=slope), Local(a, D)
+
+
+class SimpleSums:
+    """The sums whose names begin with a prefix."""
+
+    def __init__(self, means: Any, prefix: str) -> None:
+        for name, value in vars(means).items():
+            if name.startswith(prefix):
+                setattr(self, name.removeprefix(prefix), value)
+
+
+class Silo:
+    """One client's rows, and the sums it sends."""
+
+    def __init__(self, f: Any, at: Place, least_rows: int = 1) -> None:
+        rows = rows_of(f.objective)
+        assert rows is not None, "an objective that offers a dual is a linear model"
+        check_rows(FedIPM.name, at.j, f.n, least_rows)
+        self.model: LinearModel = rows.model
+        self.P: Pieces = pieces(rows.model)
+        self.s: Array = rows.model.s
+        self.R = Regulariser.at(at, rows.ridge, rows.c)
+        # 0 < lo and hi < 0 do not occur; 0 at the end of a box leaves no room to scale into it
+        self.centred = bool((self.P.lo < 0).all() and (self.P.hi > 0).all())
+
+    def margins(self, th: Array) -> Array:
+        return self.P.margins(self.model.predictors(th)[:, 0])
+
+    def pull(self, *columns: Array) -> list[Array]:
+        """Z'S applied to arrays of pieces by rows."""
+        stacked = np.stack([self.s * (self.P.q * column).sum(axis=0) for column in columns], axis=1)
+        self.model.cost.passes += 0.5
+        return list(np.ascontiguousarray(self.model.design.backward(stacked).T))
+
+    def step(self, th: Array, t: float, a: Array, D: Array) -> tuple[dict[str, Any], Array, Array]:
+        """One interior point step of this client: its sums, and its new variables."""
+        u = self.margins(th)
+        a, wanted = advance(self.P, u, a, D, t, KEEP)
+        D = metric(self.P, u, a, t)
+        sums = self.sums(u, a, D)
+        if self.centred and np.count_nonzero(self.R.flat) > 1:
+            sums |= self.unclipped(wanted, th)
+        return sums, a, D
+
+    def sums(self, u: Array, a: Array, D: Array) -> dict[str, Any]:
+        P, s = self.P, self.s
+        p, q = np.maximum(P.hi - a, 1e-15), np.maximum(a - P.lo, 1e-15)
+        loss = P.loss(u)
+        columns = [a, a + D * u, D * (1 / q - 1 / p)]
+        balance = np.count_nonzero(self.R.flat) == 1
+        up = a * P.q > 0
+        if balance:
+            columns.append(np.where(up, a, 0.0))
+        v, r0, r1, *more = self.pull(*columns)
+        self.model.cost.gradients += 1
+        self.model.cost.passes += 1
+        h = upper(self.model.design.gram(s * (P.q**2 * D).sum(axis=0)))
+        sums = {
+            "loss": float(s @ loss.sum(axis=0)),
+            "comp": float(s @ np.maximum(loss - a * u, 0.0).sum(axis=0)),
+            "ab": float(s @ (a * P.b).sum(axis=0)),
+            "v": v,
+            "r0": r0,
+            "r1": r1,
+            "h": h,
+        }
+        if balance:
+            sums |= {"plus_v": more[0], "plus_ab": float(s @ (np.where(up, a, 0.0) * P.b).sum(axis=0))}
+        return sums
+
+    def unclipped(self, wanted: Array, th: Array) -> dict[str, Any]:
+        """What Newton's method wanted, and which scales bring it into the box."""
+        P = self.P
+        fits = [float(((k * wanted >= P.lo) & (k * wanted <= P.hi)).all()) for k in SCALES]
+        (v,) = self.pull(wanted)
+        ab = float(self.s @ (wanted * P.b).sum(axis=0))
+        return {"wanted_v": v, "wanted_ab": ab, "fits": np.array(fits), "reach": 10 * np.abs(th)}
+
+    def alone(self) -> dict[str, Any]:
+        """The solution of this client's own problem, by the same iteration, and its dual."""
+        th, best = np.zeros(len(self.R.M)), np.inf
+        u = self.margins(th)
+        t = float(self.s @ np.abs(self.P.b).mean(axis=0)) or 1.0
+        a = first(self.P, u, t)
+        D = metric(self.P, u, a, t)
+        m = self.sums(u, a, D)
+        found: dict[str, Any] = {}
+        for _ in range(ALONE):
+            res = self.R.residual(th, m["v"])
+            gap, E = m["comp"] + res, m["loss"] + self.R.value(th)
+            if gap < best:
+                best, found = gap, {"local": th, "local_ab": m["ab"], "local_v": m["v"]}
+            if gap <= ACCURACY * abs(E):
+                break
+            t = max(min(t, FedIPM.centring(m["comp"], res, False) * m["comp"]), 1e-14 * m["loss"])
+            th = self.R.newton(symmetric(m["h"], len(th)), m["r0"] + t * m["r1"], th)
+            m, a, D = self.step(th, t, a, D)
+        return found
+
+

@@ -1,0 +1,269 @@
+"""What the server knows of the cost without asking: the ridge and the penalty, and what it can do with them.
+
+    R(z) = (1/2) z'Mz - c'z + P(z),        M = diag(m_1, ..., m_d) >= 0,
+
+P a penalty with a prox. With second-order sums (Q, q) of the loss the server minimises  z'Qz/2 - q'z + R(z)  itself, to
+rounding; and its conjugate R*(v) = sup_z v'z - R(z) turns any dual point of the losses into a lower bound of E*:
+
+    E* >= a'b - R*(Z'a)         for every a in the domain of the losses' conjugates.
+
+Those domains contain 0 and are convex, so s a is as good a dual point for 0 <= s <= 1, and s is free to choose.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from dualfl.objectives.penalties import GroupL2, Penalised
+from dualfl.objectives.quadratic import Quadratic
+from dualfl.solvers.coordinate_descent import Separable, minimise_model, separable
+from dualfl.solvers.fista import FISTA
+from dualfl.solvers.stopping import GradientNorm
+from dualfl.typing import Array
+
+ROUNDING = 1e-12  # a dual point that leaves its domain by less is not outside of it
+
+
+@dataclass(frozen=True)
+class Regulariser:
+    """R(z) = z'Mz/2 - c'z + P(z)."""
+
+    M: Array
+    c: Array
+    penalised: Penalised | None = None  # P, on some cost of the right shape; coordinates that are free stay free
+
+    @staticmethod
+    def at(place: Any, M: Array, c: Array) -> Regulariser:
+        """R with the penalty of the problem, as the server sees it."""
+        return Regulariser(M, c, None if place.penalty is None else place.penalty.penalised)
+
+    @cached_property
+    def group(self) -> GroupL2 | None:
+        penalty = None if self.penalised is None else self.penalised.penalty
+        return penalty if isinstance(penalty, GroupL2) else None
+
+    @cached_property
+    def P(self) -> Separable:
+        """The part of P that acts on single coordinates."""
+        if self.penalised is None or self.group is not None:
+            zero, infinite = np.zeros(len(self.M)), np.full(len(self.M), np.inf)
+            return Separable(zero, zero, -infinite, infinite)
+        return separable(self.penalised)
+
+    @cached_property
+    def m(self) -> Array:
+        """All the curvature that R has, coordinate by coordinate."""
+        return np.asarray(self.M + self.P.beta)
+
+    @cached_property
+    def penalised_at(self) -> npt.NDArray[np.bool_]:
+        """Where P says anything at all."""
+        if self.group is not None:
+            free = self.penalised.free if self.penalised is not None else None
+            return np.ones(len(self.M), dtype=bool) if free is None else ~free
+        return (self.P.l1 > 0) | np.isfinite(self.P.lo) | np.isfinite(self.P.hi)
+
+    @cached_property
+    def flat(self) -> npt.NDArray[np.bool_]:
+        """Where R is linear: a dual point must vanish there."""
+        return (self.m == 0) & ~self.penalised_at
+
+    def value(self, z: Array) -> float:
+        penalty = 0.0 if self.penalised is None else self.penalised.penalty_value(z)
+        return float((self.M * z) @ z / 2 - self.c @ z + penalty)
+
+    # -- the server's own problem ------------------------------------------------------------------
+
+    def minimise(self, Q: Array, q: Array, start: Array) -> Array:
+        """argmin z'Qz/2 - q'z + R(z), to rounding; Q is left as it is."""
+        Q = Q.copy()
+        Q[np.diag_indices_from(Q)] += self.m
+        q = q + self.c
+        if not self.penalised_at.any():
+            return solve(Q, q)
+        if self.group is None:
+            scale = float(np.linalg.norm(q)) + float(np.linalg.norm(Q @ start))
+            lo, hi = self.P.lo, self.P.hi
+            return minimise_model(definite(Q), q, self.P, np.clip(start, lo, hi), 1e-15 * scale)
+        assert self.penalised is not None
+        return minimise_groups(Q, q, self.penalised, start)
+
+    def newton(self, H: Array, pull: Array, x: Array) -> Array:
+        """argmin (z - x)'H(z - x)/2 - pull'(z - x) + R(z): a Newton step on R minus what the data pull."""
+        if self.penalised_at.any():
+            return self.minimise(H, H @ x + pull, x)
+        Q = H.copy()
+        Q[np.diag_indices_from(Q)] += self.m
+        return x + solve(Q, pull - self.m * x + self.c)  # by the step: x itself may be large
+
+    # -- duality -----------------------------------------------------------------------------------
+
+    def conjugate(self, v: Array) -> float:
+        """R*(v); infinite outside its domain."""
+        return self._dual(v)[0]
+
+    def _dual(self, v: Array) -> tuple[float, Array]:
+        """R*(v) and the z at which it is attained."""
+        w, m = v + self.c, self.m
+        if self.group is not None:
+            return self._dual_groups(w)
+        P = self.P
+        slack = ROUNDING * (np.abs(w) + P.l1)
+        rest = np.sign(w) * np.maximum(np.abs(w) - P.l1 - np.where(m > 0, 0.0, slack), 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.clip(np.where(rest != 0, rest / m, 0.0), P.lo, P.hi)
+        if not np.isfinite(z).all():
+            return np.inf, z
+        return float(w @ z - (m * z) @ z / 2 - P.l1 @ np.abs(z)), z
+
+    def _dual_groups(self, w: Array) -> tuple[float, Array]:
+        assert self.penalised is not None and self.group is not None
+        kept = np.where(self.penalised_at, w, 0.0)
+        shrunk = self.group.prox(1.0, kept.reshape(self.penalised.shape)).ravel()
+        shrunk = np.where(self.penalised_at, shrunk, w)
+        small = np.abs(shrunk) <= ROUNDING * (np.abs(w) + self.group.alpha)
+        shrunk = np.where(small & (self.m == 0), 0.0, shrunk)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.where(shrunk != 0, shrunk / self.m, 0.0)
+        if not np.isfinite(z).all():
+            return np.inf, z
+        return float(w @ z - (self.m * z) @ z / 2 - self.penalised.penalty_value(z)), z
+
+    def largest_scale(self, v: Array) -> float:
+        """The largest s in [0, 1] with R*(s v) finite, for c = 0."""
+        if self.conjugate(v) < np.inf:
+            return 1.0
+        if (np.abs(v[self.flat]) > 0).any():
+            return 0.0
+        if self.group is not None:
+            assert self.penalised is not None
+            norms = self.group._norms(np.where(self.penalised_at, v, 0.0).reshape(self.penalised.shape))[0]
+            return float(self.group.alpha / norms.max())
+        room = np.where((self.m == 0) & (np.abs(v) > 0), self.P.l1 / np.maximum(np.abs(v), 1e-300), 1.0)
+        return float(min(1.0, room.min()))
+
+    def lower_bound(self, ab: float, v: Array) -> float:
+        """The best of  s ab - R*(s v)  over 0 <= s <= 1: a lower bound of E* whatever s is."""
+        if self.c.any():
+            return ab - self.conjugate(v)
+        high = self.largest_scale(v)
+
+        def slope(s: float) -> float:
+            return ab - float(v @ self._dual(s * v)[1])
+
+        if slope(high) < 0:
+            low = 0.0
+            for _ in range(50):
+                middle = (low + high) / 2
+                low, high = (middle, high) if slope(middle) > 0 else (low, middle)
+            high = low
+        return max(high * ab - self.conjugate(high * v), -self.conjugate(0.0 * v))
+
+    def residual(self, z: Array, v: Array) -> float:
+        """R(z) + R*(v) - v'z >= 0; where R is flat, what a finite z can make of a v that is not zero."""
+        flat = self.m == 0
+        if not flat.any():
+            return max(self.value(z) + self.conjugate(v) - float(v @ z), 0.0)
+        curved = Regulariser(np.where(flat, 1.0, self.M), self.c, self.penalised)
+        most = np.where(flat, v + self.c, 0.0)
+        over = np.sign(most) * np.maximum(np.abs(most) - self.P.l1, 0.0)
+        inside = np.where(flat, v - over, v)
+        rest = curved.value(z) - float(np.sum(z[flat] ** 2)) / 2 + curved.conjugate(inside) - float(inside @ z)
+        return max(rest, 0.0) + float(np.abs(over) @ np.abs(z))
+
+
+def solve(Q: Array, q: Array) -> Array:
+    """Q^{-1} q for a positive semidefinite Q, by the smallest shift of its diagonal that lets Cholesky through."""
+    return np.asarray(cho_solve(cho_factor(definite(Q)), q))
+
+
+def definite(Q: Array) -> Array:
+    """Q, its diagonal shifted by as little as makes it positive definite in floating point."""
+    size = float(np.trace(Q)) / len(Q) or 1.0
+    for shift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9, 1e-6):
+        shifted = Q + shift * size * np.eye(len(Q)) if shift else Q
+        try:
+            factor = cho_factor(shifted)[0]
+        except LinAlgError:
+            continue
+        if float(np.min(np.diag(factor))) > 0:
+            return shifted
+    return Q + size * np.eye(len(Q))
+
+
+def minimise_groups(Q: Array, q: Array, penalised: Penalised, start: Array) -> Array:
+    """argmin z'Qz/2 - q'z + P(z) for groups: FISTA finds the groups that are not zero, Newton's method their values."""
+    F = Penalised(Shaped(Q, q, penalised), penalised.penalty)
+    z, goal = start, 1e-14 * (float(np.linalg.norm(q)) + float(np.linalg.norm(Q @ start)))
+    least = np.inf
+    for _ in range(30):
+        z = FISTA().solve(F, z, GradientNorm(goal, cap=200)).x
+        for _ in range(8):
+            trial = face_newton(Q, q, F, z)
+            if trial is None or not residual_of(Q, q, F, trial) < residual_of(Q, q, F, z):
+                break
+            z = trial
+        now = residual_of(Q, q, F, z)
+        if now <= goal or now >= least / 2:
+            break
+        least = now
+    return z
+
+
+class Shaped(Quadratic):
+    """A quadratic in the shape and with the free coordinates of a model."""
+
+    def __init__(self, Q: Array, q: Array, model: Penalised) -> None:
+        super().__init__(Q, q)
+        self.shape, self.free = model.shape, model.free
+
+
+def residual_of(Q: Array, q: Array, F: Penalised, z: Array) -> float:
+    return float(np.linalg.norm(F.steepest(z, Q @ z - q)))
+
+
+def face_newton(Q: Array, q: Array, F: Penalised, z: Array) -> Array | None:
+    """A Newton step on the groups that are not zero, for P(z) = alpha sum |z_G|."""
+    penalty, free = F.penalty, np.zeros(len(z), dtype=bool) if F.free is None else F.free
+    assert isinstance(penalty, GroupL2)
+    kept = np.where(free, 0.0, z)
+    norms = np.broadcast_to(
+        penalty._norms(kept.reshape(F.shape))[1].reshape(-1, *(1,) * (len(F.shape) - 1)), F.shape
+    ).ravel()
+    labels = np.arange(F.shape[0]) if penalty.groups is None else penalty._labels
+    labels = np.broadcast_to(labels.reshape(-1, *(1,) * (len(F.shape) - 1)), F.shape).ravel()
+    face = np.flatnonzero((norms > 0) | free)
+    if not len(face):
+        return None
+    unit = np.where(free | (norms == 0), 0.0, z / np.where(norms > 0, norms, 1.0))[face]
+    strength = np.where(free[face], 0.0, penalty.alpha / np.where(norms[face] > 0, norms[face], 1.0))
+    same = labels[face][:, None] == labels[face][None, :]
+    H = Q[np.ix_(face, face)] + np.diag(strength) - np.where(same, strength[:, None] * np.outer(unit, unit), 0.0)
+    g = (Q @ z - q)[face] + penalty.alpha * unit
+    try:
+        step = cho_solve(cho_factor(H), g)
+    except LinAlgError:
+        return None
+    new = z.copy()
+    new[face] -= step
+    return new
+
+
+def upper(H: Array) -> Array:
+    """The upper triangle of a symmetric matrix, which is all that has to travel."""
+    return np.asarray(H[np.triu_indices(len(H))])
+
+
+def symmetric(triangle: Array, d: int) -> Array:
+    """The matrix with this upper triangle."""
+    H = np.zeros((d, d))
+    H[np.triu_indices(d)] = triangle
+    return np.asarray(H + np.triu(H, 1).T)
+
+

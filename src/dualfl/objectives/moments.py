@@ -1,0 +1,126 @@
+"""Second-order sums over the rows of a linear model, by BLAS on blocks of rows.
+
+    moment   sum_i w_i x_i x_i'                                    D x D
+    metric   sum_i (q_i q_i') (x) V_i,     q_i = U' x_i            per pair of directions l <= l' and pair of outputs a <= b
+    tail     sum_i q_il^2 V_i              for each direction l    the diagonal of the metric alone
+
+A block (l, l') of the metric is symmetric in l and l' and in a and b, so pairs on both sides say everything: about
+r^2 k^2 / 4 numbers. Rows of bytes and single precision are multiplied in single precision, a block at a time, and the
+blocks are added in double; the sums are metrics and bases, which steer a method and prove nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dualfl.kernels import Design
+from dualfl.typing import AnyArray, Array
+
+BLOCK = 1 << 20  # numbers in a dense block of rows
+PAIRS = 1 << 21  # numbers in a block of products of pairs
+
+
+def pairs(k: int) -> tuple[Any, Any]:
+    """The indices (a, b), a <= b, in the order in which triangles travel."""
+    return np.triu_indices(k)
+
+
+def unpacked(packed: Array, k: int) -> Array:
+    """(..., k(k+1)/2) to symmetric (..., k, k)."""
+    square = np.empty((*packed.shape[:-1], k, k))
+    a, b = pairs(k)
+    square[..., a, b] = packed
+    square[..., b, a] = packed
+    return square
+
+
+def precision(design: Design) -> Any:
+    return np.float64 if design.X.dtype == np.float64 else np.float32
+
+
+def blocks(design: Design, width: int, stride: int = 1) -> Iterator[tuple[slice, AnyArray]]:
+    """Blocks of every `stride`-th row of [scale X, 1], each dense and about BLOCK / width rows."""
+    size = max(16, BLOCK // max(1, width)) * stride
+    for first in range(0, design.n, size):
+        rows = slice(first, min(first + size, design.n), stride)
+        yield rows, _dense(design, rows)
+
+
+def _dense(design: Design, rows: slice) -> AnyArray:
+    part = design.X[rows]
+    count = part.shape[0]
+    block = np.empty((count, design.D), dtype=precision(design))
+    features = design.X.shape[1]
+    block[:, :features] = part.toarray() if sparse.issparse(part) else part
+    if design.scale != 1.0:
+        block[:, :features] *= design.scale
+    block[:, features:] = 1.0
+    return block
+
+
+def moment(design: Design, w: Array) -> Array:
+    """sum_i w_i x_i x_i' for w >= 0."""
+    total = np.zeros((design.D, design.D))
+    even = bool((w == w[0]).all())
+    for rows, block in blocks(design, design.D):
+        if not even:
+            block *= np.sqrt(w[rows])[:, None]
+        total += block.T @ block
+    return total * w[0] if even else total
+
+
+def projected(design: Design, U: Array, stride: int = 1) -> AnyArray:
+    """The rows' coordinates X U."""
+    kind = precision(design)
+    U = np.ascontiguousarray(U, dtype=kind)
+    if sparse.issparse(design.X) and design.D > 2000:  # a dense block would be mostly zeros
+        part = design.X[::stride].astype(kind)
+        features = part.shape[1]
+        Q = np.asarray(part @ (design.scale * U[:features]))
+        return Q + U[features:].sum(axis=0) if design.intercept else Q
+    parts = [block @ U for _, block in blocks(design, design.D, stride)]
+    return np.concatenate(parts)
+
+
+def metric(Q: AnyArray, V: Array) -> Array:
+    """sum_i (q_i q_i') (x) V_i as (pairs of directions) x (pairs of outputs), from V given as rows x pairs."""
+    n, r = Q.shape
+    if V.shape[1] == 1:  # one output: an ordinary weighted Gram matrix
+        return _gram(Q, V[:, 0])[pairs(r)][:, None]
+    count = r * (r + 1) // 2
+    total = np.zeros((count, V.shape[1]))
+    V = np.ascontiguousarray(V, dtype=Q.dtype)
+    size = max(64, PAIRS // count)
+    ends = np.cumsum(np.arange(r, 0, -1))
+    for first in range(0, n, size):
+        q = np.ascontiguousarray(Q[first : first + size].T)
+        products = np.empty((count, q.shape[1]), dtype=Q.dtype)
+        for line, end in enumerate(ends):
+            np.multiply(q[line], q[line:], out=products[end - (r - line) : end])
+        total += products @ V[first : first + size]
+    return total
+
+
+def _gram(Q: AnyArray, v: Array) -> Array:
+    total = np.zeros((Q.shape[1], Q.shape[1]))
+    root = np.sqrt(np.maximum(v, 0.0)).astype(Q.dtype)[:, None]
+    size = max(64, PAIRS // max(1, Q.shape[1]))
+    for first in range(0, len(Q), size):
+        q = Q[first : first + size] * root[first : first + size]
+        total += q.T @ q
+    return total
+
+
+def tail(Q: AnyArray, V: Array) -> Array:
+    """sum_i q_il^2 V_i, directions x pairs of outputs."""
+    total = np.zeros((Q.shape[1], V.shape[1]))
+    V = np.ascontiguousarray(V, dtype=Q.dtype)
+    size = max(64, PAIRS // max(1, Q.shape[1]))
+    for first in range(0, len(Q), size):
+        q = Q[first : first + size]
+        total += (q * q).T @ V[first : first + size]
+    return total
