@@ -91,6 +91,8 @@ def test_the_folder_has_a_picture_and_nothing_half_done(once):
         "convergence.png",
         "history.csv",
         "model.npz",
+        "partition.json",
+        "report.html",
         "run.json",
     ]
 
@@ -112,7 +114,8 @@ def test_the_summary_fits_80_columns_and_says_it_all(once):
         "(E - E*)/|E*| = ",
         "proven, without knowing E*",
         "of the training rows",
-        f"in {out}: history.csv, run.json, model.npz, convergence.png",
+        f"in {out}: history.csv, run.json, model.npz, convergence.png, partition.json, report.html",
+        f"{out / 'report.html'}, for the browser",
     ):
         assert words in text
 
@@ -122,6 +125,14 @@ def test_who_has_what_is_shown_where_a_partition_asks_for_unlike_clients(tmp_pat
     assert "Heterogeneity" not in CliRunner().invoke(main, words).stdout
     shown = CliRunner().invoke(main, [*words, "--partition", "labels:1", "--force"]).stdout
     assert "client    rows seto vers virg" in shown and "Heterogeneity 1.000" in shown
+
+
+def test_the_page_is_made_unless_nobody_wants_it_and_is_never_of_an_older_run(tmp_path):
+    assert "report.html" in dualfl(*SMALL, "--out", tmp_path).stdout
+    assert b"<h1>DualFL on iris</h1>" in (tmp_path / "report.html").read_bytes()
+    assert "report.html" not in dualfl(*SMALL, "--out", tmp_path, "--no-report").stdout
+    assert not (tmp_path / "report.html").exists()
+    assert "--no-report" not in json.loads((tmp_path / "run.json").read_text())["command"]
 
 
 def test_equal_settings_may_be_run_again_and_others_are_refused(tmp_path):

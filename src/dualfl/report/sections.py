@@ -48,7 +48,9 @@ def default_title(found: Sequence[Results]) -> str:
         return f"{len(found)} runs compared"
     names = [curve.name for curve in found[0].curves]
     data = setting(found[0], "dataset")
-    what = title_of(names[0]) if len(names) == 1 else f"{len(names)} algorithms" if names else "Fit"
+    what = title_of(names[0]) if len(names) == 1 else f"{len(names)} algorithms" if names else "Model"
+    if found[0].coefficients:
+        return f"Model {found[0].label}"
     return f"{what} on {data}" if data else f"{what}: {found[0].label}"
 
 
@@ -150,7 +152,7 @@ def convergence(found: Sequence[Results], curves: Sequence[Named]) -> Markup:
                 "div",
                 radios("x", "Against", {count: WORDS[count][0] for count in COUNTS}),
                 radios("y", "Show", there),
-                element("label", Markup('<input type="checkbox" id="log-x">'), " logarithmic", class_="check"),
+                element("label", Markup('<input type="checkbox" id="log-x">'), " log x axis", class_="check"),
                 class_="controls",
             ),
             element("div", id="chart", class_="chart", tabindex=0, role="application", aria_describedby="chart-help"),
@@ -191,7 +193,8 @@ def legend(one: Results, curves: Sequence[Named], several: bool) -> Markup:
         if each.results is one
     ]
     buttons = Markup(
-        '<button type="button" data-all="true">All</button><button type="button" data-all="">None</button>'
+        '<span class="both"><button type="button" data-all="true">All</button>'
+        '<button type="button" data-all="">None</button></span>'
     )
     return element(
         "fieldset", element("legend", one.label if several else "Algorithms"), *boxes, buttons, class_="legend"
@@ -381,7 +384,7 @@ def facts(found: Sequence[Results], caption: str, key: str) -> Markup | None:
 def marked(row: list[str]) -> list[object]:
     """A row of settings; values that differ between runs stand out."""
     name, *values = row
-    differ = len(set(values)) > 1
+    differ = len(set(filter(None, values))) > 1
     return [name, *(element("strong", value) if differ else value for value in values)]
 
 

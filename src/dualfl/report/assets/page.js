@@ -33,16 +33,17 @@
   const layout = (more) => ({
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
     font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: ink("--ink") },
-    margin: { l: 66, r: 14, t: 12, b: 52 },
+    margin: { l: 66, r: 14, t: touch ? 12 : 34, b: 52 },
     hoverlabel: { align: "left", bgcolor: ink("--panel"), bordercolor: ink("--soft"), font: { color: ink("--ink") } },
     dragmode: touch ? false : "zoom",
     modebar: { bgcolor: "rgba(0,0,0,0)", color: ink("--soft"), activecolor: ink("--ink") },
     ...more,
   });
   const config = {
-    responsive: true, displaylogo: false, displayModeBar: touch ? false : "hover", showTips: false,
-    modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+    responsive: true, displaylogo: false, displayModeBar: !touch, showTips: false,
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
+  const still = { ...config, displayModeBar: false };
   // A logarithmic axis with at most ten powers of ten named on it.
   const powers = (values) => {
     const some = values.filter((value) => value > 0);
@@ -66,14 +67,14 @@
     + `<br>${brief(curve.x.floats[n])} floats, ${brief(curve.x.local_gradients[n])} local gradients`
     + `<br>${brief(curve.x.seconds[n])} s`);
 
-  const trace = (number, measure, thin) => {
+  const trace = (box, number, measure, thin) => {
     const curve = data.curves[number];
     return {
       type: "scatter", mode: "lines+markers", name: plain(curve.label), meta: number,
       x: curve.x[chosen("x")], y: curve.y[measure], connectgaps: false,
       line: { color: colour(curve), dash: curve.dash, width: thin ? 1.2 : 2 },
       marker: {
-        color: thin ? ink("--panel") : colour(curve), symbol: curve.symbol, size: 7, maxdisplayed: 10,
+        color: thin ? ink("--panel") : colour(curve), symbol: curve.symbol, size: 7, maxdisplayed: box.clientWidth < 500 ? 6 : 10,
         line: { color: colour(curve), width: thin ? 1.3 : 0 },
       },
       text: hover(curve), hovertemplate: "%{text}<extra></extra>",
@@ -87,7 +88,7 @@
 
   const drawConvergence = () => {
     const measure = chosen("y");
-    const traces = shown().map((number) => trace(number, measure));
+    const traces = shown().map((number) => trace(chart, number, measure));
     const heights = traces.flatMap((each) => each.y).filter((value) => value !== null);
     const scale = heights.every((value) => value > 0) ? powers(heights) : {};
     const yAxis = axis({ title: { text: measures[measure], standoff: 6 }, ...scale });
@@ -99,7 +100,7 @@
   const drawCertificate = () => {
     if (!proof) return;
     const having = shown().filter((number) => data.curves[number].y.bound.some((value) => value !== null));
-    const traces = having.flatMap((number) => [trace(number, "error"), trace(number, "bound", true)]);
+    const traces = having.flatMap((number) => [trace(proof, number, "error"), trace(proof, number, "bound", true)]);
     const yAxis = axis({
       title: { text: "error and proven bound", standoff: 6 }, ...powers(traces.flatMap((each) => each.y)),
     });
@@ -147,7 +148,7 @@
   const move = (event) => {
     const steps = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
       Home: [0, -Infinity], End: [0, Infinity] };
-    if (!(event.key in steps)) return;
+    if (!(event.key in steps) || event.target !== chart) return;  // its own buttons have other uses for keys
     event.preventDefault();
     place.curve += steps[event.key][0];
     place.point += steps[event.key][1];
@@ -172,7 +173,7 @@
       xaxis: axis({ ...names(labels), title: { text: "label", standoff: 8 } }),
       yaxis: axis({ ...names(clients), title: { text: "client", standoff: 8 }, autorange: "reversed" }),
       margin: { l: 60, r: 10, t: 8, b: 50 },
-    }), config);
+    }), still);
   };
 
   const drawCoefficients = (box) => {
@@ -194,7 +195,7 @@
       yaxis: axis({ tickmode: "array", tickvals: rows.map((_, n) => n), ticktext: rows.map((row) => plain(row[0])),
         range: [-0.7, rows.length - 0.3] }),
       margin: { l: 90, r: 14, t: 8, b: 50 },
-    }), config);
+    }), still);
   };
 
   // -- all of it -----------------------------------------------------------------------------------------------
