@@ -98,7 +98,7 @@ def test_costs_of_accuracy_are_those_of_the_history(everything):
     for row, cost in zip(tables, (1, 2, 40, 1, 0.1), strict=True):
         assert [float(cell) for cell in row[1:3]] == pytest.approx([cost * n for n in rounds])
         assert row[3:5] == ["\N{EN DASH}"] * 2
-        assert float(row[5]) == pytest.approx(2 * 0.5**20, rel=1e-3)
+        assert float(row[5]) == pytest.approx(2 * 0.5**20, rel=5e-3)
     first = [row[0] for row in rows if len(row) == 6 and row[0]][:4]
     assert first == ["dualfl", "lbfgs", EVIL, "gd"]  # best first, and what did not run last
     assert ["gd", *["\N{EN DASH}"] * 4, "does not apply: it needs a smooth loss"] in rows
@@ -180,6 +180,17 @@ def test_a_run_that_diverged_has_a_page(tmp_path):
     rows = [Row(0, 0, 0, 0, 0.0, 0.0, 1.0, 0.5, None, 1, 0), Row(1, 1, 1, 1, 1.0, 0.1, np.inf, np.inf, None, 1, 0)]
     text = page([read(write_run(tmp_path, History(rows)))])
     assert "Infinity" not in without_library(text).split('id="data">')[1].split("</script>")[0]
+
+
+def test_a_record_that_says_other_things_is_no_obstacle(tmp_path):
+    folder = write_run(tmp_path)
+    record = {
+        "algorithm": "mine",
+        "results": {"certificate": "none", "best energy": None, "floats_up": "x"},
+        "settings": 3,
+    }
+    (folder / "run.json").write_text(json.dumps(record))
+    assert tmp_path.name in page([read(folder)])
 
 
 # -- bad input --------------------------------------------------------------------------------------------

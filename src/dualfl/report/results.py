@@ -98,11 +98,19 @@ class Results:
     partition: Partition | None = None
     coefficients: tuple[Coefficient, ...] = ()
 
+    def part(self, name: str) -> dict[str, Any]:
+        """A part of the record, such as its settings; empty if there is none."""
+        return part(self.record, name)
+
     @property
     def version(self) -> str | None:
-        made = self.record.get("environment")
-        version = made.get("dualfl") if isinstance(made, dict) else None
+        version = self.part("environment").get("dualfl")
         return None if version is None else str(version)
+
+
+def part(record: dict[str, Any], name: str) -> dict[str, Any]:
+    found = record.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def known(values: Array) -> bool:
@@ -232,7 +240,7 @@ def read_curves(folder: Path, record: dict[str, Any]) -> Iterator[Curve]:
     """The curves of history.csv, and of summary.csv the algorithms that have none."""
     path = folder / HISTORY
     rows: dict[str, list[list[float]]] = {}
-    alone = str(record.get("algorithm", {}).get("algorithm", folder.resolve().name))
+    alone = str(part(record, "algorithm").get("algorithm", folder.resolve().name))
     for line, cells in table(path, Row._fields):
         values = [number(cells[column], path, line, column) for column in Row._fields]
         rows.setdefault(cells.get("name", alone), []).append(values)
@@ -247,16 +255,16 @@ def read_curves(folder: Path, record: dict[str, Any]) -> Iterator[Curve]:
 
 def of_record(record: dict[str, Any]) -> dict[str, Any]:
     """The hyperparameters of a single run."""
-    return {key: value for key, value in record.get("algorithm", {}).items() if key != "algorithm"}
+    return {key: value for key, value in part(record, "algorithm").items() if key != "algorithm"}
 
 
 def read_summary(path: Path) -> Iterator[tuple[str, tuple[dict[str, Any], str]]]:
     for line, cells in table(path, ("name", "hyperparameters", "status")):
         try:
-            chosen = json.loads(cells["hyperparameters"] or "{}")
-        except ValueError:
+            chosen = dict(json.loads(cells["hyperparameters"] or "{}"))
+        except (TypeError, ValueError):
             raise InputError(f"{path}, line {line}: the hyperparameters are not JSON; run it again.") from None
-        yield cells["name"], (dict(chosen), cells["status"])
+        yield cells["name"], (chosen, cells["status"])
 
 
 def partition_file(mix: Mix) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dualfl.experiments.compare import LEVELS
 from dualfl.report.markup import Markup, element, join, table
-from dualfl.report.results import COUNTS, Curve, Results, known
+from dualfl.report.results import COUNTS, Curve, Results, known, part
 
 WORDS = {
     "round": ("Rounds", "communication rounds"),
@@ -81,8 +81,7 @@ def problem(results: Results) -> str:
 
 
 def setting(results: Results, name: str) -> Any:
-    settings = results.record.get("settings")
-    return settings.get(name) if isinstance(settings, dict) else None
+    return results.part("settings").get(name)
 
 
 # -- the sections -----------------------------------------------------------------------------------------
@@ -92,7 +91,7 @@ def make_sections(found: Sequence[Results]) -> Iterator[tuple[str, str, Markup]]
     """Key, title and content of each section that has something to show."""
     all_curves = named(found)
     curves = [each for each in all_curves if len(each.curve)]
-    if any(one.record.get("results") for one in found) and len(found) == 1:
+    if len(found) == 1 and found[0].part("results"):
         yield "result", "Result", glance(found[0])
     if curves:
         yield "convergence", "Convergence", convergence(found, curves)
@@ -110,12 +109,12 @@ def make_sections(found: Sequence[Results]) -> Iterator[tuple[str, str, Markup]]
 
 def glance(one: Results) -> Markup:
     """The few numbers one looks for first."""
-    results = one.record["results"]
-    energy = results.get("best energy")
-    bound = results.get("certificate")
+    results = one.part("results")
+    energy, bound = results.get("best energy"), results.get("certificate")
+    proven = bound / abs(energy) if isinstance(bound, float) and isinstance(energy, float) and energy else None
     cards = [
         ("relative error", results.get("relative error of the model"), "(E - E*)/|E*|"),
-        ("proven bound of it", bound / abs(energy) if bound is not None and energy else None, "known without E*"),
+        ("proven bound of it", proven, "known without E*"),
         ("rounds", results.get("round"), {"tol": "the tolerance is reached"}.get(str(results.get("stopped")), "")),
         ("exchanges", results.get("exchanges"), ""),
         ("floats", total(results.get("floats_up"), results.get("floats_down")), "up and down, all clients"),
@@ -131,11 +130,11 @@ def glance(one: Results) -> Markup:
 
 
 def total(*values: Any) -> Any:
-    return None if None in values else sum(values)
+    return sum(values) if all(isinstance(value, int | float) for value in values) else None
 
 
 def percent(share: Any) -> str | None:
-    return None if share is None else f"{share:.2%}"
+    return f"{share:.2%}" if isinstance(share, int | float) else None
 
 
 def convergence(found: Sequence[Results], curves: Sequence[Named]) -> Markup:
@@ -215,7 +214,7 @@ def levels(curves: Sequence[Named]) -> Markup:
         )
         for count in COUNTS
     ]
-    note = "Best first, by exchanges."
+    note = "Best first, by exchanges." if len(curves) > 1 else ""
     if proven:
         note += " Where E* is not known the proven bound of the error counts, marked “proven”."
     return join([*tables, element("p", note, class_="note")])
@@ -234,7 +233,8 @@ def level_row(each: Named, count: str) -> list[object]:
     if not len(curve):
         return [each.label, *[NEVER] * len(LEVELS), curve.status]
     reached = [curve.reached(level, count) for level in LEVELS]
-    last = short(float(curve.measure[-1]))
+    final = float(curve.measure[-1])
+    last = "" if math.isnan(final) else f"{final:.2e}"
     if curve.status != "ok":
         last = curve.status
     elif not known(curve.error):
@@ -325,8 +325,8 @@ def hyperparameters(curves: Sequence[Named]) -> Markup:
     """Every hyperparameter that has a value, with its formula where theory chose it."""
     rows = []
     for each in curves:
-        given = setting(each.results, "hyperparameters") or {}
-        formulas = theory_of(str(each.results.record.get("algorithm", {}).get("algorithm", each.curve.name)))
+        given = part(each.results.part("settings"), "hyperparameters")
+        formulas = theory_of(str(each.results.part("algorithm").get("algorithm", each.curve.name)))
         pairs = [
             pair(key, value, "given" if key in given else formulas.get(key, ""))
             for key, value in each.curve.hyperparameters.items()
@@ -372,8 +372,7 @@ def command_of(one: Results, several: bool) -> Markup:
 
 def facts(found: Sequence[Results], caption: str, key: str) -> Markup | None:
     """One part of the records as a table, a column a run; None if it says nothing."""
-    records = [one.record.get(key) for one in found]
-    maps = [each if isinstance(each, dict) else {} for each in records]
+    maps = [one.part(key) for one in found]
     names = dict.fromkeys(name for each in maps for name in each)
     rows = [[name, *(short(each.get(name)) for each in maps)] for name in names]
     told = [marked(row) for row in rows if any(row[1:])]

@@ -169,6 +169,7 @@
       colorscale: [[0, ink("--panel")], [1, ink("--heat")]], colorbar: { title: { text: "rows" }, thickness: 12, outlinewidth: 0 },
       text: counts.map((row, j) => row.map((count, k) => `${plain(clients[j])}, ${plain(labels[k])}: ${brief(count)} rows`)),
       hovertemplate: "%{text}<extra></extra>", texttemplate: few ? "%{z}" : "",
+      ...(dark() ? { textfont: { color: ink("--ink") } } : {}),
     }], layout({
       xaxis: axis({ ...names(labels), title: { text: "label", standoff: 8 } }),
       yaxis: axis({ ...names(clients), title: { text: "client", standoff: 8 }, autorange: "reversed" }),
