@@ -3,8 +3,8 @@
 Linear models with hinge, absolute, quantile or epsilon-insensitive loss, l_i = max over a in [lo, hi] of a u_i with
 u = b - Z theta (interior_point.py), and any ridge and penalty R (regulariser.py):
 
-    E(theta) = sum_i s_i l_i + R(theta),        D(a) = sum_i s_i a_i b_i - R*(Z'Sa)  for every a in the box,
-    E - D    = comp + res,    comp = sum_i s_i (l_i - a_i u_i) >= 0,    res = R(theta) + R*(v) - v'theta >= 0,  v = Z'Sa.
+    E(theta) = sum_i s_i l_i + R(theta),     D(a) = sum_i s_i a_i b_i - R*(v),  v = Z'Sa,  for every a in the box,
+    E - D    = comp + res,    comp = sum_i s_i (l_i - a_i u_i) >= 0,    res = R(theta) + R*(v) - v'theta >= 0.
 
 One exchange, given theta and t; a, D are the client's own from before, S the row weights:
 
@@ -55,7 +55,8 @@ from dualfl.algorithms.few_exchanges.interior_point import (
     smoothed,
 )
 from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
-from dualfl.algorithms.few_exchanges.regulariser import Regulariser, symmetric, upper
+from dualfl.algorithms.few_exchanges.packing import part, symmetric, upper
+from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.objectives.linear import LinearModel
 from dualfl.solvers.rows import rows_of
 from dualfl.typing import Array
@@ -155,14 +156,13 @@ class FedIPM(Algorithm):
 
     def raced(self, s: Server, m: Any, at: Place) -> Server:
         assert s.rival is not None
-        R, rival = self.regulariser(s, at), SimpleSums(m, "rival_")
+        R, rival = self.regulariser(s, at), part(m, "rival_")
         bound = max(self.lower(R, m), self.lower(R, rival), s.bound)
-        E = rival.loss + R.value(s.rival)
-        s = replace(s, bound=bound)
+        E, there = rival.loss + R.value(s.rival), s.rival
+        s = replace(s, bound=bound, rival=None)
         if E - bound <= 0.3 * E:
-            s = replace(s, th=s.rival, t=self.rival_t(s), switch=True)
-            return self.stepped(replace(s, rival=None), rival, at)
-        return self.stepped(replace(s, rival=None), m, at)
+            return self.stepped(replace(s, th=there, t=self.rival_t(s), switch=True), rival, at)
+        return self.stepped(s, m, at)
 
     def rival_t(self, s: Server) -> float:
         return 0.01 * s.size
@@ -306,15 +306,6 @@ class FedIPM(Algorithm):
         return at.send(**silo.sums(u, a, D), ray=np.array(ray), slope=slope), Local(a, D)
 
 
-class SimpleSums:
-    """The sums whose names begin with a prefix."""
-
-    def __init__(self, means: Any, prefix: str) -> None:
-        for name, value in vars(means).items():
-            if name.startswith(prefix):
-                setattr(self, name.removeprefix(prefix), value)
-
-
 class Silo:
     """One client's rows, and the sums it sends."""
 
@@ -402,5 +393,3 @@ class Silo:
             th = self.R.newton(symmetric(m["h"], len(th)), m["r0"] + t * m["r1"], th)
             m, a, D = self.step(th, t, a, D)
         return found
-
-

@@ -1,7 +1,7 @@
 """The interior point side of piecewise linear losses: per-sample variables, and the sums that describe them.
 
-Every loss is a sum of pieces  max over a in [lo, hi] of a u,  u = b - q x'theta:  hinge, absolute and quantile loss have
-one piece, and the epsilon-insensitive loss has two, max(|r| - eps, 0) = max(r - eps, 0) + max(-r - eps, 0).
+Every loss is a sum of pieces  max over a in [lo, hi] of a u,  u = b - q x'theta:  hinge, absolute and quantile losses
+have one piece, and the epsilon-insensitive loss has two, max(|r| - eps, 0) = max(r - eps, 0) + max(-r - eps, 0).
 With p = hi - a, q = a - lo, the central path of parameter t is
 
     q s = t,    p xi = t,    xi - s = u,
@@ -56,18 +56,14 @@ def first(P: Pieces, u: Array, t: float) -> Array:
     """Dual variables to begin with: the smoothed slope of the loss, well inside the box."""
     w = P.width
     a = P.lo + w * (0.5 + u / (2 * np.sqrt(u * u + (4 * t / w) ** 2)))
-    return np.clip(a, P.lo + 1e-3 * w, P.hi - 1e-3 * w)
+    return np.asarray(np.clip(a, P.lo + 1e-3 * w, P.hi - 1e-3 * w))
 
 
 def central(P: Pieces, u: Array, t: float) -> Array:
     """The dual variables of the central path at u: argmax of a u + t log(a - lo) + t log(hi - a)."""
     half = P.width / 2
     off = u * half**2 / (t + np.sqrt(t * t + (u * half) ** 2))
-    return inside(P, P.lo + half + off)
-
-
-def inside(P: Pieces, a: Array) -> Array:
-    return np.clip(a, P.lo + TINY * P.width, P.hi - TINY * P.width)
+    return np.asarray(np.clip(P.lo + half + off, P.lo + TINY * P.width, P.hi - TINY * P.width))
 
 
 def smoothed(P: Pieces, u: Array, t: float) -> Array:

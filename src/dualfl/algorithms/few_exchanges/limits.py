@@ -10,8 +10,8 @@ def check_size(name: str, d: int, largest: int, instead: str) -> None:
     if d > largest:
         numbers = d * (d + 1) // 2
         raise InputError(
-            f"{name} sends d (d + 1)/2 numbers an exchange, and d = {d:,} makes {numbers:,} ({8 * numbers / 1e6:,.0f} MB); "
-            f"it takes d up to {largest:,}, so use {instead} instead."
+            f"{name} sends d (d + 1)/2 numbers an exchange, and d = {d:,} makes {numbers:,} of them "
+            f"({8 * numbers / 1e6:,.0f} MB); it takes d up to {largest:,}, so use {instead} instead."
         )
 
 

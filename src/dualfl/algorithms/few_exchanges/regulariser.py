@@ -67,7 +67,8 @@ class Regulariser:
         if self.group is not None:
             free = self.penalised.free if self.penalised is not None else None
             return np.ones(len(self.M), dtype=bool) if free is None else ~free
-        return (self.P.l1 > 0) | np.isfinite(self.P.lo) | np.isfinite(self.P.hi)
+        somewhere: npt.NDArray[np.bool_] = (self.P.l1 > 0) | np.isfinite(self.P.lo) | np.isfinite(self.P.hi)
+        return somewhere
 
     @cached_property
     def flat(self) -> npt.NDArray[np.bool_]:
@@ -253,17 +254,3 @@ def face_newton(Q: Array, q: Array, F: Penalised, z: Array) -> Array | None:
     new = z.copy()
     new[face] -= step
     return new
-
-
-def upper(H: Array) -> Array:
-    """The upper triangle of a symmetric matrix, which is all that has to travel."""
-    return np.asarray(H[np.triu_indices(len(H))])
-
-
-def symmetric(triangle: Array, d: int) -> Array:
-    """The matrix with this upper triangle."""
-    H = np.zeros((d, d))
-    H[np.triu_indices(d)] = triangle
-    return np.asarray(H + np.triu(H, 1).T)
-
-

@@ -1,0 +1,257 @@
+"""Proximal Newton at the server: a smooth loss with l1, elastic net, group, box or no penalty.
+
+J. D. Lee, Y. Sun and M. A. Saunders, "Proximal Newton-type methods for minimizing composite functions", 2014, with the
+Hessian of the pooled loss as the sum of the clients' Hessians. For E = loss + R, R(z) = z'Mz/2 + P(z):
+
+    up      loss, its gradient g and the upper triangle of its Hessian H at x
+    server  z = argmin g'(z - x) + (z - x)'H(z - x)/2 + R(z),   to rounding
+            Delta = g'(z - x) + R(z) - R(x)
+    next    x <- z, if  E(z) <= E(x) + 1e-4 Delta;  the clients also send the loss at a few points between x and z, a
+            scalar each, so that a step that was too long is followed by one that is known to be right
+
+Race. In exchange 1 every client also minimises its own cost, and the mean of these minimisers is a model at once. In
+exchange 2 it is compared with the first Newton step; the lower energy wins, if the step from there is not predicted to
+gain more than there is to gain.
+
+Active set. Beyond `full` coefficients, and with an l1 penalty, only a block of the Hessian travels: coordinates that
+are not zero, or whose |g_k| is at least 0.7 of the l1 strength; at most 400, the largest |g_k| first. The others rest.
+The block is chosen one exchange ahead, from the gradient before.
+
+Certificate. The slopes of the losses at x, scaled, are a dual point: smooth_sums.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
+from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
+from dualfl.algorithms.few_exchanges.packing import part, symmetric
+from dualfl.algorithms.few_exchanges.regulariser import Regulariser, definite
+from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo, lower_bound
+from dualfl.errors import InputError
+from dualfl.objectives.penalties import Penalised
+from dualfl.solvers.base import default_solver
+from dualfl.solvers.coordinate_descent import Separable, minimise_model
+from dualfl.solvers.stopping import GradientNorm
+from dualfl.typing import Array
+
+RAY = (0.5, 0.25, 0.125, 1 / 32, 1 / 256)
+ARMIJO = 1e-4
+NEAR = 0.7  # of the l1 strength, from where on a coordinate that is zero may soon not be
+ALONE = 30  # Newton steps, or hundreds of first-order ones, of a client's own solution
+LARGEST = 100_000
+
+
+@dataclass(frozen=True)
+class Server:
+    x: Array  # the best point
+    trial: Array  # where to ask next
+    E: float = np.inf  # at x
+    predicted: float = -np.inf  # Delta of the step to the trial
+    bound: float = -np.inf
+    M: Array | None = None
+    rival: Array | None = None
+    index: npt.NDArray[np.intp] | None = None
+    model: Array | None = None
+
+
+@dataclass(frozen=True)
+class ProxNewton(Algorithm):
+    """Proximal Newton with the pooled Hessian, or the part of it that matters."""
+
+    race: bool = True
+    least_rows: int = 5
+    full: int = 1000
+    most: int = 400
+
+    name = "prox-newton"
+    needs = frozenset({"gradient", "hessian"})
+    penalty = "server"
+    strongly_convex = False
+    warm = True
+    no_certificate = "nothing is regularised"
+    grid: ClassVar = {"race": [True, False]}
+    card = Card(
+        "Proximal Newton",
+        2014,
+        "Lee, Sun and Saunders",
+        up="d (d + 1)/2 + d + 16; beyond d = 1000, |A| (|A| + 1)/2 + d + 16",
+        needs="smooth, twice differentiable; any penalty with a prox",
+        rate="local quadratic, independent of kappa",
+    )
+
+    def check(self, c: Constants) -> None:
+        self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
+        self.require(self.full >= 0, "full", "it must be >= 0; 0 always works with an active set")
+        self.require(self.most >= 1, "most", "it must be at least 1 coordinate")
+        check_size(self.name, c.d, LARGEST, "nesterov or lbfgs")
+
+    # -- the server --------------------------------------------------------------------------------
+
+    def start(self, at: Place) -> Server:
+        x = np.zeros(at.d) if at.start is None else at.start
+        x = x if at.penalty is None else at.penalty.prox(0.0, x)  # into a box, if there is one
+        if at.d > self.full:
+            self.check_active_set(at)
+        return Server(x=x, trial=x, model=x)
+
+    def round(self, s: Server, at: Place) -> Round:
+        if s.M is None:
+            m = yield ask(self.begin, x=s.trial, hessian=at.d <= self.full)
+            return self.opened(s, m, at)
+        if s.rival is not None:
+            m = yield ask(self.both, x=s.trial, base=s.x, rival=s.rival, index=s.index)
+            return self.raced(s, m, at)
+        m = yield ask(self.step, x=s.trial, base=s.x, index=s.index)
+        return self.stepped(s, m, at)
+
+    def opened(self, s: Server, m: Any, at: Place) -> Server:
+        s = replace(s, M=m.M)
+        R = self.regulariser(s, at)
+        if self.race:
+            if hasattr(m, "conj"):  # by the chord from the dual point to 0
+                bound = R.lower_bound(m.local_ab + m.zero, m.local_v) - m.zero
+            else:
+                bound = m.local_ab - R.conjugate(m.local_v)
+            s = replace(s, bound=bound, rival=m.local)
+        s = self.accepted(s, m, s.trial, at)
+        return s if s.rival is None else replace(s, model=s.rival)
+
+    def raced(self, s: Server, m: Any, at: Place) -> Server:
+        assert s.rival is not None
+        R = self.regulariser(s, at)
+        rival = replace(s, rival=None), part(m, "rival_")
+        E = rival[1].loss + R.value(s.rival)
+        if E <= min(m.loss + R.value(s.trial), s.E):
+            there = self.accepted(*rival, s.rival, at)
+            if -there.predicted <= max(E, E - there.bound):
+                return replace(there, bound=max(there.bound, lower_bound(R, m, s.trial)))
+        after = self.stepped(rival[0], m, at)
+        return replace(after, bound=max(after.bound, lower_bound(R, rival[1], s.rival)))
+
+    def stepped(self, s: Server, m: Any, at: Place) -> Server:
+        """Accept the trial, or go back to a point on the way to it."""
+        R = self.regulariser(s, at)
+        E = m.loss + R.value(s.trial)
+        if E <= s.E + ARMIJO * s.predicted + 1e-14 * abs(s.E) or np.array_equal(s.trial, s.x):
+            return self.accepted(s, m, s.trial, at)
+        points = [s.x + t * (s.trial - s.x) for t in RAY]
+        values = [loss + R.value(z) for loss, z in zip(m.ray, points)]
+        best = int(np.argmin(values))
+        bound = max(s.bound, lower_bound(R, m, s.trial))
+        if values[best] < s.E:
+            return replace(s, trial=points[best], predicted=0.0, bound=bound, model=points[best])
+        return replace(s, trial=s.x, bound=bound, model=s.x)  # rounding, or a step that led nowhere: Newton once more
+
+    def accepted(self, s: Server, m: Any, x: Array, at: Place) -> Server:
+        R = self.regulariser(s, at)
+        bound = max(s.bound, lower_bound(R, m, x))
+        E = m.loss + R.value(x)
+        if at.d > self.full and (s.index is None or not hasattr(m, "h")):
+            return replace(s, x=x, trial=x, E=E, predicted=0.0, bound=bound, index=self.active(R, x, m.g), model=x)
+        if at.d > self.full:
+            z = self.newton_on(R, m, x, s.index)
+        else:
+            z = R.newton(symmetric(m.h, at.d), -m.g, x)
+        predicted = float(m.g @ (z - x)) + R.value(z) - R.value(x)
+        index = self.active(R, z, m.g) if at.d > self.full else None
+        return replace(s, x=x, trial=z, E=E, predicted=min(predicted, 0.0), bound=bound, index=index, model=z)
+
+    def active(self, R: Regulariser, x: Array, g: Array) -> npt.NDArray[np.intp]:
+        """The coordinates that may move."""
+        alive = (x != 0) | (R.P.l1 == 0)
+        near = np.flatnonzero(alive | (np.abs(g) >= NEAR * R.P.l1))
+        order = near[np.lexsort((-np.abs(g[near]), ~alive[near]))]
+        return np.asarray(np.sort(order[: self.most]))
+
+    @staticmethod
+    def newton_on(R: Regulariser, m: Any, x: Array, index: Any) -> Array:
+        """The Newton step in the coordinates `index`; the others rest."""
+        H = symmetric(m.h, len(index)) + np.diag(R.m[index])
+        H = definite(H)
+        P = Separable(*(part[index] for part in (R.P.l1, R.P.beta, R.P.lo, R.P.hi)))
+        q = H @ x[index] - m.g[index] - R.m[index] * x[index] + R.c[index]
+        z = x.copy()
+        z[index] = minimise_model(H, q, P, x[index], 1e-15 * float(np.linalg.norm(q)))
+        return z
+
+    def regulariser(self, s: Server, at: Place) -> Regulariser:
+        assert s.M is not None
+        return Regulariser.at(at, s.M, np.zeros(at.d))
+
+    def check_active_set(self, at: Place) -> None:
+        R = Regulariser.at(at, np.zeros(at.d), np.zeros(at.d))
+        if R.group is not None or not (R.P.l1 > 0).any():
+            check_size(self.name, at.d, self.full, "sketched-newton, without a penalty, or nesterov, with one,")
+        if np.count_nonzero(R.P.l1 == 0) > self.most:
+            raise InputError(
+                f"{self.name} has {np.count_nonzero(R.P.l1 == 0)} coefficients without an l1 penalty, which are always "
+                f"active, and most = {self.most}; set most higher, or penalise them."
+            )
+
+    def model(self, s: Server) -> Array:
+        assert s.model is not None
+        return s.model
+
+    def bound(self, s: Server) -> float:
+        return s.bound
+
+    # -- a client ----------------------------------------------------------------------------------
+
+    @client_step
+    def begin(self, f: Any, c: Any, at: Place, x: Array, hessian: bool) -> tuple[Upload, Any]:
+        """Exchange 1: the sums at x, and the minimiser of the client's own cost."""
+        silo = SmoothSilo(f)
+        if silo.model is not None:
+            check_rows(self.name, at.j, f.n, self.least_rows)
+        sums = silo.sums(x, hessian) | {"M": silo.m}
+        if self.race:
+            sums |= alone(silo, Regulariser.at(at, silo.m, np.zeros(at.d)), x, hessian)
+        return at.send(**sums), c
+
+    @client_step
+    def both(self, f: Any, c: Any, at: Place, x: Array, base: Array, rival: Array, index: Any) -> tuple[Upload, Any]:
+        silo = SmoothSilo(f)
+        sums = silo.sums(x, index=index) | {"ray": silo.ray(x, base, RAY)}
+        sums |= {f"rival_{k}": v for k, v in silo.sums(rival, index=index).items()}
+        return at.send(**sums), c
+
+    @client_step
+    def step(self, f: Any, c: Any, at: Place, x: Array, base: Array, index: Any) -> tuple[Upload, Any]:
+        silo = SmoothSilo(f)
+        return at.send(**silo.sums(x, index=index), ray=silo.ray(x, base, RAY)), c
+
+
+def alone(silo: SmoothSilo, R: Regulariser, x: Array, newton: bool) -> dict[str, Any]:
+    """The minimiser of one client's cost with the common penalty, and its dual point."""
+    x = own_minimiser(silo, R, x) if newton else first_order(silo, R, x)
+    m = silo.sums(x, hessian=False)
+    zero = float(m["conj"][-1]) if "conj" in m else 0.0
+    return {"local": x, "local_ab": float(m["loss"] - m["g"] @ x), "local_v": -m["g"], "zero": zero}
+
+
+def own_minimiser(silo: SmoothSilo, R: Regulariser, x: Array) -> Array:
+    for _ in range(ALONE):
+        m = silo.sums(x)
+        E = m["loss"] + R.value(x)
+        z = R.newton(symmetric(m["h"], len(x)), -m["g"], x)
+        predicted = float(m["g"] @ (z - x)) + R.value(z) - R.value(x)
+        if not -predicted > 1e-9 * abs(E):
+            break
+        t = 1.0
+        while t > 1e-4 and not silo.value(x + t * (z - x)) + R.value(x + t * (z - x)) <= E + ARMIJO * t * predicted:
+            t /= 2
+        x = x + t * (z - x)
+    return x
+
+
+def first_order(silo: SmoothSilo, R: Regulariser, x: Array) -> Array:
+    """The same without a Hessian: the library's own solver, for a few hundred steps."""
+    F = silo.f if R.penalised is None else Penalised(silo.f, R.penalised.penalty)
+    scale = float(np.linalg.norm(silo.f.gradient(x)))
+    return default_solver(F).solve(F, x, GradientNorm(1e-5 * scale, cap=10 * ALONE)).x
