@@ -5,7 +5,7 @@ import json
 
 from dualfl.engines.history import History, Row
 
-EVIL = "<img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
+EVIL = "<b>&amp;</b><img src=x onerror=window.hacked=1><script>window.hacked=1</script>"
 
 
 def row(n, rate, certificate=True, error=True, cost=1):

@@ -270,11 +270,16 @@ def test_a_phone_need_not_scroll_sideways(window, file):
 def test_on_paper_there_are_all_tables_and_no_buttons(window, file):
     window.open(file, dark=True)
     window.look(dark=True, medium="print")
+    window.value("dispatchEvent(new Event('beforeprint'))")
+    paper = window.value(COLOURS)
+    assert luminance(paper["ground"]) > 0.8 and readable(paper)
     shown = "[...document.querySelectorAll('{}')].filter(each => each.checkVisibility()).length".format
     assert window.value(shown("table[data-count]")) == 5
     assert window.value(shown("button, nav, .controls")) == 0
     assert len(window.send("Page.printToPDF")["data"]) > 10_000
-    window.look(dark=False)
+    window.look(dark=True)
+    window.value("dispatchEvent(new Event('afterprint'))")
+    assert luminance(window.value(COLOURS)["ground"]) < 0.05
 
 
 def test_coefficients_have_their_intervals_and_classes(opened):

@@ -111,7 +111,7 @@
   const suggestLog = () => {
     if (logTouched) return;
     const ends = shown().map((number) => data.curves[number].x[chosen("x")].at(-1)).filter((end) => end > 0);
-    logX.checked = ends.length > 1 && Math.max(...ends) > 30 * Math.min(...ends);
+    logX.checked = ends.length > 1 && Math.max(...ends) > 10 * Math.min(...ends);
   };
 
   const showTables = () => all("table[data-count]").forEach((table) => {
