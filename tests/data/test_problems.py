@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,8 @@ from dualfl.data import DATASETS, Dataset, even, load, make_problem, partition, 
 from dualfl.data.files import cache_folder
 from dualfl.data.partition import take
 from dualfl.engines import Problem
-from dualfl.errors import InputError, NotSupported
-from dualfl.objectives import L1, Huber, LinearModel, Quadratic, Squared
+from dualfl.errors import InputError
+from dualfl.objectives import Huber, LinearModel, Squared
 from dualfl.solvers import GradientNorm, minimise
 
 BUNDLED = [name for name, entry in DATASETS.items() if not entry.files]
@@ -153,11 +154,14 @@ def test_reference_is_kept_and_mended(tmp_path, monkeypatch):
     (path,) = files()
     with monkeypatch.context() as patch:
         module = sys.modules["dualfl.data.reference"]  # the name alone is the function's
-        patch.setattr(module, "_minimum", lambda problem: pytest.fail("it was known"))
+        patch.setattr(module, "find_minimum", lambda problem: pytest.fail("it was known"))
         assert reference(make_problem("iris", clients=2)) == value
+        for clients, partition in [(3, "even"), (7, "shuffled"), (4, "dirichlet:0.5"), (5, "quantity:9")]:
+            assert reference(make_problem("iris", clients=clients, partition=partition)) == value
     whole = path.read_text()
     changed = json.loads(whole) | {"energy": (1.0).hex()}
-    for damage in (whole[:20], "", "[]", json.dumps(changed)):
+    better = json.loads(whole) | {"accuracy": (0.0).hex()}
+    for damage in (whole[:20], "", "[]", json.dumps(changed), json.dumps(better)):
         path.write_text(damage)
         assert reference(problem) == value
         assert path.read_text() == whole
@@ -168,29 +172,20 @@ def test_different_problems_have_different_files(tmp_path, monkeypatch):
     for problem in (
         make_problem("iris", clients=2),
         make_problem("iris", clients=2, ridge=1e-3),
-        make_problem("iris", clients=3),
+        make_problem("iris", clients=2, l1=0.01),
+        make_problem("iris", clients=2, l1=0.02),
         make_problem(load("iris", scale="raw"), clients=2, ridge=1.0),
+        make_problem(replace(load("iris"), y=load("iris").y[::-1].copy()), clients=2),
+        Problem(make_problem("iris", clients=2).clients, sizes=[1, 2]),
     ):
         reference(problem)
-    assert len(files()) == 4
+    assert len(files()) == 7
 
 
 def test_reference_works_where_nothing_can_be_kept(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("DUALFL_CACHE", str(tmp_path / "file"))
     assert reference(make_problem("iris")) > 0
-
-
-def test_reference_says_what_it_cannot_do():
-    data = load("breast_cancer")
-    with pytest.raises(NotSupported):
-        reference(make_problem(data, loss="hinge"))
-    with pytest.raises(NotSupported, match="give it a ridge > 0"):
-        reference(make_problem(data, ridge=0.0))
-    quadratic = Quadratic(np.eye(2), np.ones(2))
-    with pytest.raises(NotSupported, match="penalty"):
-        reference(Problem([quadratic], penalty=L1(0.1)))
-    assert reference(Problem([quadratic])) == pytest.approx(-1.0)
 
 
 def test_a_set_of_ones_own_is_a_few_words():

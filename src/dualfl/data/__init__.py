@@ -5,7 +5,7 @@ from dualfl.data.dataset import Dataset
 from dualfl.data.mix import Mix
 from dualfl.data.partition import PARTITIONS, even, partition, shuffled
 from dualfl.data.problem import make_problem, rows_of_clients
-from dualfl.data.reference import reference
+from dualfl.data.reference import find_reference, reference
 
 __all__ = [
     "DATASETS",
@@ -13,6 +13,7 @@ __all__ = [
     "Dataset",
     "Mix",
     "even",
+    "find_reference",
     "load",
     "make_problem",
     "partition",

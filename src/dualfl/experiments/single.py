@@ -13,7 +13,8 @@ import dualfl.solvers
 from dualfl.algorithms.codecs import Codec, Quantise, RandK, TopK
 from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.algorithms.registry import algorithm_class, make
-from dualfl.data import Dataset, Mix, load, make_problem, reference, rows_of_clients
+from dualfl.data import Dataset, Mix, find_reference, load, make_problem, rows_of_clients
+from dualfl.data.minimum import Reference
 from dualfl.engines import Problem, Result, run
 from dualfl.engines.continuation import Stage, run_regularised
 from dualfl.errors import DualflError, InputError
@@ -51,16 +52,20 @@ class Settings:
 
 @dataclass(frozen=True)
 class Finished:
-    """A run with what it was made of. `minimum` is E*, or None, and then `no_minimum` says why."""
+    """A run with what it was made of. `reference` is E* with its accuracy, or None, and then `no_minimum` says why."""
 
     settings: Settings
     dataset: Dataset
     problem: Problem
     asked: Algorithm  # before theory filled in what was left open
     result: Result
-    minimum: float | None
+    reference: Reference | None
     no_minimum: str = ""
     stages: tuple[Stage, ...] = ()
+
+    @property
+    def minimum(self) -> float | None:
+        return None if self.reference is None else self.reference.energy
 
     @property
     def error(self) -> float | None:
@@ -105,7 +110,7 @@ def execute(
         "rounds": settings.rounds,
         "tol": settings.tol,
         "seconds": settings.seconds,
-        "reference": minimum,
+        "reference": None if minimum is None else minimum.energy,
         "seed": settings.seed,
         "threads": threads,
         "codec": codec,
@@ -129,13 +134,13 @@ def problem_of(settings: Settings, dataset: Dataset, solver: Solver | None = Non
     return make_problem(dataset, s.clients, s.partition, s.ridge, s.loss, s.seed, solver, s.l1)
 
 
-def find_minimum(problem: Problem, settings: Settings, say: Say) -> tuple[float | None, str]:
+def find_minimum(problem: Problem, settings: Settings, say: Say) -> tuple[Reference | None, str]:
     """(E*, "") or (None, why not)."""
     if not settings.reference:
         return None, "it was not asked for"
-    say("Finding E* by Newton's method, once ...")
+    say("Finding E*, once ...")
     try:
-        return reference(problem), ""
+        return find_reference(problem), ""
     except DualflError as error:
         return None, str(error)
 

@@ -120,6 +120,7 @@ def describe(run: Finished, command: str) -> dict[str, Any]:
             **last._asdict(),
             "best energy": result.energy,
             "minimum": run.minimum,
+            "minimum found by": run.reference,
             "relative error of the model": run.error,
             "certificate": result.certificate,
             "no certificate because": result.certificate_reason,

@@ -105,7 +105,7 @@ def quality_lines(run: Finished) -> list[tuple[str, str]]:
     result = run.result
     lines = [("energy", "" if result.energy is None else f"E = {result.energy:.12g}")]
     if run.error is not None:
-        lines.append(("error", f"(E - E*)/|E*| = {run.error:.2e}, with E* = {run.minimum:.12g} by Newton's method"))
+        lines.append(("error", f"(E - E*)/|E*| = {run.error:.2e}, with E* = {run.minimum:.12g} {found_by(run)}"))
     else:
         lines.append(("error", f"not known, there is no E*: {run.no_minimum}"))
     lines.append(("certificate", certificate_line(result.certificate, result.energy, result.certificate_reason)))
@@ -114,6 +114,13 @@ def quality_lines(run: Finished) -> list[tuple[str, str]]:
     if run.accuracy is not None:
         lines.append(("accuracy", f"{run.accuracy:.2%} of the training rows"))
     return lines
+
+
+def found_by(run: Finished) -> str:
+    """By which method E* was found, and how well where that is not to rounding."""
+    assert run.reference is not None
+    known = f", known to {run.reference.accuracy:.0e}" if run.reference.accuracy > 1e-14 else ""
+    return f"by {run.reference.method}{known}"
 
 
 def certificate_line(certificate: float | None, energy: float | None, reason: str) -> str:

@@ -46,8 +46,8 @@ class DualProblem:
     design: Design
     q: Array
     b: Array
-    lo: float
-    hi: float
+    lo: float | Array
+    hi: float | Array
     eps: float
     s: Array
     lam: float
