@@ -191,6 +191,21 @@ def bad_answer(at: Place, name: str) -> str:
 
 
 @dataclass(frozen=True)
+class Facts:
+    """What kind of problem the clients have, for an algorithm that chooses another one."""
+
+    loss: str  # that all linear models share, in words; "" if they differ or are no linear models
+    smooth: bool
+    piecewise: bool  # piecewise linear, with a dual
+    moments: bool  # whether second-order sums can be asked for
+    D: int  # features of a model
+    k: int  # outputs
+    free: bool  # an intercept without ridge
+    least: int  # rows of the smallest client; 0 where costs have no rows
+    alike: float | None = None  # how much more the clients differ than chance would have it
+
+
+@dataclass(frozen=True)
 class Constants:
     """What the clients found out about their costs before the first round."""
 
@@ -201,6 +216,7 @@ class Constants:
     L_row: float = np.inf  # smoothness of the worst single row, for stochastic methods
     n: int = 1  # rows of the largest client
     similarity: float | None = None  # delta, a bound of |hess f_j - hess E|
+    facts: Facts | None = None  # what kind of problem it is, if somebody asked
 
     @property
     def delta(self) -> float:
@@ -287,6 +303,12 @@ class Algorithm(ABC):
         return at.send(g=gradient).also(E=value), c
 
     # -- hyperparameters --------------------------------------------------------------------------
+
+    undecided: ClassVar[bool] = False  # True: an engine must ask `specialise` what to run instead
+
+    def specialise(self, c: Constants, penalty: Any) -> tuple[Algorithm, str]:
+        """The algorithm to run on a problem with these constants (and `facts`), and one sentence that says why."""
+        return self, ""
 
     def resolve(self, c: Constants) -> Self:
         """This algorithm with every open default filled in from theory, and everything checked."""

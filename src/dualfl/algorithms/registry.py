@@ -9,7 +9,7 @@ from typing import Any
 
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL
-from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton
+from dualfl.algorithms.few_exchanges import Auto, FedIPM, OneShot, ProxNewton, SketchedNewton
 from dualfl.algorithms.gradient_shift import FedLin, Scaffold, SLocalSVRG
 from dualfl.algorithms.local_steps import FedAvg, FedCM, FedDualAvg, FedProx, FedSAM
 from dualfl.algorithms.primal_dual import APDA, APDAInexact, FiveGCS
@@ -29,6 +29,8 @@ _ALL: tuple[type[Algorithm], ...] = (
     GradientDescent,
     ServerNesterov,
     ServerLBFGS,
+    Auto,
+    SketchedNewton,
     FedIPM,
     ProxNewton,
     OneShot,

@@ -26,7 +26,7 @@ from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalised, Penalty
 from dualfl.typing import Array, frozen
 
-Ahead = Callable[[], Ask | None]
+Ahead = Callable[[], tuple[int, Ask] | None]  # (round, what it will ask first)
 
 
 class Account(NamedTuple):
@@ -48,6 +48,7 @@ class Result:
     theta : the model with the lowest energy seen (the last one, if energies were not evaluated).
     certificate : proven bound of E(theta) - E*, or None; then `certificate_reason` says why.
     stopped : why the run ended: "tol" (also by `stop`), "rounds", "time", "interrupted" or "diverged".
+    choice : what `auto` picked and why; "" if the algorithm was given.
     """
 
     theta: Array
@@ -61,6 +62,7 @@ class Result:
     history: History
     state: Any
     silos: list[Silo] = field(repr=False)
+    choice: str = ""
 
     @property
     def model(self) -> Array:

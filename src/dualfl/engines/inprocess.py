@@ -20,6 +20,7 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import Envelope, LocalCost, Reply, Silo, answer
+from dualfl.engines.decision import decide
 from dualfl.engines.engine import Account, Ahead, Engine, Gathered, Result, bound, check_fit
 from dualfl.engines.problem import Problem
 from dualfl.errors import InputError
@@ -45,6 +46,7 @@ class InProcess(Engine):
         start: Array | None = None,
         constants: Constants | None = None,
     ) -> None:
+        algorithm, self.choice = decide(problem, algorithm)
         check_fit(problem.clients, problem.penalty, algorithm, codec)
         self.problem = problem
         self.threads = (os.cpu_count() or 1) if threads is None else threads

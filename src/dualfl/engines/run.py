@@ -16,6 +16,7 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.engines import checkpoint as files
 from dualfl.engines.client import Silo
+from dualfl.engines.decision import decide
 from dualfl.engines.driver import Driver, Saved
 from dualfl.engines.driver import digest as digest_of_ask
 from dualfl.engines.engine import Account, Engine, Result
@@ -84,6 +85,7 @@ def run(
     stop: Callable[[Row, Array], bool] | None = None,
     measure: Problem | None = None,
     engine: str = "inprocess",
+    say: Callable[[str], None] | None = None,
 ) -> Result:
     """Run `algorithm` on `problem`.
 
@@ -97,10 +99,14 @@ def run(
     stop : called with each row and its model; True ends the run.
     measure : the problem whose energy is reported, if it is not the one that is solved; then nothing is certified.
     engine : who carries the messages, "inprocess", "ray" or "flower-simulation"; the iterates are the same.
+    say : hears, before it starts, what an algorithm that chooses (`auto`) picked and why.
     """
     check_limits(rounds, tol, seconds, checkpoint_every)
     if reference is not None and not np.isfinite(reference):
         raise InputError(f"reference must be a finite energy, and it is {reference}.")
+    algorithm, choice = decide(problem, algorithm)
+    if choice and say is not None:
+        say(choice)
     if tol is not None:
         check_tol(algorithm, evaluate, measure)
     options = {"seed": seed, "threads": threads, "codec": codec, "start": start, "constants": constants}
@@ -110,10 +116,12 @@ def run(
         from dualfl.engines.flower.simulation import simulate
 
         saving = {"reference": reference, "evaluate": evaluate, "path": path, "every": checkpoint_every}
-        return simulate(problem, algorithm, options, limits, saving, measure, resume, progress)
+        return replace(
+            simulate(problem, algorithm, options, limits, saving, measure, resume, progress), choice=choice
+        )
     chosen = make_engine(engine, problem, algorithm, options)
     session = Session(chosen, reference, evaluate, path, checkpoint_every, measure)
-    return session.run(limits, resume, progress)
+    return replace(session.run(limits, resume, progress), choice=choice)
 
 
 class Limits(NamedTuple):
@@ -306,10 +314,12 @@ class Session:
         engine.account = account._replace(iterations=(0,) * engine.place.N, capped=0)
         return row
 
-    def ahead(self) -> Ask | None:
-        """What the next round will ask for first; None if that is nothing to be sent."""
+    def ahead(self) -> tuple[int, Ask] | None:
+        """The next round and what it will ask for first; None if that is nothing to be sent."""
         asked = self.driver.ask()
-        return None if asked is None or any(huge(value) for value in asked.message.values()) else asked
+        if asked is None or any(huge(value) for value in asked.message.values()):
+            return None
+        return self.driver.round, asked
 
     def ended(self, limits: Limits) -> str | None:
         rounds, tol, seconds, stop = limits

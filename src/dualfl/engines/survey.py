@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.algorithms.contract import Algorithm, Constants, Place, Round, State, Upload, ask, client_step
+from dualfl import kernels
+from dualfl.algorithms.contract import Algorithm, Constants, Facts, Place, Round, State, Upload, ask, client_step
+from dualfl.objectives import losses
+from dualfl.objectives.linear import LinearModel
 from dualfl.typing import Array
 
 
@@ -60,3 +63,90 @@ class Survey(Algorithm):
 
 def inverse(x: float) -> float:
     return 1 / x if x > 0 else np.inf
+
+
+# -- for an algorithm that chooses another one ---------------------------------------------------------------
+
+NAMES = {cls.code: cls.__name__ for cls in vars(losses).values() if isinstance(getattr(cls, "code", None), int)}
+MIXED = -1.0  # the code of what is no linear model
+
+
+@dataclass(frozen=True)
+class Inquiry(Survey):
+    """mu, the kind of problem, and with `alike` how alike the clients are: maxima, then sums.
+
+    If rows were dealt out at random, a client's gradient at zero would miss the common one by the standard error of
+    its rows' gradients. The ratio of what is seen to what chance would give,
+
+        sum_j w_j |g_j - g|^2  /  sum_j w_j v_j / n_j,        v_j the variance of client j's row gradients,
+
+    is about 1 on shuffled rows and n_j times a squared difference on unlike ones.
+    """
+
+    alike: bool = False
+
+    name = "inquiry"
+    needs = frozenset()
+
+    def start(self, at: Place) -> Round:
+        m = yield ask(self.kind, reduce="max")
+        ratio = None
+        if self.alike and m.loss != MIXED and m.loss == -m.minus_loss:
+            v = yield ask(self.spread)
+            ratio = max(v.square - float(v.g @ v.g), 0.0) / max(v.chance, 1e-300)
+        one = m.loss == -m.minus_loss and m.loss != MIXED
+        facts = Facts(
+            loss=NAMES[int(m.loss)] if one else "",
+            smooth=m.minus_smooth < 0,
+            piecewise=m.minus_dual < 0,
+            moments=m.minus_moments < 0,
+            D=int(m.D),
+            k=int(m.k),
+            free=m.free > 0,
+            least=int(-m.minus_n),
+            alike=ratio,
+        )
+        return Kind(-m.minus_mu, int(m.n), facts)
+
+    @client_step
+    def kind(self, f: Any, c: State, at: Place) -> tuple[Upload, State]:
+        """What this client has, as numbers of which the largest is of interest."""
+        g = f.objective
+        rows = float(g.n) if hasattr(g, "y") or isinstance(g, LinearModel) else 0.0
+        code = float(g.loss.code) if isinstance(g, LinearModel) else MIXED
+        sent = at.send(
+            minus_mu=-g.mu,
+            n=float(g.n),
+            minus_n=-rows,
+            loss=code,
+            minus_loss=-code,
+            minus_smooth=-float("gradient" in g.offers),
+            minus_dual=-float("dual" in g.offers),
+            minus_moments=-float("moments" in g.offers),
+            D=float(g.shape[0]),
+            k=float(g.d // g.shape[0]),
+            free=float(g.free is not None),
+        )
+        return sent, None
+
+    @client_step
+    def spread(self, f: Any, c: State, at: Place) -> tuple[Upload, State]:
+        """The data's gradient at zero, its square, and the square of its standard error."""
+        g = f.objective
+        Z = np.zeros((g.n, g.k))
+        slopes = kernels.residual(g.loss, Z, g.y, g.s)[1]
+        gradient = g.design.backward(slopes).ravel()
+        squares = np.einsum("ik,ik->i", slopes, slopes) * g.design.row_norms2() / np.where(g.s > 0, g.s, 1.0)
+        square = float(gradient @ gradient)
+        return at.send(g=gradient, square=square, chance=max(float(squares.sum()) - square, 0.0) / g.n), None
+
+    @staticmethod
+    def told(s: Kind, at: Place) -> Constants:
+        return Constants(mu=s.mu, L=np.nan, N=at.N, d=at.d, L_row=np.nan, n=s.n, facts=s.facts)
+
+
+@dataclass(frozen=True)
+class Kind:
+    mu: float
+    n: int
+    facts: Facts

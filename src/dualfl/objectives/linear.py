@@ -232,7 +232,7 @@ class LinearModel(Objective):
     def _mean_block(self, W: Array) -> Array:
         mean = W.sum(axis=2)
         trace = float(np.trace(mean))
-        return (mean + mean.T) / (2 * trace) if trace > 0 else np.eye(self.k) / self.k
+        return np.asarray((mean + mean.T) / (2 * trace) if trace > 0 else np.eye(self.k) / self.k)
 
     def metric(self, x: Array, U: Array, B: Array, rank: int) -> tuple[Array, Array, Array]:
         """What a sketch of the Hessian at x needs, of the basis U of features and B of outputs (see `moments`):

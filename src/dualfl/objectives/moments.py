@@ -1,7 +1,7 @@
 """Second-order sums over the rows of a linear model, by BLAS on blocks of rows.
 
     moment   sum_i w_i x_i x_i'                                    D x D
-    metric   sum_i (q_i q_i') (x) V_i,     q_i = U' x_i            per pair of directions l <= l' and pair of outputs a <= b
+    metric   sum_i (q_i q_i') (x) V_i,     q_i = U' x_i            pairs of directions l <= l', of outputs a <= b
     tail     sum_i q_il^2 V_i              for each direction l    the diagonal of the metric alone
 
 A block (l, l') of the metric is symmetric in l and l' and in a and b, so pairs on both sides say everything: about
@@ -55,7 +55,7 @@ def _dense(design: Design, rows: slice) -> AnyArray:
     count = part.shape[0]
     block = np.empty((count, design.D), dtype=precision(design))
     features = design.X.shape[1]
-    block[:, :features] = part.toarray() if sparse.issparse(part) else part
+    block[:, :features] = part.toarray() if bool(sparse.issparse(part)) else part
     if design.scale != 1.0:
         block[:, :features] *= design.scale
     block[:, features:] = 1.0
@@ -77,7 +77,7 @@ def projected(design: Design, U: Array, stride: int = 1) -> AnyArray:
     """The rows' coordinates X U."""
     kind = precision(design)
     U = np.ascontiguousarray(U, dtype=kind)
-    if sparse.issparse(design.X) and design.D > 2000:  # a dense block would be mostly zeros
+    if bool(sparse.issparse(design.X)) and design.D > 2000:  # a dense block would be mostly zeros
         part = design.X[::stride].astype(kind)
         features = part.shape[1]
         Q = np.asarray(part @ (design.scale * U[:features]))
@@ -90,7 +90,7 @@ def metric(Q: AnyArray, V: Array) -> Array:
     """sum_i (q_i q_i') (x) V_i as (pairs of directions) x (pairs of outputs), from V given as rows x pairs."""
     n, r = Q.shape
     if V.shape[1] == 1:  # one output: an ordinary weighted Gram matrix
-        return _gram(Q, V[:, 0])[pairs(r)][:, None]
+        return np.asarray(_gram(Q, V[:, 0])[pairs(r)][:, None])
     count = r * (r + 1) // 2
     total = np.zeros((count, V.shape[1]))
     V = np.ascontiguousarray(V, dtype=Q.dtype)

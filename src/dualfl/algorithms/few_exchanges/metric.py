@@ -41,15 +41,15 @@ class Basis:
 
     @property
     def q(self) -> int:
-        return self.U.shape[1]
+        return int(self.U.shape[1])
 
     @property
     def D(self) -> int:
-        return self.U.shape[0]
+        return int(self.U.shape[0])
 
     @property
     def m(self) -> int:
-        return self.B.shape[1]
+        return int(self.B.shape[1])
 
     @property
     def left_out(self) -> float:
@@ -73,7 +73,7 @@ def outputs(S: Array) -> Array:
         return np.eye(k)
     B = np.tril(np.ones((k, k - 1)), -1) * -1.0  # Helmert: column a compares output a with those after it
     B[np.arange(k - 1), np.arange(k - 1)] = np.arange(k - 1, 0, -1)
-    return B / np.linalg.norm(B, axis=0)
+    return np.asarray(B / np.linalg.norm(B, axis=0))
 
 
 def eigenbasis(C: Array, S: Array, mu: float, least: int = 0) -> Basis:
@@ -137,8 +137,8 @@ def first_metric(basis: Basis, mu: float) -> Metric:
     """The metric C (x) S + mu I of the start."""
     damp, eye = damping(basis, mu), np.eye(basis.m)
     S = basis.B.T @ basis.S @ basis.B
-    tail = np.linalg.inv(basis.variances[: basis.q, None, None] * S + damp * eye)
-    outside = np.linalg.inv(basis.left_out * S + damp * eye)
+    tail = inverse(basis.variances[: basis.q, None, None] * S + damp * eye)
+    outside = inverse(basis.left_out * S + damp * eye)
     return Metric(0, np.zeros((0, 0)), tail, outside, 1 / mu if mu > 0 else 0.0)
 
 
@@ -156,10 +156,14 @@ def metric(basis: Basis, mu: float, free: bool, M: Array, T: Array, S: Array) ->
     if free and mu > 0:
         u = basis.U[-1, :r]
         H -= (1 - 1e-9) * mu * np.kron(np.outer(u, u), eye)
-    tail = np.linalg.inv(DOUBLED * unpacked(T, m) + damp * eye if len(T) else np.zeros((0, m, m)))
+    tail = inverse(DOUBLED * unpacked(T, m) + damp * eye if len(T) else np.zeros((0, m, m)))
     # The mean curvature, spread over directions as the data are.
     share = basis.left_out * unpacked(S, m)
-    return Metric(r, definite(H, damp), tail, np.linalg.inv(DOUBLED * share + damp * eye), 1 / mu if mu > 0 else 0.0)
+    return Metric(r, definite(H, damp), tail, inverse(DOUBLED * share + damp * eye), 1 / mu if mu > 0 else 0.0)
+
+
+def inverse(blocks: Array) -> Array:
+    return np.asarray(np.linalg.inv(blocks))
 
 
 def definite(H: Array, damp: float) -> Array:

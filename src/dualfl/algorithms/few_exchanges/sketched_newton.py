@@ -1,7 +1,7 @@
 """Sketched Newton: few exchanges on clients however unlike, for smooth linear models.
 
 Newton's method needs few rounds on any partition, because sums of Hessians are pooled Hessians; but a Hessian has
-d(d+1)/2 numbers. Here clients send as much of it as fits into a message (see `metric`), and secant pairs learn the rest:
+d(d+1)/2 numbers. Here clients send what fits into a message (see `metric`), and secant pairs learn the rest:
 
     exchange 1   E(0), E'(0), the second moment C of the features, and the mean theta_bar of the clients' own minimisers
                  (DualFL's first round). At 0 the Hessian is C (x) S + mu I exactly, so  x_N = -E''(0)^-1 E'(0)
@@ -10,11 +10,15 @@ d(d+1)/2 numbers. Here clients send as much of it as fits into a message (see `m
     then         x+ = x - p,   p = two-loop L-BFGS(pairs) with first metric H0^-1 applied to g,   one exchange each:
                  E, E' at x+, losses along the ray x - t p while far away, and a new H0 when one is due (see `due`)
 
-A point is accepted if E(x+) <= E(x) + 1e-4 <g, x+ - x>. Rejected points still give a secant pair; a rejection far away,
-or a second one, falls back along the ray, where the losses already known pick t; a third one drops all pairs. So E
-falls monotonically whatever H0 is, and H0 only decides how fast; docs/auto.md has the proof.
+A point is accepted if E(x+) <= E(x) + 1e-4 <g, x+ - x>. Rejected points still give a secant pair. A rejection far away,
+or a second one, falls back along the ray, where the losses already known pick t; a third one drops all pairs; and after
+the first one every exchange carries two trials, t = 1 and t = 0.4. So E falls monotonically whatever H0 is, and H0
+only decides how fast; docs/auto.md has the proof.
 
-E* is bounded by all gradients seen (see `bundle_bound`).
+More features than `widest`: C does not travel. Clients send C Omega for a common random Omega of a few hundred columns,
+more of them while the last eigenvalue of the sketch is still felt beside mu.
+
+E* is bounded by all gradients seen (see `bundle_bound`), with a free intercept by `free_intercept`.
 """
 
 from __future__ import annotations
@@ -24,17 +28,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
+from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.few_exchanges import metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
+from dualfl.algorithms.few_exchanges.limits import check_rows
 from dualfl.algorithms.few_exchanges.metric import Basis, Metric
 from dualfl.errors import InputError
+from dualfl.objectives.linear import LinearModel
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
 RAY = (0.5, 0.25, 0.125, 0.0625, 0.03125)
 ARMIJO = 1e-4
-NOWHERE = np.zeros(0)
+SHORTER = 0.4  # the second trial, once one has failed
+NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
+EXACT = 2**18  # numbers in a Hessian that is sent as a whole, every time
+FELT = 0.5  # of mu: directions with more curvature belong into a metric
+SKETCH_FELT = 0.7  # of k mu: a sketch grows while its last eigenvalue is larger
+LONGEST = 450  # the rank beyond which no metric grows
+LOCAL_MU, LOCAL_ACCURACY, LOCAL_STEPS = 1e-4, 1e-3, 30
+LARGEST = 4_000_000
+NONE = np.zeros(0)
+NOTHING_YET = Parabolas()
 
 
 @dataclass(frozen=True)
@@ -51,42 +66,56 @@ class Server:
     E: float
     g: Array
     trial: Array  # the next one
-    rivals: Array  # of the race in the second exchange, none later
-    p: Array  # x - trial while losses along the ray are wanted
+    rivals: Array  # of the race in the second exchange; none later
+    p: Array  # x - trial, while losses along the ray are wanted
     basis: Basis
     metric: Metric
-    S: tuple[Array, ...]
-    Y: tuple[Array, ...]
     E0: float
+    mu: float  # strong convexity, for the bound
+    ridge: float  # of the coefficients that have one
+    free: bool  # whether the intercept has none
+    S: tuple[Array, ...] = ()
+    Y: tuple[Array, ...] = ()
+    Omega: int = 0  # columns of the sketch so far; 0: C is known as a whole
+    CO: Array | None = None  # C Omega, and the trace of C
+    trace: float = 0.0
+    more: int = 0  # columns to ask for
     sent: bool = False  # whether the clients have the basis
-    request: tuple[int, ...] = ()  # ranks of the metrics that come with the trials, if any
+    request: tuple[int, ...] = ()  # ranks of the metrics that come with the trials
     near: bool = False
+    metrics: int = 1  # asked for while far away
     since: int = 0  # exchanges since the metric was renewed
     rejected: int = 0  # in a row
+    slow: bool = False  # a trial was rejected: two an exchange from then on
     t: float = 1.0
-    bounds: Parabolas = Parabolas()
+    bounds: Parabolas = NOTHING_YET
     decrement: float = np.inf
 
 
 @dataclass(frozen=True)
 class SketchedNewton(Algorithm):
-    """Sketched Newton with limited-memory corrections.
+    """Newton's method with a sketched Hessian and limited-memory corrections.
 
     Parameters
     ----------
-    far, near : numbers in a metric while far from the minimiser, and near it; None for multiples of d.
-    memory : secant pairs.
+    far, near : numbers in a metric while far from the minimiser, and near it; 0 for max(4d, 2^15), max(16d, 2^20).
+    grow : a larger metric may cost so many d for every exchange since the last one.
+    memory, cuts : secant pairs, and gradients that are kept for the bound of E*.
     local : whether the clients' own minimisers are raced as a start.
-    cuts : gradients that are kept for the bound of E*.
+    widest : features up to which their second moment travels as a whole; beyond, a sketch of it.
+    columns : of the sketch, at first.
+    least_rows : clients with fewer rows refuse to send second-order sums.
     """
 
-    far: int = theory("max(4 d, 2^15)", lambda c, a: max(4 * c.d, 2**15))
-    near: int = theory("max(16 d, 2^20)", lambda c, a: max(16 * c.d, 2**20))
+    far: int = 0
+    near: int = 0
     grow: float = 24.0
     memory: int = 60
-    local: bool = True
     cuts: int = 40
-    mu: float = theory("mu", lambda c, a: c.mu, zero=True)
+    local: bool = True
+    widest: int = 4000
+    columns: int = 256
+    least_rows: int = 5
 
     name = "sketched-newton"
     needs = frozenset({"gradient", "moments"})
@@ -95,102 +124,136 @@ class SketchedNewton(Algorithm):
     grid: ClassVar = {"local": [True, False]}
     card = Card(
         "Sketched Newton",
-        2025,
+        2026,
         "this library",
-        up="d + 6, a metric when due, at first D(D+1)/2",
-        needs="smooth linear model",
-        rate="local superlinear for small d, linear with secant pairs for large",
+        up="d + 6, a metric when one is due; at first D(D+1)/2",
+        needs="smooth linear model or quadratic",
+        rate="local quadratic for small d; beyond, linear with secant pairs",
     )
+
+    def check(self, c: Constants) -> None:
+        self.require(self.far >= 0 and self.near >= 0, "near", "near and far are numbers of floats; 0 for the default")
+        self.require(self.grow >= 0, "grow", "it must be >= 0")
+        self.require(self.memory >= 1, "memory", "it must be at least 1 pair")
+        self.require(self.cuts >= 2, "cuts", "it must be at least 2 gradients")
+        self.require(self.widest >= 1, "widest", "it must be at least 1 feature")
+        self.require(self.columns >= 2, "columns", "it must be at least 2")
+        self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
+        if c.d > LARGEST:
+            raise InputError(
+                f"sketched-newton keeps a basis of {self.columns} directions and {self.memory} pairs of vectors, and "
+                f"d = {c.d:,} makes that {8e-9 * c.d * (self.columns + 2 * self.memory):.0f} GB; "
+                f"it takes d up to {LARGEST:,}, so use lbfgs instead."
+            )
 
     # -- the server -------------------------------------------------------------------------------
 
     def start(self, at: Place) -> Round:
-        m = yield ask(self.first)
-        k = len(m.S)
-        C = square(m.C, at.d // k)
-        basis = sketch.eigenbasis(C, m.S, self.mu)
-        metric = sketch.first_metric(basis, self.mu)
+        m = yield ask(self.first, columns=self.columns)
+        ridge, k = float(m.ridge), len(m.S)
+        if hasattr(m, "C"):
+            basis, Omega, CO, trace = sketch.eigenbasis(square(m.C, at.d // k), m.S, ridge), 0, None, 0.0
+        else:
+            Omega, CO, trace = self.columns, m.CO, float(m.trace)
+            basis = sketch.nystroem(CO, directions(at, len(CO), 0, Omega), trace, m.S)
+        metric = sketch.first_metric(basis, ridge)
         newton = -metric.solve(basis, m.g)
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
-        x = np.zeros(at.d)
-        bounds = Parabolas().with_point(self.mu, x, m.E, m.g, self.cuts)
-        return Server(
-            x, m.E, m.g, rivals[-1], rivals, -newton, basis, metric, (), (), m.E, request=(self.rank(basis, True), self.rank(basis, False))[: len(rivals)],
-            bounds=bounds,
-        )
+        s = Server(
+            np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu), ridge,
+            m.free > 0, Omega=Omega, CO=CO, trace=trace,
+        )  # fmt: skip
+        s = replace(s, more=self.missing(s), request=(self.rank(s, True), self.rank(s, False))[: len(rivals)])
+        return replace(s, bounds=s.bounds.with_point(s.mu, s.x, s.E, s.g, self.cuts))
 
     def round(self, s: Server, at: Place) -> Round:
-        X = s.rivals if len(s.rivals) else s.trial[None]
-        basis = (NOWHERE, NOWHERE) if s.sent else (s.basis.U, s.basis.B)
-        m = yield ask(self.look, X=X, p=s.p, U=basis[0], B=basis[1], ranks=s.request)
+        X = s.rivals if len(s.rivals) else self.trials(s)
+        U, B = (NONE, NONE) if s.sent else (s.basis.U, s.basis.B)
+        m = yield ask(self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, columns=(s.Omega, s.Omega + s.more))
         bounds = s.bounds
         for x, E, g in zip(X, m.E, m.g):
-            bounds = bounds.with_point(self.mu, x, float(E), g, self.cuts)
-        s = replace(s, sent=True, since=s.since + 1, bounds=bounds.tightened(self.mu))
-        return self.raced(s, m) if len(s.rivals) else self.moved(s, m)
+            bounds = bounds.with_point(s.mu, x, float(E), g, self.cuts)
+        s = replace(s, sent=True, since=s.since + 1, bounds=bounds.tightened(s.mu))
+        after = self.raced(s, m) if len(s.rivals) else self.moved(s, m)
+        return self.widened(after, m, at) if s.more else after
 
     def raced(self, s: Server, m: Any) -> Server:
         """Exchange 2: which of the two points is it?"""
-        newton = self.arrived(s, 0, s.rivals, m)
-        chosen = newton
+        chosen = self.arrived(s, 0, s.rivals, m)
         if len(s.rivals) > 1:
             mean = self.arrived(s, 1, s.rivals, m)
             decrement = float(mean.g @ mean.metric.solve(mean.basis, mean.g))
-            if mean.E <= newton.E and decrement <= abs(mean.E):
+            if mean.E <= chosen.E and decrement <= abs(mean.E):
                 chosen = mean
         if not chosen.E < s.E0:  # neither: shorter along the ray to x_N
-            return self.shortened(replace(s, rivals=NOWHERE), m.ray)
-        return self.stepped(replace(chosen, rivals=NOWHERE))
+            return self.shortened(replace(s, rivals=NONE, trial=s.rivals[0]), m.ray)
+        return self.stepped(replace(chosen, rivals=NONE))
 
     def moved(self, s: Server, m: Any) -> Server:
-        x, E, g = s.trial, float(m.E[0]), m.g[0]
-        step, change = x - s.x, g - s.g
-        promised = ARMIJO * min(0.0, float(s.g @ step))
-        accepted = E <= s.E + promised or (
-            abs(E - s.E) <= 1e-14 * abs(s.E) and float(np.linalg.norm(g)) <= float(np.linalg.norm(s.g))
-        )
+        """What the trials teach: secant pairs all, and the best one is the next point if it keeps its promise."""
+        X = self.trials(s)
+        order = np.argsort(-m.E, kind="stable")
         S, Y = s.S, s.Y
-        if step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
-            S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
+        for i in order:  # the best last, where it counts most
+            step, change = X[i] - s.x, m.g[i] - s.g
+            if step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+                S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
         s = replace(s, S=S, Y=Y)
-        if accepted:
-            return self.stepped(self.arrived(s, 0, x[None], m))
-        s = replace(s, rejected=s.rejected + 1, request=())
+        best = int(order[-1])
+        if self.accepts(s, X[best], float(m.E[best]), m.g[best]):
+            return self.stepped(self.arrived(s, best, X, m))
+        s = replace(s, rejected=s.rejected + 1, request=(), slow=True)
         if s.rejected >= 3:
             s = replace(s, S=(), Y=())
         if s.near and s.rejected == 1:
-            return self.stepped(s)  # the new pair knows the curvature along the ray
-        return self.shortened(s, getattr(m, "ray", NOWHERE))
+            return self.stepped(s)  # the new pairs know the curvature along the ray
+        return self.shortened(s, getattr(m, "ray", NONE))
+
+    @staticmethod
+    def accepts(s: Server, x: Array, E: float, g: Array) -> bool:
+        """Armijo's condition; where energies no longer tell, gradients still do."""
+        if E <= s.E + ARMIJO * min(0.0, float(s.g @ (x - s.x))):
+            return True
+        return abs(E - s.E) <= 1e-14 * abs(s.E) and float(np.linalg.norm(g)) <= float(np.linalg.norm(s.g))
+
+    @staticmethod
+    def trials(s: Server) -> Array:
+        """The trial, and a shorter one once a trial has failed."""
+        return np.stack([s.trial, s.x + SHORTER * (s.trial - s.x)]) if s.slow else s.trial[None]
 
     def arrived(self, s: Server, i: int, X: Array, m: Any) -> Server:
         """The server at the i-th point that was asked for, with the metric that came with it."""
         s = replace(s, x=X[i], E=float(m.E[i]), g=m.g[i], rejected=0, t=1.0)
         if not s.request:
             return s
-        metric = sketch.metric(s.basis, self.mu, False, *(getattr(m, f"{name}{i}") for name in "MTW"))
-        grown = s.near and s.metric.rank > 0
-        keep = 0 if metric.exact else len(s.S) if grown else 3
-        return replace(s, metric=metric, since=0, S=s.S[len(s.S) - min(keep, len(s.S)) :], Y=s.Y[len(s.Y) - min(keep, len(s.Y)) :])
+        i = min(i, len(s.request) - 1)  # of two trials on a ray only the first has one, and it is near enough
+        metric = sketch.metric(s.basis, s.ridge, s.free, *(getattr(m, f"{name}{i}") for name in "MTW"))
+        grown = s.near and metric.rank > s.metric.rank > 0
+        keep = 0 if metric.exact else len(s.S) if grown else min(3, len(s.S))
+        return replace(s, metric=metric, since=0, S=s.S[len(s.S) - keep :], Y=s.Y[len(s.Y) - keep :])
 
     def stepped(self, s: Server) -> Server:
         """The next trial x - p, and what is asked with it."""
         p = self.direction(s)
         decrement = float(s.g @ p)
-        near = decrement <= 0.1 * max(abs(s.E), 0.01 * abs(s.E0))
-        s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=NOWHERE if near else p)
-        return replace(s, request=self.due(s))
+        self.check_minimiser(s, p, decrement)
+        near = decrement <= NEAR * scale(s)
+        s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=NONE if near else p)
+        due = self.due(s)
+        return replace(s, request=due, metrics=s.metrics + (len(due) > 0 and not near))
 
     def shortened(self, s: Server, ray: Array) -> Server:
         """The next trial on the ray that has just failed: where the losses known are lowest, or by guessing."""
-        p = s.x - s.trial
-        full = p / s.t
+        full = (s.x - s.trial) / s.t
         slope = float(s.g @ full)
-        best = [(float(E), t * s.t) for E, t in zip(ray, RAY) if E <= s.E - ARMIJO * t * s.t * slope]
-        t = min(best)[1] if best else max(0.4 * s.t * (RAY[-1] if len(ray) else 1.0), 1e-12)
+        steps = [(float(E), t * s.t) for E, t in zip(ray, RAY)]
+        good = [(E, t) for E, t in steps if E <= s.E - ARMIJO * t * slope]
+        t = min(good)[1] if good else SHORTER * (steps[-1][1] if steps else s.t)
         p = t * full
         return replace(s, trial=s.x - p, p=p, t=t, near=False, request=())
 
-    def direction(self, s: Server) -> Array:
+    @staticmethod
+    def direction(s: Server) -> Array:
         """p = H g by the two loops around H0^-1."""
         q, weights = np.array(s.g), []
         for u, y in zip(reversed(s.S), reversed(s.Y)):
@@ -200,28 +263,58 @@ class SketchedNewton(Algorithm):
         q = s.metric.solve(s.basis, q)
         for u, y, a in zip(s.S, s.Y, reversed(weights)):
             q += (a - (y @ q) / (u @ y)) * u
+        if not s.g @ q > 0:  # at rounding level a direction may point nowhere
+            return s.metric.solve(s.basis, s.g)
         return q
 
-    def rank(self, basis: Basis, far: bool) -> int:
+    def check_minimiser(self, s: Server, p: Array, decrement: float) -> None:
+        """Without a ridge there may be none: then energies have converged and the model still grows."""
+        still = float(np.linalg.norm(p)) >= 0.02 * float(np.linalg.norm(s.x))
+        if s.ridge == 0 and s.x.any() and still and decrement <= 1e-7 * abs(s.E0):
+            raise InputError(
+                "Without a ridge this problem has no minimiser: its energy converges while its coefficients grow, as "
+                "they do where a hyperplane separates the classes; add a ridge such as 1e-6."
+            )
+
+    # -- what is asked for ------------------------------------------------------------------------
+
+    def rank(self, s: Server, far: bool) -> int:
         """How many directions a metric should hold."""
-        if basis.floats(basis.q) <= 2**18:
+        basis, d = s.basis, len(s.x)
+        if basis.floats(basis.q) <= EXACT:
             return basis.q
+        low = basis.largest_rank(self.far or max(4 * d, 2**15))
         if far:
-            return basis.largest_rank(self.far)
-        matter = int((basis.variances * np.abs(basis.S).max() >= self.mu / 2).sum())
-        return min(max(matter, basis.largest_rank(self.far)), basis.largest_rank(self.near))
+            return low
+        felt = int((basis.variances * np.abs(basis.S).max() >= FELT * s.ridge).sum())
+        return min(max(felt, low), basis.largest_rank(self.near or max(16 * d, 2**20)))
 
     def due(self, s: Server) -> tuple[int, ...]:
         """The rank of the metric to ask for with the next gradient, if one is due."""
-        if not s.near:
-            return (self.rank(s.basis, True),)
-        r, near = s.metric.rank, self.rank(s.basis, False)
-        if r < near or near == s.basis.q:
-            return (max(near, r),)
-        affordable = s.basis.largest_rank(self.grow * s.since * len(s.x))
-        if s.since >= 6 and affordable >= 1.4 * r:
-            return (min(affordable, 450),)
-        return ()
+        basis, near = s.basis, self.rank(s, False)
+        if not s.near:  # the longer the way, the more a metric may cost
+            patient = basis.largest_rank((self.far or max(4 * len(s.x), 2**15)) * 2.0 ** min(max(0, s.metrics - 2), 40))
+            return (min(near, max(self.rank(s, True), patient)),)
+        r = s.metric.rank
+        if r < near or near == basis.q:
+            return (near,)
+        affordable = min(basis.largest_rank(self.grow * s.since * len(s.x)), LONGEST)
+        return (affordable,) if s.since >= 6 and affordable >= 1.4 * r else ()
+
+    def missing(self, s: Server) -> int:
+        """How many more columns the sketch of C needs: as many as it has, while its last eigenvalue is felt."""
+        if not s.Omega or s.Omega >= min(8 * self.columns, s.basis.D // 2):
+            return 0
+        last = float(s.basis.variances[s.basis.q - 1])
+        return s.Omega if last * np.abs(s.basis.S).max() * len(s.basis.S) > SKETCH_FELT * s.ridge else 0
+
+    def widened(self, s: Server, m: Any, at: Place) -> Server:
+        """The basis of a larger sketch; the metric in use stays what it was, in the new coordinates only later."""
+        CO, columns = np.concatenate([s.CO, m.CO], axis=1), s.Omega + s.more
+        basis = sketch.nystroem(CO, directions(at, len(CO), 0, columns), s.trace, s.basis.S)
+        fresh = replace(s, basis=basis, metric=sketch.first_metric(basis, s.ridge), Omega=columns, CO=CO, sent=False)
+        fresh = replace(fresh, more=self.missing(fresh))
+        return replace(fresh, request=(self.rank(fresh, False),))
 
     def model(self, s: Server) -> Array:
         return s.trial
@@ -232,33 +325,57 @@ class SketchedNewton(Algorithm):
     # -- the clients ------------------------------------------------------------------------------
 
     @client_step
-    def first(self, f: Any, c: Any, at: Place) -> tuple[Upload, Any]:
+    def first(self, f: Any, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
+        """E, E' and the second moment at the start, what is regularised, and this client's own minimiser."""
+        if isinstance(f.objective, LinearModel):
+            check_rows(self.name, at.j, f.n, self.least_rows)
         zero = np.zeros(at.d)
         E, g = f.value_gradient(zero)
-        C, S = f.moment(zero)
-        theta = {}
+        sums: dict[str, Any] = {"E": E, "g": g, "mu": f.mu, "ridge": float(np.max(f.objective.convexity))}
+        sums["free"] = float(f.objective.free is not None)
+        if f.objective.shape[0] <= self.widest:
+            C, S = f.moment(zero)
+            sums |= {"C": C[np.triu_indices(len(C))], "S": S}
+        else:
+            names = ("CO", "trace", "S")
+            sums |= zip(names, f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns)))
         if self.local:
-            more = max(1e-4 - f.mu, 0.0)
-            norm = float(np.linalg.norm(g))
-            theta = {"theta": f.local(more, zero, stop=GradientNorm(1e-3 * norm, cap=30)).x}
-        return at.send(E=E, g=g, C=C[np.triu_indices(len(C))], S=S, **theta), c
+            more = max(LOCAL_MU - f.mu, 0.0)
+            stop = GradientNorm(LOCAL_ACCURACY * float(np.linalg.norm(g)), cap=LOCAL_STEPS)
+            sums["theta"] = f.local(more, zero, stop=stop).x
+        return at.send(**sums), c
 
     @client_step
-    def look(self, f: Any, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: tuple[int, ...]) -> tuple[Upload, Any]:
-        """E and E' at the rows of X, losses on the ray that ends in the first of them, and metrics."""
+    def look(
+        self, f: Any, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: Any, columns: Any
+    ) -> tuple[Upload, Any]:
+        """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(U):
             c = Local(U, B)
         values, slopes = [], []
-        more: dict[str, Array] = {}
+        more: dict[str, Any] = {}
         for i, x in enumerate(X):
             E, g = f.value_gradient(x)
             values.append(E)
             slopes.append(g)
-            if ranks:
+            if i < len(ranks):
                 more |= {f"{name}{i}": part for name, part in zip("MTW", f.metric(x, c.U, c.B, ranks[i]))}
             if i == 0 and len(p):
                 more["ray"] = f.along(x, p, [1 - t for t in RAY])
+        if columns[1] > columns[0]:
+            more["CO"] = f.sketched_moment(np.zeros(at.d), directions(at, len(c.U), *columns))[0]
         return at.send(E=np.array(values), g=np.stack(slopes), **more), c
+
+
+def scale(s: Server) -> float:
+    """What a decrement is measured by; an energy may be zero, or negative."""
+    return max(abs(s.E), 0.01 * abs(s.E0))
+
+
+def directions(at: Place, D: int, first: int, last: int) -> Array:
+    """Columns of the random matrix that server and clients have in common."""
+    drawn = [replace(at, round=-1).common(f"column {i}").signs((D,)) for i in range(first, last)]
+    return np.stack(drawn, axis=1)
 
 
 def square(upper: Array, D: int) -> Array:

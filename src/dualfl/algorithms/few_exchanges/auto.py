@@ -1,0 +1,163 @@
+"""`auto`: which method a problem needs, said in one sentence before it runs.
+
+    squared loss, any penalty, d <= 2000                  one-shot          one exchange
+    smooth loss                                           sketched-newton   Newton, or a sketch of it, from sums
+    smooth loss with l1, elastic net, group, box          prox-newton       the penalty inside Newton's model
+    hinge, absolute, quantile, epsilon-insensitive        fedipm            interior points, d <= 2000
+    anything else                                         the best first-order method that applies
+
+This is the choice for `cost="exchanges"`: a round costs time whatever its size. With `cost="floats"` numbers count:
+DiSCO while clients are alike, whose messages are single vectors and whose preconditioner is then good, and L-BFGS
+otherwise. Clients are called alike if their gradients at zero differ by no more than `ALIKE` times what chance gives.
+
+The clients tell what they have in one exchange of a few scalars before the first round (engines/survey.py), so that the
+choice is made in the same way where the server holds no data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NoReturn
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm, Card, Constants, Facts, Place, Round, State
+from dualfl.algorithms.dual import Bundle, DualFL
+from dualfl.algorithms.few_exchanges import fedipm, one_shot, prox_newton, sketched_newton
+from dualfl.algorithms.second_order import DiSCO
+from dualfl.algorithms.server import ServerLBFGS, ServerNesterov
+from dualfl.algorithms.splitting import FedDR
+from dualfl.errors import InputError
+from dualfl.objectives.penalties import L1, ElasticNet
+from dualfl.typing import Array
+
+ALIKE = 2.0
+Choice = tuple[Algorithm, str]
+
+
+@dataclass(frozen=True)
+class Auto(Algorithm):
+    """The method with the fewest exchanges, or floats, for the problem at hand.
+
+    Parameters
+    ----------
+    cost : "exchanges", or "floats".
+    least_rows : clients with fewer rows send no second-order sums; then a first-order method runs.
+    """
+
+    cost: Literal["exchanges", "floats"] = "exchanges"
+    least_rows: int = 5
+
+    name = "auto"
+    needs = frozenset()
+    penalty = "server"
+    strongly_convex = False
+    undecided = True
+    grid: ClassVar = {}
+    card = Card(
+        "Auto",
+        2026,
+        "this library",
+        exchanges="of the method chosen",
+        up="of the method chosen",
+        needs="convex",
+        rate="of the method chosen",
+    )
+
+    @property
+    def certifies(self) -> bool:
+        return True  # whether the one that runs does is seen then
+
+    def specialise(self, c: Constants, penalty: Any) -> Choice:
+        """What to run, and why."""
+        if self.cost not in ("exchanges", "floats"):
+            raise InputError(f'auto: cost = {self.cost!r} is not allowed; it is "exchanges" or "floats".')
+        self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
+        facts = c.facts
+        if facts is None:
+            raise InputError("auto needs to know what kind of problem it is; let an engine ask the clients.")
+        chosen, why = self.few_floats(c, facts, penalty) if self.cost == "floats" else self.few(c, facts, penalty)
+        return chosen, f"auto runs {chosen.name}: {why}."
+
+    def few(self, c: Constants, facts: Facts, penalty: Any) -> Choice:
+        """The fewest exchanges."""
+        what = describe(facts, penalty)
+        if 0 < facts.least < self.least_rows:
+            return self.first_order(
+                c, facts, penalty, f"a client has {facts.least} rows, and second-order sums of fewer than "
+                f"{self.least_rows} could reveal them"
+            )  # fmt: skip
+        if facts.loss == "Squared" and c.d <= one_shot.LARGEST:
+            return one_shot.OneShot(self.least_rows), f"{what} is solved by its second moments, in one exchange"
+        if facts.smooth and penalty is None and facts.moments and c.d <= sketched_newton.LARGEST:
+            how = "the whole Hessian" if small(facts) else "a sketch of the Hessian and secant pairs"
+            return sketched_newton.SketchedNewton(least_rows=self.least_rows), f"{what} with {how}, from sums"
+        if facts.smooth and penalty is not None and facts.moments and self.fits_prox_newton(c, penalty):
+            return prox_newton.ProxNewton(least_rows=self.least_rows), f"{what} with the penalty in Newton's model"
+        if facts.piecewise and facts.loss:
+            if c.d <= fedipm.LARGEST:
+                return fedipm.FedIPM(least_rows=self.least_rows), f"{what} by interior points that stay at home"
+            numbers = c.d * (c.d + 1) // 2
+            return self.first_order(
+                c, facts, penalty, f"d = {c.d:,} would make sums of {numbers:,} numbers, {8e-6 * numbers:,.0f} MB, "
+                f"and fedipm takes d up to {fedipm.LARGEST:,}"
+            )  # fmt: skip
+        return self.first_order(c, facts, penalty, f"{what} has no second-order method here")
+
+    @staticmethod
+    def fits_prox_newton(c: Constants, penalty: Any) -> bool:
+        active = isinstance(penalty, L1 | ElasticNet) and c.d <= prox_newton.LARGEST
+        return active or c.d <= prox_newton.ProxNewton().full
+
+    def few_floats(self, c: Constants, facts: Facts, penalty: Any) -> Choice:
+        """The fewest numbers."""
+        if facts.smooth and penalty is None and c.mu > 0 and facts.alike is not None and facts.alike <= ALIKE:
+            # The Hessian of one client misses the common one about as its gradient does.
+            return DiSCO(mu_P=10 * c.mu), (
+                f"the clients are alike (they differ {facts.alike:.1f} times as much as by chance), so one of them is "
+                "a good preconditioner for all"
+            )
+        if facts.alike is not None and facts.alike > ALIKE:
+            return self.first_order(
+                c, facts, penalty, f"the clients are unlike (they differ {facts.alike:.3g} times as much as by chance)"
+            )  # fmt: skip
+        return self.first_order(c, facts, penalty, "single vectors are the smallest messages")
+
+    def first_order(self, c: Constants, facts: Facts, penalty: Any, because: str) -> Choice:
+        """The best that needs no second-order sums."""
+        if facts.smooth and penalty is None:
+            return ServerLBFGS(), f"{because}; L-BFGS at the server needs gradients only"
+        if facts.smooth:
+            return ServerNesterov(), f"{because}; Nesterov's method takes the penalty by its prox"
+        if c.mu >= 1e-2:
+            return Bundle(), f"{because}; a bundle of subgradients does, with so much ridge"
+        if c.mu > 0:
+            return DualFL(), f"{because}; DualFL needs local solvers only"
+        return FedDR(eta=1.0, decay=0.9, penalty_rule="balanced"), (
+            f"{because}; splitting with a balanced penalty needs no ridge"
+        )
+
+    # -- it never runs itself ---------------------------------------------------------------------
+
+    def start(self, at: Place) -> NoReturn:
+        raise NotImplementedError("an engine asks `specialise` what to run")
+
+    def round(self, s: State, at: Place) -> Round:
+        raise NotImplementedError
+
+    def model(self, s: State) -> Array:
+        raise NotImplementedError
+
+
+def small(facts: Facts) -> bool:
+    """Whether whole Hessians travel."""
+    outputs = facts.k - (facts.loss == "Softmax")
+    pairs = np.array([facts.D, outputs])
+    return bool(np.prod(pairs * (pairs + 1) / 2) <= sketched_newton.EXACT)
+
+
+def describe(facts: Facts, penalty: Any) -> str:
+    """The problem in words."""
+    kind = f"{facts.loss} loss" if facts.loss else "a smooth cost" if facts.smooth else "a nonsmooth cost"
+    size = f"{facts.D:,} x {facts.k}" if facts.k > 1 else f"{facts.D:,}"
+    return f"{kind} with {size} coefficients" + (f" and {penalty}" if penalty is not None else "")

@@ -1,0 +1,42 @@
+"""An algorithm that chooses: ask the clients what they have, and let it say what to run and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dualfl.algorithms.contract import Algorithm, Constants, Place
+from dualfl.algorithms.messages import largest, mean
+from dualfl.engines.client import Envelope, LocalCost, Silo, answer
+from dualfl.engines.driver import Driver
+from dualfl.engines.problem import Problem
+from dualfl.engines.survey import Inquiry
+from dualfl.objectives.base import Objective
+
+
+def decide(problem: Problem, algorithm: Algorithm) -> tuple[Algorithm, str]:
+    """What runs, and why; an algorithm that is itself is returned as it is.
+
+    An engine whose clients are elsewhere carries the exchanges of `Inquiry` itself and calls `specialise`.
+    """
+    if not algorithm.undecided:
+        return algorithm, ""
+    alike = getattr(algorithm, "cost", "") == "floats"
+    return algorithm.specialise(inquire(problem.clients, problem.sizes, alike), problem.penalty)
+
+
+def inquire(clients: Sequence[Objective], sizes: Sequence[float], alike: bool = False) -> Constants:
+    """The clients' answers to an Inquiry."""
+    inquiry, place = Inquiry(alike=alike), Place(0, len(clients), clients[0].d)
+    driver = Driver(inquiry, place)
+    costs, silos, mass = [LocalCost(f.fresh()) for f in clients], [Silo() for _ in clients], sum(sizes)
+    while (asked := driver.ask()) is not None:
+        request = Envelope(driver.round, driver.exchange, asked.step, asked.message)
+        answers = [
+            answer(inquiry, f, silo, request, place, j, sizes[j] / mass, silo.answered)
+            for j, (f, silo) in enumerate(zip(costs, silos))
+        ]
+        wires, silos = [reply.wire for reply, _ in answers], [silo for _, silo in answers]
+        driver.tell(largest(wires) if asked.reduce == "max" else mean(wires, range(len(clients)), sizes, mass))
+        if driver.started:
+            break
+    return Inquiry.told(driver.state, place)
