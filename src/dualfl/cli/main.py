@@ -16,6 +16,7 @@ COMMANDS = {
     "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem under one account."),
     "report": ("dualfl.cli.report:report_command", "One page for the browser from one or several runs."),
     "demo": ("dualfl.cli.demo:demo_command", "DualFL on handwritten digits, in less than a minute."),
+    "reproduce": ("dualfl.cli.reproduce:reproduce_command", "The paper's figure and tables, and experiments beyond."),
     "theory": ("dualfl.cli.theory:theory_command", "Check the paper's theorems numerically."),
     "algorithms": ("dualfl.cli.algorithms:algorithms_command", "List the algorithms, or explain one."),
     "datasets": ("dualfl.cli.datasets:datasets_command", "List the data sets and where they were found."),

@@ -29,6 +29,7 @@ STYLES: dict[str, dict[str, Any]] = {
 FAINT = {"color": "0.72", "linewidth": 1.0, "zorder": 1}
 FAINT_LINES = ("-", "--", ":")
 NAMES = {"mnist": "MNIST", "cifar10": "CIFAR-10", "digits": "digits"}
+RHO = r"$\rho$"
 MARKS = 9  # markers on a curve
 
 
@@ -41,7 +42,7 @@ def figure1(panels: Sequence[Panel]) -> Figure:
     datasets = list(dict.fromkeys(panel.dataset for panel in panels))
     columns = min(len(panels), 2) if len(datasets) == 1 else max(sum(p.dataset == d for p in panels) for d in datasets)
     rows = -(-len(panels) // columns) if len(datasets) == 1 else len(datasets)
-    figure = Figure(figsize=(4.6 * columns, 3.9 * rows), layout="constrained")
+    figure = Figure(figsize=(4.8 * columns, 4.1 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat:
         axes.set_visible(False)
@@ -65,29 +66,32 @@ def draw(axes: Any, panel: Panel) -> None:
     shown = [line for line in panel.lines if len(line.errors)]
     for number, line in enumerate(shown):
         style = ramp(number, len(shown)) if alone else STYLES[line.label]
-        draw_line(axes, line, number, len(shown), style, line.label if alone else title_of(line.label))
+        draw_line(
+            axes, line, number, len(shown), style, line.label.replace("rho", RHO) if alone else title_of(line.label)
+        )
     for number, line in enumerate(line for line in panel.faint if len(line.errors)):
         style = FAINT | {"linestyle": FAINT_LINES[number % len(FAINT_LINES)]}
         axes.plot(np.maximum(line.errors, FLOOR), label=title_of(line.label), **style)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(numticks=9))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     axes.set_xlabel("communication rounds")
-    axes.set_title(f"({panel.letter}) {NAMES[panel.dataset]}: {panel.title}", fontsize=9.5, loc="left")
+    axes.set_title(
+        f"({panel.letter}) {NAMES[panel.dataset]}: {panel.title.replace('rho', RHO)}", fontsize=9.5, loc="left"
+    )
     axes.margins(x=0.02)
     axes.grid(True, which="major", color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+    # Below the axes, where no curve can be hidden.
     axes.legend(
-        frameon=True,
-        framealpha=0.85,
-        edgecolor="none",
-        fontsize=7.2,
-        ncols=2,
-        loc="best",
-        handlelength=2.6,
-        borderpad=0.2,
+        frameon=False,
+        fontsize=7.5,
+        ncols=4,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.14),
+        handlelength=2.4,
         labelspacing=0.3,
         columnspacing=1.0,
     )

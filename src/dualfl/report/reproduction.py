@@ -41,11 +41,11 @@ def write_figure(figure: Figure, path: Path) -> list[str]:
 
 
 def write_about(folder: Path, command: str, seconds: float, notes: Sequence[str] = ()) -> None:
-    """The command, the versions and the machine; no names of folders but those of the command."""
+    """The command, the versions and the machine; of the folder its own name only."""
     facts = {name: value for name, value in environment().items() if name not in ("platform", "byte order")}
     lines = [
-        f"command      {command}",
-        f"cell time    {seconds:,.0f} s in rounds, all cells together, one thread each",
+        f"command      {command.replace(str(folder), folder.name)}",
+        f"time         {seconds:,.0f} s of one processor, all cells together",
         f"machine      {processor()}, {facts.pop('processors')} processors, {platform.system()} {platform.machine()}",
         *(f"{name:<13}{value}" for name, value in facts.items()),
         *(f"note         {note}" for note in notes),

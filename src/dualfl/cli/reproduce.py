@@ -1,0 +1,226 @@
+"""`dualfl reproduce`: the paper's figure and tables, and a matrix of experiments beyond them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.run import command_line
+from dualfl.errors import InputError
+from dualfl.names import nearest
+
+if TYPE_CHECKING:
+    from dualfl.experiments.cells import Cell, Outcome, Store
+
+TUNED = Path("results/tuned")
+
+
+class Words(click.Group):
+    """Says which commands there are when one is misspelt."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            raise InputError(nearest("experiment", args[0], self.commands))
+        return super().resolve_command(ctx, args)
+
+
+@click.group("reproduce", cls=Words)
+def reproduce_command() -> None:
+    """The paper's figure and tables, and experiments beyond them.
+
+    Every finished cell, one run of one algorithm, is kept in the folder
+    --out. Interrupted, the same command goes on where it stopped.
+    """
+
+
+# -- Figure 1 ---------------------------------------------------------------------------------------------
+
+
+@reproduce_command.command("figure1", context_settings={"show_default": True})
+@click.option(
+    "--dataset",
+    "datasets",
+    multiple=True,
+    metavar="NAME",
+    help="mnist, cifar10 or digits; repeatable.  [default: mnist, with --quick digits]",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of the results.  [default: runs/figure1-DATASET]",
+)
+@click.option(
+    "--panel",
+    "panels",
+    multiple=True,
+    metavar="NAME",
+    help="Only benchmarks, paper, clients or rho; repeatable.  [default: all]",
+)
+@click.option("--rounds", default=50, help="Communication rounds.")
+@click.option("--seeds", default=5, help="Runs of what is random; median and band are drawn.")
+@click.option("--quick", is_flag=True, help="Fewer numbers of clients; of large data sets the first 4,000 rows.")
+@click.option(
+    "--tuned",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Tuned values.  [default: results/tuned/DATASET.json]",
+)
+@click.option("--cell-minutes", type=float, help="Cut runs that take longer.  [default: no limit]")
+@click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
+@click.pass_context
+def figure1_command(ctx: click.Context, /, **given: Any) -> None:
+    """Figure 1: DualFL against benchmarks, clients and momentum.
+
+    Writes figure1.png and .svg, figure1.csv with all curves, verdicts.csv
+    with the paper's claims, and about.txt.
+
+    \b
+    Example:
+      dualfl reproduce figure1 --quick --out runs/figure1
+    """
+    run_figure1(command_line(ctx), **given)
+
+
+def run_figure1(
+    command: str,
+    *,
+    datasets: Sequence[str] = (),
+    out: Path | None = None,
+    panels: Sequence[str] = (),
+    rounds: int = 50,
+    seeds: int = 5,
+    quick: bool = False,
+    tuned: Path | None = None,
+    cell_minutes: float | None = None,
+    processes: int | None = None,
+) -> Path:
+    """Run, draw, judge; the folder in which everything is."""
+    from dualfl.experiments import figure1 as experiment
+    from dualfl.experiments.claims import table
+    from dualfl.report.figure1 import figure1
+    from dualfl.report.reproduction import verdict_lines, write_about, write_csv, write_figure
+
+    datasets = tuple(dict.fromkeys(datasets)) or (("digits",) if quick else ("mnist",))
+    plans = [
+        experiment.Plan(
+            name,
+            rounds,
+            seeds,
+            quick,
+            cell_minutes,
+            tuple(dict.fromkeys(panels)) or experiment.PANELS,
+            tuned_values(name, tuned),
+        )
+        for name in datasets
+    ]
+    out = Path("runs", f"figure1-{'-'.join(datasets)}") if out is None else out
+    cells = [cell for plan in plans for cell in plan.cells]
+    store, cpu = finish(out, cells, processes)
+    found = [panel for plan in plans for panel in experiment.panels(plan, store)]
+    notes = [f"{plan.dataset}: {note}" for plan in plans for note in plan.notes]
+    notes += [
+        f"{panel.dataset} ({panel.letter}) {line.label}: {line.status}"
+        for panel in found
+        for line in (*panel.lines, *panel.faint)
+        if line.status != "ok"
+    ]
+    verdicts = experiment.verdicts(found)
+    write_csv(out / "figure1.csv", experiment.csv_rows(found))
+    write_csv(out / "verdicts.csv", table(verdicts))
+    pictures = write_figure(figure1(found), out / "figure1")
+    write_about(out, command, cpu, notes)
+    click.echo(f"\nThe paper's claims about Figure 1, measured here:\n\n{verdict_lines(verdicts)}\n")
+    for note in notes:
+        click.echo(wrapped("Note", note))
+    click.echo(wrapped("Files", f"{', '.join(pictures)}, figure1.csv, verdicts.csv and about.txt in {out}"))
+    return out
+
+
+def tuned_values(dataset: str, given: Path | None) -> dict[str, dict[str, Any]]:
+    """Tuned hyperparameters, if there is a file with them."""
+    from dualfl.experiments.figure1 import read_tuned
+
+    path = TUNED / f"{dataset}.json" if given is None else given
+    if given is not None and not path.is_file():
+        raise InputError(f"There is no file {path} with tuned values; `dualfl tune` writes one.")
+    return read_tuned(path) if path.is_file() else {}
+
+
+# -- cells, with somebody watching ------------------------------------------------------------------------
+
+
+def finish(out: Path, cells: Sequence[Cell], processes: int | None) -> tuple[Store, float]:
+    """Run the cells that are missing in `out`; the store, and the processor time of all of them."""
+    from dualfl.experiments.cells import Store, processors, run_all
+
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file, and results need a folder; give another --out.")
+    store = Store(out / "cells")
+    cells = list(dict.fromkeys(cells))
+    missing = store.missing(cells)
+    workers = processors() if processes is None else processes
+    click.echo(f"{len(cells)} cells; {len(cells) - len(missing)} found in {out / 'cells'}, {len(missing)} to run.")
+    with Watching(len(cells), len(cells) - len(missing)) as watching:
+        try:
+            run_all(store, missing, processes=workers, tell=watching.tell)
+        except KeyboardInterrupt:
+            watching.stop()
+            kept = len(cells) - len(store.missing(cells))
+            click.echo(f"\nInterrupted; {kept} of {len(cells)} cells are kept, and the same command goes on.", err=True)
+            sys.exit(INTERRUPTED)
+    return store, sum(store[cell].cpu for cell in cells)
+
+
+class Watching:
+    """A bar where somebody watches, a line a cell where a file does."""
+
+    def __init__(self, total: int, done: int) -> None:
+        self.total, self.done, self.began = total, done, time.monotonic()
+        self.bar: Any = None
+
+    def __enter__(self) -> Watching:
+        if sys.stderr.isatty() and self.done < self.total:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+            self.bar = Progress(
+                BarColumn(bar_width=20),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.description}"),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self.bar.start()
+            self.task = self.bar.add_task("cells", total=self.total, completed=self.done)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+
+    def tell(self, cell: Cell, outcome: Outcome) -> None:
+        self.done += 1
+        if self.bar is not None:
+            self.bar.update(self.task, completed=self.done, description=cell.label)
+        else:
+            ending = outcome.status if outcome.status != "ok" else f"error {outcome.errors[-1]:.1e}"
+            elapsed = time.monotonic() - self.began
+            click.echo(f"{self.done}/{self.total} {elapsed:.0f} s  {cell.label}: {ending}", err=True)
+
+
+def wrapped(label: str, text: str) -> str:
+    import textwrap
+
+    return textwrap.fill(f"{label}: {text}", 80, subsequent_indent="  ", break_on_hyphens=False)

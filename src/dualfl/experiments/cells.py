@@ -1,0 +1,341 @@
+"""Experiments are made of cells: one algorithm on one problem, run once, kept on disk and never run again.
+
+A cell is its settings. What came of it is a small JSON file named by a digest of them, written as a whole or not at
+all, so an interrupted experiment goes on where it stopped, and two experiments in one folder share what they have in
+common. Cells run in parallel, one process a processor and one thread each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualfl import kernels
+from dualfl.algorithms.contract import Constants
+from dualfl.data import Dataset, load, make_problem, reference
+from dualfl.engines import Problem, run
+from dualfl.engines.checkpoint import write_atomically
+from dualfl.engines.history import Row
+from dualfl.errors import Diverged, InputError, NotSupported
+from dualfl.experiments.local_solvers import LOCAL_SOLVERS
+from dualfl.experiments.single import choose_algorithm, constants_of
+from dualfl.experiments.synthetic import SYNTHETIC
+from dualfl.typing import Array
+
+FORMAT = 1  # of the files, and of what the settings mean
+COLUMNS = ("round", "exchanges", "floats_up", "floats_down", "local_gradients", "seconds", "relative_error")
+GIGABYTE = 2**30
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Everything that decides what a cell computes; `rows` takes only so many, `free` allows steps beyond 2/L."""
+
+    dataset: str
+    algorithm: str
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+    clients: int = 8
+    partition: str = "even"
+    scale: str = "default"
+    loss: str = "auto"
+    ridge: float = 1e-2
+    l1: float = 0.0
+    solver: str = "default"
+    rounds: int = 50
+    exchanges: int | None = None
+    target: float | None = None  # a relative error at which there is nothing more to see
+    minutes: float | None = None
+    free: bool = False
+    seed: int = 0
+
+    @property
+    def problem(self) -> Cell:
+        """What makes the problem: equal for all algorithms that run on it."""
+        return Cell(
+            self.dataset,
+            "",
+            {},
+            self.rows,
+            self.clients,
+            self.partition,
+            self.scale,
+            self.loss,
+            self.ridge,
+            self.l1,
+            self.solver,
+        )
+
+    @property
+    def digest(self) -> str:
+        text = json.dumps([FORMAT, asdict(self)], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
+
+    def __hash__(self) -> int:  # hyperparameters are a dictionary
+        return hash(self.digest)
+
+    @property
+    def label(self) -> str:
+        """A few words for whoever watches."""
+        where = self.dataset if self.scale == "default" else f"{self.dataset} ({self.scale})"
+        more = "".join(f" {name}={value:.3g}" for name, value in self.hyperparameters.items() if _is_number(value))
+        seed = f" seed {self.seed}" if self.seed else ""
+        return f"{where} N={self.clients} {self.partition} mu={self.ridge:g}: {self.algorithm}{more}{seed}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a cell: columns of its history, and how it ended ("ok", "diverged ...", "does not apply: ...")."""
+
+    cell: Cell
+    status: str
+    columns: Mapping[str, Array]
+    minimum: float | None = None
+    cpu: float = 0.0  # seconds of one processor, measuring included
+
+    @property
+    def applies(self) -> bool:
+        return not self.status.startswith("does not apply")
+
+    @property
+    def errors(self) -> Array:
+        """Relative energy errors of rounds 0, 1, ...; empty where there was no run."""
+        return self.columns["relative_error"]
+
+    def reached(self, level: float) -> int | None:
+        """The index of the first round whose error is at most `level`; None if there is none."""
+        there = np.nonzero(self.errors <= level)[0]
+        return int(there[0]) if there.size else None
+
+    def to_json(self) -> str:
+        columns = {name: [_short(x) for x in values] for name, values in self.columns.items()}
+        content = {"cell": asdict(self.cell), "status": self.status, "minimum": self.minimum}
+        content |= {"cpu": round(self.cpu, 3), "columns": columns}
+        return json.dumps(content, allow_nan=False) + "\n"
+
+    @staticmethod
+    def from_json(text: str) -> Outcome:
+        content = json.loads(text)
+        columns = {
+            name: np.array([np.nan if x is None else x for x in content["columns"][name]], dtype=float)
+            for name in COLUMNS
+        }
+        return Outcome(Cell(**content["cell"]), str(content["status"]), columns, content["minimum"], content["cpu"])
+
+
+def _short(x: float) -> float | int | None:
+    """Eight digits, which is more than anybody will draw; None for what is not finite."""
+    if not np.isfinite(x):
+        return None
+    return int(x) if float(x).is_integer() else float(f"{x:.8g}")
+
+
+# -- running one ------------------------------------------------------------------------------------------
+
+
+def run_cell(cell: Cell) -> Outcome:
+    """Run it, in one thread. What does not apply and what diverges is an outcome too."""
+    try:
+        with kernels.threads(1):
+            return _run(cell)
+    except Diverged as error:
+        return _nothing(cell, f"diverged: {error}")
+    except (InputError, NotSupported) as error:
+        return _nothing(cell, f"does not apply: {error}")
+    except MemoryError:
+        return _nothing(cell, "does not apply: it needs more memory than a cell may take")
+
+
+def _nothing(cell: Cell, status: str) -> Outcome:
+    return Outcome(cell, status, {name: np.zeros(0) for name in COLUMNS})
+
+
+def _run(cell: Cell) -> Outcome:
+    problem, minimum = solved_problem(cell.problem)
+    algorithm = choose_algorithm(cell.algorithm, cell.hyperparameters)
+    constants: Constants | None = None
+    if cell.free:  # what is open comes from the true constants, and no step is called too long after that
+        constants = constants_of(problem)
+        algorithm = _resolved(algorithm, constants)
+        constants = replace(constants, L=np.finfo(float).tiny)
+
+    def enough(row: Row, theta: Array) -> bool:
+        done = cell.exchanges is not None and row.exchanges >= cell.exchanges
+        error = np.inf if row.relative_error is None else row.relative_error
+        return done or (cell.target is not None and error <= cell.target)
+
+    seconds = None if cell.minutes is None else 60 * cell.minutes
+    began = time.process_time()
+    with _alarm(seconds):
+        result = run(
+            problem,
+            algorithm,
+            rounds=cell.rounds,
+            seconds=seconds,
+            reference=minimum,
+            seed=cell.seed,
+            threads=1,
+            constants=constants,
+            stop=enough,
+        )
+    if result.stopped == "interrupted" and (seconds is None or not _alarm.rang):
+        raise KeyboardInterrupt
+    columns = {name: result.history.column(name) for name in COLUMNS}
+    status = f"diverged at round {result.rounds}" if result.stopped == "diverged" else "ok"
+    return Outcome(cell, status, columns, minimum, time.process_time() - began)
+
+
+def _resolved(algorithm: Any, c: Constants) -> Any:
+    """The open defaults filled in from theory; a step that somebody gave is taken as it is."""
+    for item in fields(algorithm):
+        if getattr(algorithm, item.name) is None and "compute" in item.metadata:
+            algorithm = replace(algorithm, **{item.name: item.metadata["compute"](c, algorithm)})
+    return algorithm
+
+
+class _Alarm:
+    """Interrupts a run that is still inside a round when its time is up; `run` then keeps the rounds before."""
+
+    rang = False
+
+    @contextlib.contextmanager
+    def __call__(self, seconds: float | None) -> Iterator[None]:
+        self.rang = False
+        if seconds is None or not hasattr(signal, "setitimer"):
+            yield
+            return
+        before = signal.signal(signal.SIGALRM, self._ring)
+        signal.setitimer(signal.ITIMER_REAL, 1.1 * seconds + 1)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def _ring(self, *_: object) -> None:
+        self.rang = True
+        raise KeyboardInterrupt
+
+
+_alarm = _Alarm()
+
+
+@lru_cache(maxsize=1)
+def dataset_of(name: str, scale: str, rows: int | None) -> Dataset:
+    data = SYNTHETIC[name]() if name in SYNTHETIC else load(name, scale=scale)
+    return data if rows is None or rows >= data.n else replace(data, X=data.X[:rows], y=data.y[:rows])
+
+
+@lru_cache(maxsize=1)
+def solved_problem(cell: Cell) -> tuple[Problem, float]:
+    """The problem and its E*."""
+    data = dataset_of(cell.dataset, cell.scale, cell.rows)
+    solver = LOCAL_SOLVERS[cell.solver]
+    problem = make_problem(data, cell.clients, cell.partition, cell.ridge, cell.loss, 0, solver, l1=cell.l1)
+    return problem, reference(problem)
+
+
+# -- the store --------------------------------------------------------------------------------------------
+
+
+class Store:
+    """The finished cells of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def file(self, cell: Cell) -> Path:
+        return self.folder / f"{cell.digest}.json"
+
+    def get(self, cell: Cell) -> Outcome | None:
+        """What came of the cell; None if it was not run or its file is damaged."""
+        try:
+            found = Outcome.from_json(self.file(cell).read_text())
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return found if found.cell == cell else None
+
+    def put(self, outcome: Outcome) -> None:
+        write_atomically(self.file(outcome.cell), outcome.to_json().encode())
+
+    def missing(self, cells: Iterable[Cell]) -> list[Cell]:
+        return [cell for cell in dict.fromkeys(cells) if self.get(cell) is None]
+
+    def __getitem__(self, cell: Cell) -> Outcome:
+        found = self.get(cell)
+        if found is None:
+            raise KeyError(cell.label)
+        return found
+
+
+Tell = Callable[[Cell, Outcome], None]
+
+
+def run_all(store: Store, cells: Sequence[Cell], *, processes: int = 1, memory: float = 3.0, tell: Tell) -> None:
+    """Run what the store lacks, and keep each cell as soon as it is done. `memory` is in gigabytes, a process."""
+    if processes < 1:
+        raise InputError(f"processes must be at least 1, and it is {processes}.")
+    missing = store.missing(cells)
+    if processes == 1 or len(missing) < 2:
+        for cell in missing:
+            outcome = run_cell(cell)
+            store.put(outcome)
+            tell(cell, outcome)
+        return
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_worker, initargs=(memory,))
+    try:
+        waiting = {pool.submit(_kept, store, cell) for cell in missing}
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                outcome = future.result()
+                tell(outcome.cell, outcome)
+    except BaseException:
+        _end(pool)
+        raise
+    pool.shutdown()
+
+
+def _kept(store: Store, cell: Cell) -> Outcome:
+    outcome = run_cell(cell)
+    store.put(outcome)
+    return outcome
+
+
+def _worker(memory: float) -> None:
+    """A process for cells: Ctrl-C is its parent's affair, and it may not take all memory."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        limit = int(memory * GIGABYTE)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """End the workers now: what they have not finished will be run again."""
+    workers = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for worker in workers:
+        worker.terminate()
+
+
+def processors() -> int:
+    return os.cpu_count() or 1

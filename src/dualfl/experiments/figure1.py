@@ -1,0 +1,264 @@
+"""Figure 1 of the paper: which cells it is made of, and what its claims come to.
+
+For each data set four panels; the letters are those of the paper, whose first row is MNIST and second CIFAR-10:
+
+    benchmarks   (a, d)  DualFL and seven benchmarks, N = 8, our tuned values, pixels in [0, 1]
+    paper        (a, d)  the same with the values of the paper's Table 2, on raw pixels: the paper does not say how it
+                         scales them, and its values are those of no other scale that we could find
+    clients      (b, e)  DualFL for N = 2, 4, ..., 1024
+    rho          (c, f)  DualFL for momentum parameters from 0 to 0.1
+
+Softmax with ridge 1e-2, rows evenly split in file order. Local problems are solved to 1e-12: by the paper's AOGM for
+`benchmarks` and `rho` on MNIST, by our solver elsewhere, where AOGM would take thousands of gradients a round. FedAvg,
+FedCM and FedSAM, which the paper ran and did not draw, are run for the claim about them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualfl.algorithms.registry import algorithm_class
+from dualfl.errors import InputError
+from dualfl.experiments import claims
+from dualfl.experiments.cells import Cell, Store
+from dualfl.experiments.claims import Verdict
+from dualfl.experiments.table2 import PAPER
+from dualfl.names import nearest
+from dualfl.typing import Array
+
+BENCHMARKS = ("dualfl", "fedpd", "feddr", "feddualavg", "feddyn", "scaffnew", "apda-inexact", "5gcs")
+PRIMAL = ("fedavg", "fedcm", "fedsam")
+RANDOM = ("scaffnew",)  # the only one here whose curve depends on the seed
+CLIENTS = tuple(2**k for k in range(1, 11))
+RHOS = (0.0, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+N = 8
+LETTERS = {"mnist": "abc", "cifar10": "def", "digits": "abc"}
+PANELS = ("benchmarks", "paper", "clients", "rho")
+QUICK_ROWS = 4_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run for one data set. `tuned` are the hyperparameters of `benchmarks`; what it lacks theory gives."""
+
+    dataset: str
+    rounds: int = 50
+    seeds: int = 5
+    quick: bool = False
+    minutes: float | None = None
+    panels: tuple[str, ...] = PANELS
+    tuned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.dataset not in LETTERS:
+            raise InputError(nearest("data set of Figure 1", self.dataset, LETTERS))
+        for panel in self.panels:
+            if panel not in PANELS:
+                raise InputError(nearest("panel", panel, PANELS))
+        if self.rounds < 1:
+            raise InputError(f"rounds must be at least 1, and it is {self.rounds}.")
+        if self.seeds < 1:
+            raise InputError(f"seeds must be at least 1, and it is {self.seeds}.")
+
+    def lines(self, panel: str) -> dict[str, tuple[Cell, ...]]:
+        """The curves of a panel by their labels; a curve is one cell, or one a seed."""
+        return {
+            "benchmarks": self._benchmarks,
+            "paper": self._paper,
+            "clients": self._clients,
+            "rho": self._rho,
+        }[panel]()
+
+    @property
+    def cells(self) -> list[Cell]:
+        """All cells, those that take longest first, so that no processor waits for the last one."""
+        found = [cell for panel in self.panels for cells in self.lines(panel).values() for cell in cells]
+        return sorted(dict.fromkeys(found), key=lambda cell: -cell.clients)
+
+    def _cell(self, algorithm: str, **settings: Any) -> Cell:
+        big = self.dataset != "digits"
+        basis: dict[str, Any] = {
+            "dataset": self.dataset,
+            "algorithm": algorithm,
+            "clients": N,
+            "solver": "exact",
+            "rounds": self.rounds,
+            "minutes": self.minutes,
+            "rows": QUICK_ROWS if self.quick and big else None,
+        }
+        return Cell(**(basis | settings))
+
+    @property
+    def _solver(self) -> str:
+        return "paper" if self.dataset == "mnist" and not self.quick else "exact"
+
+    def _benchmarks(self) -> dict[str, tuple[Cell, ...]]:
+        return {
+            name: tuple(
+                self._cell(name, hyperparameters=self.values(name), solver=self._solver, seed=seed)
+                for seed in range(self.seeds if name in RANDOM else 1)
+            )
+            for name in (*BENCHMARKS, *PRIMAL)
+        }
+
+    def _paper(self) -> dict[str, tuple[Cell, ...]]:
+        """Steps that the theory of [0, 1] pixels would refuse are taken; one seed, as the paper has it."""
+        column = "cifar10" if self.dataset == "cifar10" else "mnist"
+        return {
+            name: (self._cell(name, hyperparameters=PAPER[name][column], scale="raw", free=True),)
+            for name in BENCHMARKS
+        }
+
+    def _clients(self) -> dict[str, tuple[Cell, ...]]:
+        return {
+            f"N = {clients}": (self._cell("dualfl", hyperparameters=self.values("dualfl"), clients=clients),)
+            for clients in (CLIENTS[::2] if self.quick else CLIENTS)
+        }
+
+    def _rho(self) -> dict[str, tuple[Cell, ...]]:
+        chosen = self.values("dualfl")
+        return {
+            f"rho = {rho:g}": (self._cell("dualfl", hyperparameters={**chosen, "rho": rho}, solver=self._solver),)
+            for rho in RHOS
+        }
+
+    def values(self, name: str) -> dict[str, Any]:
+        """The hyperparameters of an algorithm on pixels in [0, 1]."""
+        given = dict(self.tuned.get(name, {}))
+        if name == "5gcs":
+            given.setdefault("solve", "exact")  # as the paper does: with the same solver as everybody else
+        if name == "dualfl":
+            given.setdefault("certificate", "none")  # nobody asks for it here
+        return given
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know."""
+        without = [name for name in BENCHMARKS if name not in self.tuned]
+        found = []
+        if "benchmarks" in self.panels and without:
+            found.append(f"No tuned values for {', '.join(without)}: they run with the defaults of theory.")
+        if "paper" in self.panels and self.dataset == "digits":
+            found.append("The paper has no values for digits: those for MNIST are taken.")
+        if self.quick and self.dataset != "digits":
+            found.append(f"Quick: the first {QUICK_ROWS:,} rows only.")
+        return found
+
+
+def read_tuned(path: Path) -> dict[str, dict[str, Any]]:
+    """The best hyperparameters that `dualfl tune` wrote."""
+    try:
+        content = json.loads(path.read_text())
+        return {name: dict(best["hyperparameters"]) for name, best in content["best"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not a file of `dualfl tune`; write it anew, or leave it out.") from error
+
+
+# -- from finished cells to curves ------------------------------------------------------------------------
+
+
+class Line(NamedTuple):
+    """A curve to draw: the median over seeds, and the band between the lowest and the highest."""
+
+    label: str
+    errors: Array
+    low: Array
+    high: Array
+    status: str = "ok"
+
+
+class Panel(NamedTuple):
+    """What one set of axes shows; `faint` is measured and drawn without emphasis."""
+
+    dataset: str
+    name: str
+    letter: str
+    title: str
+    lines: tuple[Line, ...]
+    faint: tuple[Line, ...] = ()
+
+    @property
+    def curves(self) -> dict[str, Array]:
+        return {line.label: line.errors for line in self.lines}
+
+
+TITLES = {
+    "benchmarks": "DualFL and the benchmarks, pixels in [0, 1]",
+    "paper": "the same with the paper's values, raw pixels",
+    "clients": "DualFL, number of clients N",
+    "rho": "DualFL, momentum parameter rho",
+}
+
+
+def letter(dataset: str, panel: str) -> str:
+    a, b, c = LETTERS[dataset]
+    return {"benchmarks": a, "paper": a + "'", "clients": b, "rho": c}[panel]
+
+
+def panels(plan: Plan, store: Store) -> list[Panel]:
+    """The panels of a plan whose cells are all in the store."""
+    found = []
+    for name in plan.panels:
+        lines = [_line(label, cells, store) for label, cells in plan.lines(name).items()]
+        found.append(
+            Panel(
+                plan.dataset,
+                name,
+                letter(plan.dataset, name),
+                TITLES[name] + (", tuned" if name == "benchmarks" and plan.tuned else ""),
+                tuple(line for line in lines if line.label not in PRIMAL),
+                tuple(line for line in lines if line.label in PRIMAL),
+            )
+        )
+    return found
+
+
+def _line(label: str, cells: Sequence[Cell], store: Store) -> Line:
+    outcomes = [store[cell] for cell in cells]
+    length = min(len(outcome.errors) for outcome in outcomes)
+    errors = np.stack([outcome.errors[:length] for outcome in outcomes])
+    status = next((outcome.status for outcome in outcomes if outcome.status != "ok"), "ok")
+    if not length:
+        return Line(label, np.zeros(0), np.zeros(0), np.zeros(0), status)
+    if status == "ok" and length <= cells[0].rounds:
+        status = f"cut at round {length - 1}, its time was up"
+    return Line(label, np.median(errors, axis=0), errors.min(axis=0), errors.max(axis=0), status)
+
+
+def verdicts(found: Sequence[Panel]) -> list[Verdict]:
+    """Every claim of the paper about these panels."""
+    result: list[Verdict] = []
+    for panel in found:
+        where = f"{panel.dataset} ({panel.letter})"
+        if panel.name in ("benchmarks", "paper"):
+            faint = {line.label: line.errors for line in panel.faint}
+            result += claims.against_benchmarks(panel.curves, faint, where)
+        elif panel.name == "clients":
+            result.append(claims.many_clients({int(k[4:]): v for k, v in panel.curves.items()}, where))
+        else:
+            result.append(claims.robust_to_rho({float(k[6:]): v for k, v in panel.curves.items()}, where))
+    return result
+
+
+def csv_rows(found: Sequence[Panel]) -> list[list[Any]]:
+    """All curves, one row a round."""
+    rows: list[list[Any]] = [["dataset", "panel", "curve", "round", "relative_error", "lowest", "highest", "status"]]
+    for panel in found:
+        for line in (*panel.lines, *panel.faint):
+            where = [panel.dataset, panel.letter, line.label]
+            for n, (e, low, high) in enumerate(zip(line.errors, line.low, line.high)):
+                rows.append([*where, n, *(f"{x:.6g}" for x in (e, low, high)), line.status])
+            if not len(line.errors):
+                rows.append([*where, "", "", "", "", line.status])
+    return rows
+
+
+def title_of(name: str) -> str:
+    """An algorithm's name as its authors write it."""
+    return algorithm_class(name).card.title
