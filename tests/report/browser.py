@@ -81,7 +81,6 @@ class Browser:
 
     def open(self, path, width=1200, height=900, dark=False, phone=False):
         """Load a file and wait until it has drawn everything."""
-        self.send("Network.clearBrowserCache")
         self.look(dark)
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
         self.send("Emulation.setTouchEmulationEnabled", enabled=phone)

@@ -7,18 +7,22 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from importlib import resources
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from contrast import contrast
 from folders import EVIL, curve, write_coefficients, write_comparison, write_everything, write_partition, write_run
 
 from dualfl.cli import main
 from dualfl.data import Mix
 from dualfl.engines.history import History, Row
-from dualfl.report.page import numbers, page, safe_json, thinned, write_page
+from dualfl.report.figure import COLOURS
+from dualfl.report.page import DARK, numbers, page, safe_json, thinned, write_page
 from dualfl.report.results import labels, partition_file, read, read_partition
 
+ASSETS = resources.files("dualfl.report") / "assets"
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
@@ -170,6 +174,13 @@ def test_long_curves_are_thinned_but_keep_their_ends():
     assert len(some) <= 600 and some[0] == 0 and some[-1] == 99_999 and (np.diff(some) > 0).all()
     assert list(some[:4]) == [0, 1, 2, 3]
     assert list(thinned(5)) == [0, 1, 2, 3, 4]
+
+
+def test_every_curve_is_seen_on_a_dark_ground():
+    ground = re.search(r"--panel: (#\w+);", (ASSETS / "page.css").read_text().split("color-scheme: dark;")[1]).group(1)
+    colours = [DARK.get(colour, colour) for colour in COLOURS]
+    assert min(contrast(colour, ground) for colour in colours) >= 4
+    assert len(set(colours)) == len(COLOURS)
 
 
 def test_numbers_that_json_does_not_know():
