@@ -10,7 +10,9 @@ import click
 @click.command("report")
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=click.Path(path_type=Path))
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="The file.  [default: report.html, for one DIR in it, else here]"
+    "--out",
+    type=click.Path(path_type=Path),
+    help="The file.  [default: DIR/report.html; for several DIR, ./report.html]",
 )
 @click.option("--title", default="", help="What the page is called.  [default: what was run]")
 @click.option("--any-version", is_flag=True, help="Put runs of several versions of dualfl on one page.")
