@@ -64,9 +64,10 @@ class Packer:
 class Unpacker:
     """The way back. Classes are looked up by name among our own and the algorithm's, and nowhere else."""
 
-    def __init__(self, arrays: dict[str, AnyArray], algorithm: Algorithm, known: dict[str, Any]) -> None:
+    def __init__(self, arrays: dict[str, AnyArray], algorithm: Algorithm | None, known: dict[str, Any]) -> None:
         self.arrays, self.known = arrays, _KNOWN | known
-        self.modules = [sys.modules[c.__module__] for c in type(algorithm).__mro__ if issubclass(c, Algorithm)]
+        classes = [] if algorithm is None else type(algorithm).__mro__
+        self.modules = [sys.modules[c.__module__] for c in classes if issubclass(c, Algorithm)]
 
     def unpack(self, tree: Any) -> Any:
         if not isinstance(tree, dict):

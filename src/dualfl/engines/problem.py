@@ -93,8 +93,12 @@ def _sizes(clients: Sequence[Objective], sizes: Sequence[float] | None) -> list[
         raise InputError(
             f"Sizes must be finite and positive, and they are {given}; leave out clients that do not count."
         )
-    # Equal clients count 1 each, so that no upload needs to be multiplied.
-    return [1.0] * len(given) if len(set(given)) == 1 else given
+    return equalised(given)
+
+
+def equalised(sizes: list[float]) -> list[float]:
+    """Equal clients count 1 each, so that no upload needs to be multiplied."""
+    return [1.0] * len(sizes) if len(set(sizes)) == 1 else sizes
 
 
 def _solvers(solvers: Solver | Sequence[Solver | None] | None, N: int) -> list[Solver | None]:

@@ -198,10 +198,7 @@ class OnRay(Engine):
     def mean_value(self, theta: Array, ahead: Ahead | None) -> float:
         point = self.ray.put(theta)
         values = [v for part in self._call(actor.values.remote(point) for actor in self.actors) for v in part]
-        everybody = range(self.place.N)
-        return float(
-            averaged(total([{"E": v} for v in values], everybody, self.sizes), everybody, self.sizes, self.mass).E
-        )
+        return float(mean([{"E": v} for v in values], range(self.place.N), self.sizes, self.mass).E)
 
     # -- what outlives an exchange ----------------------------------------------------------------
 

@@ -1,0 +1,103 @@
+"""What the ServerApp runs: a job folder goes in, a result comes out, and a sentence if there is none.
+
+    job.pkl        what to run                  rows.jsonl     one line a round, as it happens
+    setup.pkl      what silos agreed on         result.pkl     the result
+    checkpoint.npz where the run stands         outcome.json   how it ended: {"stopped": ...} or {"error": ...}
+
+All of it is written and read by one user on one machine; nothing that silos send is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dualfl.engines.checkpoint import write_atomically
+from dualfl.engines.history import Row
+from dualfl.engines.problem import Problem
+from dualfl.engines.progress import Bar
+from dualfl.engines.remote import Federation, Remote, Setup, Terms
+from dualfl.engines.run import Limits, Session
+from dualfl.errors import DualflError
+from dualfl.federation.post import Post, Transport
+from dualfl.objectives.base import Objective
+from dualfl.objectives.penalties import Penalty
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that decides what a run computes, and how patient it is. `template` is given where silos hold objectives."""
+
+    terms: Terms
+    limits: Limits
+    template: Objective | None = None
+    penalty: Penalty | None = None
+    constants: Any = None
+    reference: float | None = None
+    evaluate: bool = True
+    measure: Problem | None = None
+    path: Path | None = None
+    every: int = 1
+    resume: bool = False
+    patience: float = 3600.0
+    poll: float = 0.5
+    authenticated: bool = False
+    solvers: tuple[str, ...] = ("default",)
+
+
+class Lines(Bar):
+    """Progress as lines of a file, for whoever waits for the run."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("", 0, False)
+        self.path = path
+
+    def update(self, row: Row) -> None:
+        with open(self.path, "a") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def say(self, sentence: str) -> None:
+        with open(self.path, "a") as file:
+            file.write(json.dumps({"say": sentence}) + "\n")
+
+
+def perform(folder: Path, transport: Transport) -> None:
+    """Run the job, and leave an outcome whatever happens."""
+    try:
+        job: Job = pickle.loads((folder / "job.pkl").read_bytes())
+        result, traffic = carry_out(job, folder, transport)
+    except BaseException as error:
+        told = str(error) if isinstance(error, DualflError) else f"{type(error).__name__}: {error}"
+        note(folder, {"error": told or "the run was ended"})
+        raise
+    write_atomically(folder / "result.pkl", pickle.dumps(result))
+    note(folder, {"stopped": result.stopped, "traffic": vars(traffic)})
+
+
+def note(folder: Path, outcome: dict[str, Any]) -> None:
+    write_atomically(folder / "outcome.json", json.dumps(outcome | {"time": time.time()}).encode())
+
+
+def carry_out(job: Job, folder: Path, transport: Transport) -> tuple[Any, Any]:
+    lines = Lines(folder / "rows.jsonl")
+    post = Post(transport, job.patience, job.poll, job.authenticated, lines.say)
+    federation = Federation(post, job.terms)
+    kept = folder / "setup.pkl"
+    known: tuple[Setup, Any] | None = pickle.loads(kept.read_bytes()) if kept.exists() else None
+    setup = federation.meet(None if known is None else known[0])
+    template, penalty = job.template, job.penalty
+    if template is None:
+        from dualfl.federation.model import template as empty
+
+        assert setup.schema is not None
+        template, penalty = empty(setup.schema, job.terms.problem)
+    constants = job.constants if known is None else known[1]
+    engine = Remote(federation, setup, template, penalty, constants, job.solvers)
+    write_atomically(kept, pickle.dumps((setup, engine.constants)))
+    session = Session(engine, job.reference, job.evaluate, job.path, job.every, job.measure)
+    resume = job.resume and job.path is not None and job.path.exists()
+    return session.run(job.limits, resume, lines), post.traffic

@@ -1,0 +1,120 @@
+"""Pairwise masks: the server learns the sum of what silos send, and nothing of any one of them.
+
+Silos i < j share a secret, by X25519 from keys that are made anew for every experiment and signed with the key under
+which each silo is registered; every silo checks the signatures against the roster that the operators exchanged, so
+nobody in the middle can put keys of his own there. From the secret and the tag of a request HKDF makes a key, and
+ChaCha20 a row of words, which i adds and j subtracts, modulo 2^64. All masks cancel in the sum.
+
+The tag is a digest of the whole request, so another request has another mask, and the same request the same answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualfl.errors import InputError
+from dualfl.federation.fixed import Words
+
+
+class Offer(NamedTuple):
+    """A silo's key for one experiment, and its signature with the key under which it is registered."""
+
+    key: str  # X25519, hex
+    signature: str  # hex
+
+
+def new_secret() -> bytes:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    return bytes(X25519PrivateKey.generate().private_bytes_raw())
+
+
+def public_part(secret: bytes) -> str:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    return bytes(X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()).hex()
+
+
+def statement(experiment: str, silo: str, key: str) -> bytes:
+    """What is signed."""
+    return b"\0".join([b"dualfl secure sums", experiment.encode(), silo.encode(), bytes.fromhex(key)])
+
+
+def sign(private: bytes, experiment: str, silo: str, secret: bytes) -> Offer:
+    """The offer of a silo; `private` is its registered key in OpenSSH's format."""
+    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
+    key: Any = load_ssh_private_key(private, None)
+    offered = public_part(secret)
+    return Offer(offered, key.sign(statement(experiment, silo, offered), ECDSA(SHA256())).hex())
+
+
+def check(public: str, experiment: str, silo: str, offer: Offer) -> None:
+    """Refuse an offer that the registered silo did not sign."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+
+    key: Any = load_ssh_public_key(public.encode())
+    try:
+        key.verify(bytes.fromhex(offer.signature), statement(experiment, silo, offer.key), ECDSA(SHA256()))
+    except (InvalidSignature, ValueError):
+        raise InputError(
+            f"the key that is said to be of silo {silo!r} is not signed by it; somebody may be in the middle, so "
+            "compare the roster with that silo's operator"
+        ) from None
+
+
+class Masks:
+    """The masks of one silo among those who take part in one experiment."""
+
+    def __init__(self, silo: str, secret: bytes, keys: Mapping[str, str], experiment: str) -> None:
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+
+        mine = X25519PrivateKey.from_private_bytes(secret)
+        self.silo, self.secret, self.experiment = silo, secret, experiment
+        self.shared = {
+            other: mine.exchange(X25519PublicKey.from_public_bytes(bytes.fromhex(key)))
+            for other, key in keys.items()
+            if other != silo
+        }
+
+    def cover(self, words: Words, tag: str, among: list[str]) -> Words:
+        """`words` under the masks that this silo shares with those who answer this request."""
+        covered = words.copy()
+        for other in among:
+            if other == self.silo:
+                continue
+            mask = self._stream(other, tag, words.size)
+            if self.silo < other:
+                covered += mask
+            else:
+                covered -= mask
+        return covered
+
+    def noise(self, tag: str, size: int) -> Words:
+        """Words that nobody else knows, the same whenever the same request comes."""
+        return keystream(self.secret, b"own noise", tag, size)
+
+    def _stream(self, other: str, tag: str, size: int) -> Words:
+        pair = "\0".join([self.experiment, *sorted([self.silo, other])])
+        return keystream(self.shared[other], hashlib.sha256(pair.encode()).digest(), tag, size)
+
+
+def keystream(secret: bytes, salt: bytes, tag: str, size: int) -> Words:
+    """`size` words from a secret; another tag gives another key, so every key is used once and the nonce may be 0."""
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    key = HKDF(SHA256(), 32, salt, tag.encode()).derive(secret)
+    stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * size))
+    return np.frombuffer(stream, dtype="<u8")

@@ -1,0 +1,46 @@
+"""What a silo minimises, from its harmonised rows and the words of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dualfl.data.dataset import Dataset
+from dualfl.data.problem import choose_loss, targets
+from dualfl.federation.rows import Schema
+from dualfl.objectives import LinearModel
+from dualfl.objectives.base import Objective
+from dualfl.objectives.penalties import L1, Penalty
+from dualfl.solvers.base import Solver
+from dualfl.typing import AnyArray
+
+
+def build(
+    X: Any, y: AnyArray, schema: Schema, problem: Mapping[str, Any]
+) -> tuple[Objective, Solver | None, Penalty | None]:
+    """(f_j, its solver or None for the default, the penalty)."""
+    task: Any = schema.task
+    data = Dataset(X, y, schema.labels, "this silo's data", 1.0, "", task)
+    loss = choose_loss(problem["loss"], data)
+    objective = LinearModel(X, targets(data, loss), loss, problem["ridge"], intercept=True)
+    return objective, solver_of(problem["solver"]), L1(problem["l1"]) if problem["l1"] else None
+
+
+def template(schema: Schema, problem: Mapping[str, Any]) -> tuple[Objective, Penalty | None]:
+    """An objective of the right shape without any data, for the server."""
+    X = np.zeros((1, len(schema.features)))
+    y = np.zeros(1, dtype=np.intp if schema.labels else np.float64)
+    objective, _, penalty = build(X, y, schema, problem)
+    return objective, penalty
+
+
+def solver_of(name: str | None) -> Solver | None:
+    if name is None:
+        return None
+    import dualfl.solvers as all_solvers
+
+    known = {each.lower(): each for each in all_solvers.__all__}
+    solver: Solver = getattr(all_solvers, known[name.lower()])()
+    return solver

@@ -1,0 +1,218 @@
+"""A silo's own data file: read once, harmonised once, kept beside it for all later messages.
+
+What silos must agree on (columns, levels of text columns, class labels, centre and spread) is a `Schema`; it is made
+from what each tells of its file (`describe`), without any row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualfl.errors import InputError
+from dualfl.typing import AnyArray, Array
+
+LEVELS = 50  # a text column with more different texts is no category
+CLASSES = 20  # whole numbers with at most so many values are classes
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A file as it was read: numbers, texts by column, and the target."""
+
+    X: Any
+    names: tuple[str, ...]
+    texts: Mapping[str, AnyArray]
+    y: AnyArray
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+
+def read_rows(path: Path, target: str | None, ignore: Sequence[str] = ()) -> Rows:
+    """The rows of a CSV, Parquet, NPZ or LIBSVM file."""
+    from dualfl.data.arrays import read_npz
+    from dualfl.data.formats import format_of
+    from dualfl.data.libsvm import read_libsvm
+    from dualfl.data.tables import read_csv, read_parquet, split_target
+
+    if not path.is_file():
+        raise InputError(f"There is no data file {path}; name it in the silo's silo.json.")
+    kind = format_of(path)
+    if kind in ("CSV", "Parquet"):
+        columns = (read_csv if kind == "CSV" else read_parquet)(path)
+        columns = {name: values for name, values in columns.items() if name not in ignore}
+        parts = split_target(columns, target, path)
+        rows = Rows(parts.X, parts.names, dict(parts.others), parts.y)
+    elif kind in ("npz", "LIBSVM"):
+        X, y = read_npz(path, target) if kind == "npz" else read_libsvm(path)
+        rows = Rows(X, tuple(f"x{i}" for i in range(X.shape[1])), {}, y)
+    else:
+        raise InputError(f"{path} is a {kind} file, and a silo reads CSV, Parquet, NPZ and LIBSVM.")
+    numbers = rows.X.data if hasattr(rows.X, "indptr") else rows.X
+    if not np.isfinite(np.asarray(numbers, dtype=np.float64)).all():
+        raise InputError(f"{path} holds NaN or infinity; fill or drop such rows.")
+    return rows
+
+
+def digest_of(path: Path) -> str:
+    found = hashlib.sha256()
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            found.update(piece)
+    return found.hexdigest()
+
+
+# -- what silos agree on -----------------------------------------------------------------------------------
+
+
+def describe(rows: Rows, task: str | None) -> dict[str, Any]:
+    """What a silo tells of its file before anything is agreed: names and labels, no row and no number of a row."""
+    numeric = rows.y.dtype.kind in "biuf"
+    known = np.unique(rows.y)
+    whole = numeric and bool((np.floor(known.astype(np.float64)) == known).all())
+    if task is None:
+        task = "classification" if not numeric or (whole and len(known) <= CLASSES) else "regression"
+    if task == "regression" and not numeric:
+        raise InputError(f"the target holds texts such as {str(rows.y[0])!r:.40}, and regression needs numbers")
+    levels = {}
+    for name, values in rows.texts.items():
+        found = np.unique(values)
+        if len(found) > LEVELS:
+            raise InputError(
+                f"column {name!r} holds {len(found)} different texts, and a category has at most {LEVELS}; "
+                "put it under 'ignore' in silo.json"
+            )
+        levels[name] = tuple(str(v) for v in found)
+    labels = tuple(label(v) for v in known) if task == "classification" else ()
+    return {
+        "columns": rows.names,
+        "levels": levels,
+        "task": task,
+        "labels": labels,
+        "sparse": hasattr(rows.X, "indptr"),
+    }
+
+
+def label(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float | int | np.number) else str(value)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What all silos make of their files. Levels and labels are the union over silos, in order."""
+
+    columns: tuple[str, ...]
+    levels: Mapping[str, tuple[str, ...]]
+    task: str
+    labels: tuple[str, ...]
+    sparse: bool
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """One name a coefficient: numbers as they are, categories with one indicator a level but the first."""
+        indicators = [f"{name}={level}" for name, levels in self.levels.items() for level in levels[1:]]
+        return (*self.columns, *indicators)
+
+
+def agree(told: Mapping[str, Mapping[str, Any]]) -> Schema:
+    """The schema of silos that told this, by name; a sentence that names the odd one otherwise."""
+    silos = sorted(told)
+    first = told[silos[0]]
+    sparse = bool(first["sparse"])
+    if sparse:  # a LIBSVM file shows no column that is zero everywhere in it
+        columns = max((tuple(told[silo]["columns"]) for silo in silos), key=len)
+    else:
+        columns = tuple(first["columns"])
+    for silo in silos:
+        mine = told[silo]
+        if bool(mine["sparse"]) != sparse:
+            raise InputError(f"Silo {silo!r} has sparse rows and silo {silos[0]!r} has not; bring one kind of file.")
+        if mine["task"] != first["task"]:
+            raise InputError(
+                f"Silo {silo!r} has a {mine['task']} target and silo {silos[0]!r} a {first['task']} target; "
+                "say which it is by `task` in the project's project.json."
+            )
+        if sparse:
+            continue
+        for what, ours, theirs in (
+            ("column", columns, tuple(mine["columns"])),
+            ("text column", tuple(first["levels"]), tuple(mine["levels"])),
+        ):
+            missing, extra = sorted(set(ours) - set(theirs)), sorted(set(theirs) - set(ours))
+            if missing or extra:
+                says = [f"lacks {', '.join(map(repr, missing[:5]))}"] if missing else []
+                says += [f"has {', '.join(map(repr, extra[:5]))} besides"] if extra else []
+                raise InputError(
+                    f"Silo {silo!r} {' and '.join(says)}, compared with the {what}s of silo {silos[0]!r}; all silos "
+                    "need the same columns (a silo can leave one out by 'ignore' in its silo.json)."
+                )
+    names = sorted(first["levels"])
+    levels = {name: tuple(sorted({v for silo in silos for v in told[silo]["levels"][name]})) for name in names}
+    labels = union_of_labels([told[silo]["labels"] for silo in silos])
+    if first["task"] == "classification" and len(labels) < 2:
+        raise InputError(f"All silos together have the one class {labels[0]!r}; classification needs two at least.")
+    return Schema(tuple(sorted(columns)) if not sparse else columns, levels, first["task"], labels, sparse)
+
+
+def union_of_labels(each: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """All labels, numbers in their own order."""
+    labels = {label for one in each for label in one}
+    try:
+        return tuple(sorted(labels, key=float))
+    except ValueError:
+        return tuple(sorted(labels))
+
+
+def harmonised(rows: Rows, schema: Schema) -> tuple[Any, AnyArray]:
+    """(features, targets) as the schema wants them: class numbers, or real targets."""
+    if schema.sparse:
+        X = rows.X.copy()
+        X.resize((rows.n, len(schema.columns)))
+    else:
+        places = [rows.names.index(name) for name in schema.columns]
+        parts = [np.asarray(rows.X, dtype=np.float64)[:, places]]
+        for name, levels in schema.levels.items():
+            parts += [(rows.texts[name] == level).astype(np.float64)[:, None] for level in levels[1:]]
+        X = np.ascontiguousarray(np.concatenate(parts, axis=1))
+    if schema.task == "regression":
+        return X, rows.y.astype(np.float64)
+    place = {name: i for i, name in enumerate(schema.labels)}
+    return X, np.array([place[label(v)] for v in rows.y.tolist()], dtype=np.intp)
+
+
+def standardised(X: Any, center: Array | None, spread: Array | None) -> Any:
+    """(X - center) / spread; sparse rows stay where they are."""
+    if center is None or spread is None:
+        return X
+    return (X - center) / spread
+
+
+# -- the cache ---------------------------------------------------------------------------------------------
+
+
+def pack_rows(X: Any, y: AnyArray) -> bytes:
+    arrays = (
+        {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": np.array(X.shape)}
+        if hasattr(X, "indptr")
+        else {"X": X}
+    )
+    buffer = io.BytesIO()
+    np.savez(buffer, y=y, **arrays)
+    return buffer.getvalue()
+
+
+def unpack_rows(path: Path) -> tuple[Any, AnyArray]:
+    with np.load(path, allow_pickle=False) as file:
+        if "X" in file.files:
+            return file["X"], file["y"]
+        import scipy.sparse as sp
+
+        return sp.csr_array((file["data"], file["indices"], file["indptr"]), shape=tuple(file["shape"])), file["y"]

@@ -1,0 +1,91 @@
+"""Messages as bytes: a small JSON head, which says what everything is, and one body with all numbers.
+
+Arrays lie in the body one behind the other, each as it is in memory, so a message weighs what its numbers weigh. An
+array that occurs twice travels once. No pickle: whoever reads a message from outside runs nothing that is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dualfl.engines.checkpoint import Packer, Unpacker
+from dualfl.errors import InputError
+from dualfl.typing import AnyArray
+
+ALIGN = 64  # bytes; every array begins at a multiple of it
+HEAD_LIMIT = 1 << 26
+
+
+class Once(Packer):
+    """Equal arrays are stored once, wherever they come from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: dict[tuple[str, tuple[int, ...], bytes], AnyArray] = {}
+
+    def pack(self, value: Any) -> Any:
+        if isinstance(value, np.ndarray):
+            value = np.ascontiguousarray(value)
+            name = value.dtype.str, value.shape, hashlib.blake2b(value, digest_size=16).digest()
+            value = self._seen.setdefault(name, value)
+        return super().pack(value)
+
+
+def encode(content: Mapping[str, Any]) -> bytes:
+    """A message."""
+    packer = Once()
+    tree = packer.pack(dict(content))
+    shapes = [[name, array.dtype.str, list(array.shape)] for name, array in packer.arrays.items()]
+    head = json.dumps({"tree": tree, "arrays": shapes}, separators=(",", ":")).encode()
+    parts = [len(head).to_bytes(8, "little"), head, padding(8 + len(head))]
+    for array in packer.arrays.values():
+        parts += [array.tobytes(), padding(array.nbytes)]
+    return b"".join(parts)
+
+
+def decode(message: bytes) -> dict[str, Any]:
+    """What a message says; one sentence if it is not one."""
+    body = memoryview(message)
+    try:
+        return _decoded(body)
+    except InputError:
+        raise
+    except Exception as error:  # what comes from outside can be wrong in any way
+        raise InputError(f"a message cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _decoded(body: memoryview) -> dict[str, Any]:
+    length = int.from_bytes(body[:8], "little")
+    if length > min(len(body) - 8, HEAD_LIMIT):
+        raise InputError("a message cannot be read (it is cut off)")
+    head = json.loads(bytes(body[8 : 8 + length]))
+    place = 8 + length + len(padding(8 + length))
+    arrays = {}
+    for name, kind, shape in head["arrays"]:
+        dtype = np.dtype(kind)
+        if dtype.kind not in "biuf":
+            raise InputError(f"a message cannot be read (it holds numbers of the type {kind})")
+        size = math.prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or place + size > len(body):
+            raise InputError("a message cannot be read (it is cut off)")
+        arrays[name] = np.frombuffer(body[place : place + size], dtype=dtype).reshape(shape).copy()
+        place += size + len(padding(size))
+    content = Unpacker(arrays, None, {}).unpack(head["tree"])
+    if not isinstance(content, dict):
+        raise InputError("a message cannot be read (it is not a record)")
+    return content
+
+
+def padding(size: int) -> bytes:
+    return bytes(-size % ALIGN)
+
+
+def tag(message: bytes) -> str:
+    """A short name of a message: an answer carries the tag of what it answers."""
+    return hashlib.sha256(message).hexdigest()[:32]
