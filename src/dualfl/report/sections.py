@@ -202,8 +202,8 @@ def legend(one: Results, curves: Sequence[Named], several: bool) -> Markup:
 
 def levels(curves: Sequence[Named]) -> Markup:
     """One table for each count; the switch of the picture shows one of them, and paper all."""
-    proven = any(not known(each.curve.error) and known(each.curve.bound) for each in curves if len(each.curve))
-    ranked = sorted(curves, key=rank)
+    ranked = sorted((each for each in curves if len(each.curve)), key=rank)
+    proven = any(not known(each.curve.error) and known(each.curve.bound) for each in ranked)
     tables = [
         table(
             f"{WORDS[count][0]} until the relative error is at most",
@@ -214,14 +214,17 @@ def levels(curves: Sequence[Named]) -> Markup:
         )
         for count in COUNTS
     ]
-    note = "Best first, by exchanges." if len(curves) > 1 else ""
+    note = "Best first, by exchanges." if len(ranked) > 1 else ""
     if proven:
         note += " Where E* is not known the proven bound of the error counts, marked “proven”."
-    return join([*tables, element("p", note, class_="note")])
+    idle = [(each.label, each.curve.status) for each in curves if not len(each.curve)]
+    items = [element("li", element("b", name), f" {status}") for name, status in idle]
+    others = element("details", element("summary", f"{len(idle)} without a result"), element("ul", *items))
+    return join([*tables, element("p", note, class_="note"), others if idle else ""])
 
 
 def rank(each: Named) -> tuple[float, ...]:
-    if each.curve.status != "ok" or not len(each.curve):
+    if each.curve.status != "ok":
         return (math.inf,) * (len(LEVELS) + 2)
     reached = [each.curve.reached(level, "exchanges") for level in reversed(LEVELS)]
     last = float(each.curve.measure[-1])
@@ -230,8 +233,6 @@ def rank(each: Named) -> tuple[float, ...]:
 
 def level_row(each: Named, count: str) -> list[object]:
     curve = each.curve
-    if not len(curve):
-        return [each.label, *[NEVER] * len(LEVELS), curve.status]
     reached = [curve.reached(level, count) for level in LEVELS]
     final = float(curve.measure[-1])
     last = "" if math.isnan(final) else f"{final:.2e}"
