@@ -15,6 +15,7 @@ COMMANDS = {
     "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep what came of it."),
     "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem under one account."),
     "report": ("dualfl.cli.report:report_command", "One page for the browser from one or several runs."),
+    "tune": ("dualfl.cli.tune:tune_command", "Search hyperparameters, as for the paper's Table 2."),
     "demo": ("dualfl.cli.demo:demo_command", "DualFL on handwritten digits, in less than a minute."),
     "reproduce": ("dualfl.cli.reproduce:reproduce_command", "The paper's figure and tables, and experiments beyond."),
     "theory": ("dualfl.cli.theory:theory_command", "Check the paper's theorems numerically."),

@@ -1,0 +1,128 @@
+"""`dualfl tune`."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.run import command_line
+from dualfl.errors import InputError
+from dualfl.experiments.single import Settings
+
+HERE = Settings()
+TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"
+
+
+@click.command("tune", context_settings={"show_default": True})
+@click.option("--dataset", default=HERE.dataset, help="See `dualfl datasets`.")
+@click.option("--clients", default=HERE.clients, help="Number of clients.")
+@click.option("--partition", default=HERE.partition, help="Who gets which rows, such as even or dirichlet:0.5.")
+@click.option("--scale", default=HERE.scale, help="Of the features: default, raw, or a number.")
+@click.option("--loss", default=HERE.loss, help="auto, softmax, logistic, squared, huber, ...")
+@click.option("--ridge", default=HERE.ridge, help="mu of the term (mu/2)|theta|^2.")
+@click.option("--l1", default=HERE.l1, help="alpha of the term alpha |theta|_1.")
+@click.option("--seed", default=HERE.seed, help="Of what algorithms draw.")
+@click.option("--algorithms", "chosen", help="Names with commas.  [default: the eight of the paper's Table 2]")
+@click.option(
+    "--grid", default="wide", help="paper: that of Table 2; wide: that of each algorithm, and theory's value."
+)
+@click.option("--criterion", default="area", help="area (mean log10 error over rounds), final, or rounds:1e-4.")
+@click.option("--rounds", default=50, help="Communication rounds in the end.")
+@click.option("--solver", default="default", help="Local solver: default, exact, or paper (AOGM and its rule).")
+@click.option("--budget", type=float, metavar="MINUTES", help="Stop after so long.  [default: no limit]")
+@click.option("--cell-minutes", default=3.0, help="Cut runs that take longer.")
+@click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/tune-DATASET]")
+@click.pass_context
+def tune_command(ctx: click.Context, /, **given: Any) -> None:
+    """Search hyperparameters on a grid, as for the paper's Table 2.
+
+    Successive halving: all cells on 1/8 of the rows and a quarter of the
+    rounds, a third of them on half, a third of those on everything. The
+    budget is divided 40 : 30 : 30 among these steps. Finished cells are
+    kept in --out, so the same command goes on where it stopped. Writes
+    table2.csv and tuned.json, for `dualfl reproduce figure1 --tuned`.
+
+    \b
+    Example:
+      dualfl tune --algorithms dualfl,fedpd --budget 5 --out runs/tune
+    """
+    from dualfl.cli.reproduce import Watching
+    from dualfl.data import load
+    from dualfl.engines.checkpoint import write_atomically
+    from dualfl.experiments.cells import Cell, Store, processors
+    from dualfl.experiments.table2 import ALGORITHMS
+    from dualfl.experiments.tune import Search, Tuner, summary, table
+
+    out, chosen, budget = given.pop("out"), given.pop("chosen"), given.pop("budget")
+    grid, criterion, processes = given.pop("grid"), given.pop("criterion"), given.pop("processes")
+    minutes = given.pop("cell_minutes")
+    if given["rounds"] < 1:
+        raise InputError(f"rounds must be at least 1, and it is {given['rounds']}.")
+    if not minutes > 0:
+        raise InputError(f"cell-minutes must be > 0, and it is {minutes}.")
+    data = load(given["dataset"], scale=given["scale"])
+    out = Path("runs", f"tune-{Path(given['dataset']).name}") if out is None else out
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file, and results need a folder; give another --out.")
+    names = ALGORITHMS if chosen is None else tuple(name.strip() for name in chosen.split(",") if name.strip())
+    search = Search(Cell(algorithm="", minutes=minutes, **given), data.n, names, grid, criterion)
+    store = Store(out / CELLS)
+    with Watching(search.most, 0) as watching:
+        tuner = Tuner(
+            search, store, budget, processors() if processes is None else processes, watching.tell, click.echo
+        )
+        try:
+            found = tuner.run()
+        except KeyboardInterrupt:
+            watching.stop()
+            click.echo(f"\nInterrupted; finished cells are in {store.folder}, and the same command goes on.", err=True)
+            sys.exit(INTERRUPTED)
+    lines = table(found, given["dataset"])
+    write_atomically(out / TABLE, as_csv(lines).encode())
+    record = summary(found, search) | {"command": command_line(ctx)}
+    write_atomically(out / TUNED, (json.dumps(record, indent=2) + "\n").encode())
+    click.echo(f"\nTable 2 of the paper, and what was found here (grid: {grid}, criterion: {criterion})\n")
+    click.echo(as_text(lines) + "\n")
+    for best in found:
+        click.echo(remark(best))
+    if any(best.edge for best in found):
+        click.echo("(edge): the best value is the last of its grid, and better ones may lie beyond.")
+    click.echo(f"Files in {out}: {TABLE}, {TUNED} and {CELLS}/")
+
+
+def remark(best: Any) -> str:
+    """How good the best cell is, and on how much of the data."""
+    if best.tried is None:
+        return f"  {best.algorithm:<13}{best.count:>4} cells, none of which works"
+    cell, error = best.tried.outcome.cell, best.tried.outcome.errors[-1]
+    part = "" if best.complete else f", on {cell.rows:,} rows only" if cell.rows else ", not all rounds"
+    return f"  {best.algorithm:<13}{best.count:>4} cells, error {error:.1e} after {cell.rounds} rounds{part}"
+
+
+def as_csv(lines: list[dict[str, str]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(lines[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def as_text(lines: list[dict[str, str]]) -> str:
+    """The table in 80 columns; an algorithm's name stands once."""
+    heads = list(lines[0])
+    short = {"hyperparameter": "", "paper MNIST": "paper: MNIST", "paper CIFAR-10": "CIFAR-10"}
+    rows = [[short.get(head, head) for head in heads]]
+    before = ""
+    for line in lines:
+        rows.append(["" if line["algorithm"] == before else line["algorithm"], *list(line.values())[1:]])
+        before = line["algorithm"]
+    widths = [max(len(row[i]) for row in rows) + 2 for i in range(len(heads))]
+    return "\n".join("".join(f"{cell:<{w}}" for cell, w in zip(row, widths)).rstrip() for row in rows)

@@ -1,0 +1,313 @@
+"""The search for hyperparameters, as the paper made it for its Table 2, by successive halving.
+
+Every algorithm has a grid: the paper's (`table2.GRIDS`), or the wider one that its class declares, to which the
+defaults of theory are added as one more cell. All cells run first on 1/8 of the rows for a few rounds; the best third
+of each algorithm goes on to half of the rows, and the best third of these to all rows and all rounds (K. Jamieson and
+A. Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016).
+
+Criteria, all of relative energy errors e_n, smaller is better; what diverges or does not apply is worse than all else:
+    area           the mean of log10 e_n over the rounds: the area under the curve of Figure 1 (the default)
+    final          log10 of the last error
+    rounds:1e-4    rounds until e_n <= 1e-4; the last error decides between cells that do not get there
+
+Finished cells are kept in a folder, so an interrupted search goes on, and a longer budget continues a shorter one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from dualfl.algorithms.registry import algorithm_class
+from dualfl.errors import InputError
+from dualfl.experiments.cells import Cell, Outcome, Store, run_all
+from dualfl.experiments.table2 import FIXED, GRIDS, LINES, PAPER, Line
+from dualfl.names import nearest
+
+KEEP = 3  # one of so many goes on
+LEAST = 2  # cells that go on at least
+FLOOR = 1e-13  # errors below it are rounding
+FEW = 500  # rows; smaller parts of a set say little about it, so they are not taken
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A part of the search: how much of the rows and rounds a cell gets, and when its share of the time ends."""
+
+    rows: float
+    rounds: float
+    ends: float
+
+
+RUNGS = (Rung(1 / 8, 1 / 4, 0.4), Rung(1 / 2, 1 / 2, 0.7), Rung(1.0, 1.0, 1.0))
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched. `basis` is the problem with all its rows and rounds; `rows` how many there are."""
+
+    basis: Cell
+    rows: int
+    algorithms: tuple[str, ...] = tuple(PAPER)
+    grid: str = "wide"
+    criterion: str = "area"
+
+    def __post_init__(self) -> None:
+        if self.grid not in ("wide", "paper"):
+            raise InputError(nearest("grid", self.grid, ("wide", "paper")))
+        for name in self.algorithms:
+            if not self.grid_of(name):
+                other = "; take the wide one" if self.grid == "paper" else ""
+                raise InputError(f"{name} has no {self.grid} grid, so there is nothing to search{other}.")
+        score(self.criterion, np.ones(1))
+
+    def grid_of(self, name: str) -> Mapping[str, Sequence[Any]]:
+        declared = algorithm_class(name).grid
+        return declared if self.grid == "wide" else GRIDS.get(name, {})
+
+    def candidates(self, name: str) -> list[dict[str, Any]]:
+        """Every cell of the grid; with the wide one also what theory gives."""
+        grid = self.grid_of(name)
+        fixed = FIXED.get(name, {}) if self.grid == "paper" else {}
+        cells = [dict(zip(grid, values)) | fixed for values in itertools.product(*grid.values())]
+        return cells if self.grid == "paper" else [{}, *cells]
+
+    @property
+    def most(self) -> int:
+        """Cells of all rungs, if all of them work."""
+        total = 0
+        for name in self.algorithms:
+            count = len(self.candidates(name))
+            for _ in RUNGS:
+                total += count
+                count = kept(count)
+        return total
+
+    def cell(self, name: str, hyperparameters: Mapping[str, Any], rung: Rung) -> Cell:
+        rows = min(self.rows, max(round(rung.rows * self.rows), FEW, self.basis.clients))
+        rounds = max(1, round(rung.rounds * self.basis.rounds))
+        return replace(
+            self.basis,
+            algorithm=name,
+            hyperparameters=dict(hyperparameters),
+            rows=None if rows >= self.rows else rows,
+            rounds=rounds,
+        )
+
+
+def kept(count: int) -> int:
+    """How many of so many cells go on."""
+    return min(count, max(LEAST, -(-count // KEEP)))
+
+
+def score(criterion: str, errors: np.ndarray[Any, Any]) -> tuple[float, ...]:
+    """What is compared; smaller is better.
+
+    >>> score("area", np.array([1.0, 0.01]))
+    (-1.0,)
+    >>> score("rounds:0.1", np.array([1.0, 0.01]))
+    (1.0, -2.0)
+    """
+    kind, _, level = criterion.partition(":")
+    if kind not in ("area", "final", "rounds"):
+        raise InputError(nearest("criterion", kind, ("area", "final", "rounds")))
+    logs = np.log10(np.maximum(np.nan_to_num(errors, nan=np.inf, posinf=1e300), FLOOR))
+    if kind == "area":
+        return (float(logs.mean()),)
+    if kind == "final":
+        return (float(logs[-1]),)
+    try:
+        target = float(level)
+    except ValueError:
+        raise InputError(f"rounds needs a level, such as rounds:1e-4, and it is {criterion!r}.") from None
+    reached = np.flatnonzero(errors <= target)
+    return (float(reached[0]) if reached.size else np.inf, float(logs[-1]))
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A finished cell and its score; infinite for what diverged or did not apply."""
+
+    outcome: Outcome
+    score: tuple[float, ...]
+
+    @property
+    def hyperparameters(self) -> Mapping[str, Any]:
+        return self.outcome.cell.hyperparameters
+
+    @property
+    def good(self) -> bool:
+        return bool(np.isfinite(self.score[-1]))
+
+
+@dataclass(frozen=True)
+class Best:
+    """What the search found for one algorithm: its best cell on the last rung that it reached."""
+
+    algorithm: str
+    tried: Tried | None
+    rung: int
+    count: int  # cells that were run, on any rung
+    edge: tuple[str, ...] = ()  # hyperparameters whose best value is the last of its grid
+
+    @property
+    def complete(self) -> bool:
+        return self.tried is not None and self.rung == len(RUNGS) - 1
+
+
+class OutOfTime(Exception):
+    """The budget is spent."""
+
+
+@dataclass
+class Tuner:
+    """Runs a search. `tell` hears of every cell as it is done."""
+
+    search: Search
+    store: Store
+    minutes: float | None = None
+    processes: int = 1
+    tell: Callable[[Cell, Outcome], None] = lambda cell, outcome: None
+    say: Callable[[str], None] = lambda sentence: None
+    _began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        if self.minutes is not None and not self.minutes > 0:
+            raise InputError(f"The budget must be a number of minutes > 0, and it is {self.minutes}.")
+
+    def run(self) -> list[Best]:
+        """All rungs, or as many as the budget allows."""
+        alive = {name: self.search.candidates(name) for name in self.search.algorithms}
+        best: dict[str, Best] = {name: Best(name, None, -1, 0) for name in alive}
+        for level, rung in enumerate(RUNGS):
+            cells = {name: [self.search.cell(name, given, rung) for given in alive[name]] for name in alive}
+            every = [cell for row in itertools.zip_longest(*cells.values()) for cell in row if cell is not None]
+            missing = self.store.missing(every)
+            self.say(
+                f"Rung {level + 1} of {len(RUNGS)}: {len(every)} cells, {len(missing)} to run, "
+                f"{every[0].rounds} rounds on {every[0].rows or self.search.rows:,} rows."
+            )
+            enough_time = self._finish(missing, rung.ends)
+            for name in alive:
+                tried = sorted(self._tried(cells[name]), key=lambda t: t.score)
+                count = best[name].count + len(tried)
+                good = [t for t in tried if t.good]
+                if good:
+                    best[name] = Best(name, good[0], level, count, self._edge(name, good[0]))
+                    alive[name] = [dict(t.hyperparameters) for t in good[: kept(len(good))]]
+                else:
+                    best[name], alive[name] = replace(best[name], count=count), []
+            alive = {name: given for name, given in alive.items() if given}
+            if not alive or (not enough_time and level == len(RUNGS) - 1):
+                break
+        return list(best.values())
+
+    def _finish(self, cells: Sequence[Cell], ends: float) -> bool:
+        """Run the cells until the rung's share of the budget is spent; whether all were run."""
+
+        def tell(cell: Cell, outcome: Outcome) -> None:
+            self.tell(cell, outcome)
+            if self._late(ends):
+                raise OutOfTime
+
+        if cells and self._late(ends):
+            return False
+        try:
+            run_all(self.store, cells, processes=self.processes, tell=tell)
+        except OutOfTime:
+            self.say("The time of this rung is up; what is not finished is left out.")
+            return False
+        return True
+
+    def _late(self, ends: float) -> bool:
+        return self.minutes is not None and time.monotonic() - self._began > 60 * self.minutes * ends
+
+    def _tried(self, cells: Sequence[Cell]) -> Iterator[Tried]:
+        for cell in cells:
+            outcome = self.store.get(cell)
+            if outcome is None:
+                continue
+            bad = outcome.status != "ok" or not len(outcome.errors)
+            worst = tuple(np.inf for _ in score(self.search.criterion, np.ones(1)))
+            yield Tried(outcome, worst if bad else score(self.search.criterion, _filled(outcome)))
+
+    def _edge(self, name: str, found: Tried) -> tuple[str, ...]:
+        """Numbers at an end of a grid: the best may lie beyond it."""
+        at = []
+        for key, values in self.search.grid_of(name).items():
+            numbers = [v for v in values if isinstance(v, int | float)]
+            ends = {min(numbers), max(numbers)} if len(numbers) > 2 else set()
+            if found.hyperparameters.get(key) in ends - {0}:
+                at.append(key)
+        return tuple(at)
+
+
+def _filled(outcome: Outcome) -> np.ndarray[Any, Any]:
+    """Errors of all rounds that were asked for: a run that time cut keeps its last one."""
+    errors = outcome.errors
+    short = outcome.cell.rounds + 1 - len(errors)
+    return np.concatenate([errors, np.full(max(short, 0), errors[-1])])
+
+
+# -- as the paper prints it -------------------------------------------------------------------------------
+
+
+def table(found: Sequence[Best], dataset: str) -> list[dict[str, str]]:
+    """Table 2 beside what was found: one line a hyperparameter."""
+    lines = []
+    for best in found:
+        printed = [line for line in LINES if line.algorithm == best.algorithm]
+        lines += [_line(line, best, dataset) for line in printed]
+        given = {} if best.tried is None else best.tried.hyperparameters
+        others = [key for key in given if key not in [line.field for line in printed] and key != "solve"]
+        lines += [_line(Line(best.algorithm, key, key, "", ""), best, dataset) for key in others]
+        if not printed and not others:
+            lines.append(_line(Line(best.algorithm, "all", "", "", ""), best, dataset))
+    return lines
+
+
+def _line(line: Line, best: Best, dataset: str) -> dict[str, str]:
+    paper = {column: PAPER.get(line.algorithm, {}).get(column, {}).get(line.field) for column in ("mnist", "cifar10")}
+    given = None if best.tried is None else best.tried.hyperparameters.get(line.field)
+    if best.tried is None:
+        ours = "none works" if best.count else "not tried"
+    elif given is None:
+        ours = "theory"
+    else:
+        ours = number(given) if line.field != "c" else f"1/({given:g} eta_x)"
+    return {
+        "algorithm": line.algorithm,
+        "hyperparameter": line.symbol,
+        "grid": line.grid,
+        "paper MNIST": line.formula or ("" if paper["mnist"] is None else number(paper["mnist"])),
+        "paper CIFAR-10": line.formula or ("" if paper["cifar10"] is None else number(paper["cifar10"])),
+        f"here {dataset}": ours + (" (edge)" if line.field in best.edge else ""),
+    }
+
+
+def number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def summary(found: Sequence[Best], search: Search) -> dict[str, Any]:
+    """What is written to a file, for `dualfl reproduce figure1 --tuned`."""
+    best = {}
+    for item in found:
+        if item.tried is None:
+            continue
+        errors = item.tried.outcome.errors
+        best[item.algorithm] = {
+            "hyperparameters": dict(item.tried.hyperparameters),
+            "score": list(item.tried.score),
+            "last error": float(errors[-1]),
+            "rows": item.tried.outcome.cell.rows or search.rows,
+            "rounds": item.tried.outcome.cell.rounds,
+            "cells": item.count,
+            "at the edge of the grid": list(item.edge),
+        }
+    return {"grid": search.grid, "criterion": search.criterion, "best": best}

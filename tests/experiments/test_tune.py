@@ -1,0 +1,179 @@
+"""The search for hyperparameters: what is best, what is kept, what a budget does, and the table beside the paper's."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from dualfl.algorithms.splitting import FedDyn
+from dualfl.cli import main
+from dualfl.data import make_problem, reference
+from dualfl.engines import run
+from dualfl.errors import InputError
+from dualfl.experiments import tune
+from dualfl.experiments.cells import Cell, Outcome, Store
+from dualfl.experiments.figure1 import read_tuned
+from dualfl.experiments.table2 import GRIDS
+from dualfl.experiments.tune import RUNGS, Best, Rung, Search, Tried, Tuner, score, table
+
+BASIS = Cell("iris", "", clients=3, rounds=4)
+
+
+def search(*names, **options):
+    return Search(BASIS, 150, names or ("feddyn",), **options)
+
+
+def test_the_best_cell_is_the_best_of_all(tmp_path, monkeypatch):
+    """Against runs of every cell by hand."""
+    monkeypatch.setattr(tune, "RUNGS", (Rung(1.0, 1.0, 1.0),))
+    (best,) = Tuner(search(grid="paper"), Store(tmp_path)).run()
+    problem = make_problem("iris", clients=3)
+    areas = {}
+    for alpha in GRIDS["feddyn"]["alpha"]:
+        history = run(problem, FedDyn(alpha=alpha), rounds=4, reference=reference(problem)).history
+        areas[alpha] = np.log10(history.column("relative_error")).mean()
+    assert best.tried.hyperparameters == {"alpha": min(areas, key=areas.get)}
+    assert best.tried.score == pytest.approx((min(areas.values()),), rel=1e-6)
+    assert best.count == 7
+    assert best.edge == ("alpha",)  # the paper's grid stops at 1, and the best lies below
+
+
+def test_halving_keeps_the_best_third_and_goes_on_where_it_stopped(tmp_path):
+    told = []
+    (best,) = Tuner(search(grid="paper"), Store(tmp_path), tell=lambda c, o: told.append(c)).run()
+    assert [sum(cell.rounds == r for cell in told) for r in (1, 2, 4)] == [7, 3, 2]
+    assert best.complete and best.count == 12 == search(grid="paper").most
+    again = []
+    same = Tuner(search(grid="paper"), Store(tmp_path), tell=lambda c, o: again.append(c)).run()
+    assert again == [] and same[0].tried.hyperparameters == best.tried.hyperparameters
+    next(tmp_path.glob("*.json")).write_text("{")  # damaged: this one is run again
+    Tuner(search(grid="paper"), Store(tmp_path), tell=lambda c, o: again.append(c)).run()
+    assert len(again) == 1
+
+
+def test_a_budget_ends_the_search_and_a_longer_one_goes_on(tmp_path, monkeypatch):
+    told, said = [], []
+
+    def tuner(minutes=None):
+        return Tuner(search(grid="paper"), Store(tmp_path), minutes, tell=lambda c, o: told.append(c), say=said.append)
+
+    (best,) = tuner(1e-12).run()
+    assert told == [] and best.tried is None and best.count == 0
+    clock = iter([*[0.0] * 4, *[1e9] * 100])
+    with monkeypatch.context() as patch:
+        patch.setattr("dualfl.experiments.tune.time.monotonic", lambda: next(clock))
+        late = tuner(1.0)
+        late._began = 0.0
+        (best,) = late.run()
+    before = len(told)
+    assert 1 <= before < 7 and best.tried is not None and not best.complete
+    assert any("time of this rung is up" in sentence for sentence in said)
+    (best,) = tuner().run()
+    assert best.complete and len(told) == 12
+
+
+def test_the_first_rung_takes_an_eighth_of_the_rows_if_that_is_enough():
+    large = Search(Cell("mnist", "", rounds=40), 60_000, ("dualfl",))
+    first, _, last = (large.cell("dualfl", {}, rung) for rung in RUNGS)
+    assert (first.rows, first.rounds) == (7_500, 10) and (last.rows, last.rounds) == (None, 40)
+    assert search().cell("dualfl", {}, RUNGS[0]).rows is None
+    assert Search(BASIS, 1797, ("dualfl",)).cell("dualfl", {}, RUNGS[0]).rows == 500
+
+
+def test_wide_grids_have_the_defaults_of_theory_and_the_papers_do_not():
+    assert search("fedpd").candidates("fedpd")[0] == {}
+    paper = search("apda-inexact", grid="paper").candidates("apda-inexact")
+    assert len(paper) == 49 and all(cell["c"] == 32.0 for cell in paper)
+
+
+def test_scores():
+    errors = np.array([1.0, 1e-2, 1e-4])
+    assert score("area", errors) == (-2.0,)
+    assert score("final", errors) == (-4.0,)
+    assert score("rounds:1e-2", errors) == (1.0, -4.0)
+    assert score("rounds:1e-9", errors) == (np.inf, -4.0)
+    assert score("area", np.array([1.0, 0.0])) == (-6.5,)  # rounding is not rewarded
+    assert score("area", np.array([1.0, np.nan]))[0] > 100
+
+
+def outcome(errors, status="ok", **hyperparameters):
+    cell = Cell("iris", "feddyn", hyperparameters, rounds=3)
+    return Outcome(cell, status, {"relative_error": np.array(errors, dtype=float)})
+
+
+class Memory:
+    """A store of outcomes that were never run."""
+
+    def __init__(self, outcomes):
+        self.outcomes = outcomes
+
+    def get(self, cell):
+        return self.outcomes.get(cell.hyperparameters["alpha"])
+
+
+def test_what_diverges_or_does_not_apply_is_never_best():
+    known = {
+        1.0: outcome([1, 1e-9], "diverged at round 2"),
+        2.0: outcome([], "does not apply: x"),
+        3.0: outcome([1, 0.9, 0.8, 0.7]),
+        4.0: outcome([1, 0.9]),  # time cut it
+    }
+    cells = [Cell("iris", "feddyn", {"alpha": alpha}) for alpha in (1.0, 2.0, 3.0, 4.0, 5.0)]
+    tried = sorted(Tuner(search(), Memory(known))._tried(cells), key=lambda t: t.score)
+    assert [t.good for t in tried] == [True, True, False, False]
+    assert tried[0].score[0] == pytest.approx(np.log10([1, 0.9, 0.8, 0.7]).mean())
+    assert tried[1].score[0] == pytest.approx(np.log10([1, 0.9, 0.9, 0.9]).mean())
+
+
+def test_the_table_stands_beside_the_papers():
+    best = Best("apda-inexact", Tried(outcome([1, 0.1], eta_x=0.1, beta=0.01, c=32.0), (-1.0,)), 2, 9, ("beta",))
+    rows = {line["hyperparameter"]: line for line in table([best, Best("dualfl", None, -1, 3)], "iris")}
+    assert rows["eta_x"]["paper MNIST"] == "0.001" and rows["eta_x"]["paper CIFAR-10"] == "0.0001"
+    assert rows["eta_x"]["here iris"] == "0.1" and rows["beta_y"]["here iris"] == "0.01 (edge)"
+    assert rows["eta_y"]["here iris"] == "1/(32 eta_x)" and rows["theta"]["here iris"] == "theory"
+    assert rows["rho"]["here iris"] == "none works" and rows["rho"]["paper MNIST"] == "0.003"
+    other = table([Best("gd", Tried(outcome([1, 0.1], step=0.1), (-1.0,)), 2, 9)], "iris")
+    assert other[0]["hyperparameter"] == "step" and other[0]["paper MNIST"] == ""
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: search(grid="papr"), "did you mean paper"),
+        (lambda: search("gd", grid="paper"), "gd has no paper grid.*take the wide one"),
+        (lambda: search("feddynn"), "did you mean feddyn"),
+        (lambda: search(criterion="are"), "did you mean area"),
+        (lambda: search(criterion="rounds"), "rounds needs a level, such as rounds:1e-4"),
+        (lambda: Tuner(search(), Store("x"), 0.0), "minutes > 0, and it is 0"),
+    ],
+)
+def test_bad_searches_are_sentences(call, says):
+    with pytest.raises(InputError, match=says):
+        call()
+
+
+def test_the_command_prints_the_table_and_writes_what_figure_1_reads(tmp_path):
+    words = [
+        "tune",
+        "--dataset",
+        "iris",
+        "--clients",
+        "3",
+        "--rounds",
+        "4",
+        "--algorithms",
+        "feddyn",
+        "--grid",
+        "paper",
+    ]
+    words += ["--processes", "1", "--out", str(tmp_path)]
+    done = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert max(len(line) for line in done.stdout.splitlines() if str(tmp_path) not in line) <= 80
+    assert "feddyn" in done.stdout and "1000" in done.stdout and "(edge)" in done.stdout
+    assert read_tuned(tmp_path / "tuned.json") == {"feddyn": {"alpha": 1.0}}
+    assert json.loads((tmp_path / "tuned.json").read_text())["best"]["feddyn"]["cells"] == 12
+    assert (tmp_path / "table2.csv").read_text().splitlines()[0].endswith("here iris")
+    wrong = CliRunner().invoke(main, [*words, "--rounds", "0"])
+    assert wrong.exit_code == 2 and "rounds must be at least 1" in wrong.output
