@@ -1,0 +1,53 @@
+"""What a scikit-learn user types: the model of the pooled table, from silos that stay apart.
+
+from dualfl.estimators import LogisticRegression
+model = LogisticRegression(C=1.0).fit(X, y, groups=hospital)
+"""
+
+from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
+from dualfl.estimators.cv import (
+    ElasticNetCV,
+    HuberRegressorCV,
+    LassoCV,
+    LinearSVCCV,
+    LogisticRegressionCV,
+    PoissonRegressorCV,
+    QuantileRegressorCV,
+    RidgeCV,
+)
+from dualfl.estimators.metrics import ClassificationSums, Evaluation, RegressionSums, evaluate
+from dualfl.estimators.path import Path
+from dualfl.estimators.regressors import (
+    ElasticNet,
+    HuberRegressor,
+    Lasso,
+    PoissonRegressor,
+    QuantileRegressor,
+    Ridge,
+)
+from dualfl.estimators.scaler import StandardScaler
+
+__all__ = [
+    "ClassificationSums",
+    "ElasticNet",
+    "ElasticNetCV",
+    "Evaluation",
+    "HuberRegressor",
+    "HuberRegressorCV",
+    "Lasso",
+    "LassoCV",
+    "LinearSVC",
+    "LinearSVCCV",
+    "LogisticRegression",
+    "LogisticRegressionCV",
+    "Path",
+    "PoissonRegressor",
+    "PoissonRegressorCV",
+    "QuantileRegressor",
+    "QuantileRegressorCV",
+    "RegressionSums",
+    "Ridge",
+    "RidgeCV",
+    "StandardScaler",
+    "evaluate",
+]

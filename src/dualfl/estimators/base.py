@@ -1,0 +1,197 @@
+"""What all estimators share: silos in, one federated run, a linear model out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+
+from dualfl.engines.inprocess import Result
+from dualfl.errors import InputError
+from dualfl.estimators.silos import KINDS, Silo, grouped, listed, total_mass
+from dualfl.estimators.solving import Cost, Limits, federated, solve, warn_unless_certified
+from dualfl.objectives.linear import Intercept
+from dualfl.typing import AnyArray, Array
+
+Models = list[Array]  # flat, one for each problem that is solved; most estimators solve one
+
+
+class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
+    """A linear model on silos. Subclasses state their objective in `_cost` and their targets in `_targets`."""
+
+    _settings: ClassVar = ("algorithm", "tol", "max_rounds", "random_state", "verbose")
+
+    # -- what a user calls ------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows that belong to silos.
+
+        Parameters
+        ----------
+        X : rows by features; dense, SciPy sparse or a DataFrame.
+        y : one target a row.
+        groups : the silo of each row, any labels; None is one silo.
+        sample_weight : how much each row counts; None counts every row once.
+        """
+        return self._fit(self._prepared(grouped(self, X, y, groups, sample_weight)))
+
+    def fit_silos(self, silos: Sequence[Any], names: Sequence[str] | None = None) -> Self:
+        """Fit to a list of silos, each (X, y) or (X, y, weights); `names` are used in messages."""
+        return self._fit(self._prepared(listed(self, silos, names)))
+
+    # -- what subclasses say ----------------------------------------------------------------------
+
+    @abstractmethod
+    def _cost(self, mass: float) -> Cost:
+        """The objective, `mass` being the total weight of all rows."""
+
+    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+        """Silos with targets as the losses take them; whatever is learnt on the way becomes an attribute."""
+        return silos
+
+    def _problems(self, silos: list[Silo]) -> list[list[Silo]]:
+        """The silos of each problem to be solved."""
+        return [silos]
+
+    @abstractmethod
+    def _keep(self, W: Array, b: Array) -> None:
+        """Store coefficients, one row a problem's output, and intercepts."""
+
+    # -- the fit ----------------------------------------------------------------------------------
+
+    def _fit(self, silos: list[Silo], start: Models | None = None) -> Self:
+        results = self._solve(silos, start)
+        limits = self._limits(silos)
+        warn_unless_certified(results, limits)
+        self._read(results, limits.offset)
+        return self
+
+    def _solve(self, silos: list[Silo], start: Models | None = None) -> list[Result]:
+        """One run for each problem."""
+        cost, limits = self._cost(total_mass(silos)), self._limits(silos)
+        problems = [federated(part, cost, self._intercept()) for part in self._problems(silos)]
+        starts: Sequence[Array | None] = [None] * len(problems) if start is None else start
+        results = [solve(problem, self.algorithm, limits, x) for problem, x in zip(problems, starts)]
+        self._inspect(silos, cost, results)
+        return results
+
+    def _limits(self, silos: list[Silo]) -> Limits:
+        tol, rounds = check_number("tol", self.tol, above=0), check_number("max_rounds", self.max_rounds, above=0)
+        seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
+        return Limits(tol, int(rounds), seed, bool(self.verbose), self._offset(silos))
+
+    def _offset(self, silos: list[Silo]) -> float:
+        """What E lacks to be zero for a perfect fit."""
+        return 0.0
+
+    def _inspect(self, silos: list[Silo], cost: Cost, results: list[Result]) -> None:
+        """Refuse what has no minimiser."""
+
+    def _intercept(self) -> Intercept:
+        if not self.fit_intercept:
+            return False
+        return True if self.penalize_intercept else "free"
+
+    def _read(self, results: list[Result], offset: float = 0.0) -> None:
+        """Everything a fitted estimator tells."""
+        W, b = coefficients([result.theta for result in results], results[0].shape, bool(self.fit_intercept))
+        self._keep(W, b)
+        self.n_rounds_ = max(result.rounds for result in results)
+        self.n_exchanges_ = sum(result.history[-1].exchanges for result in results)
+        self.history_ = results[0].history if len(results) == 1 else [result.history for result in results]
+        gaps = [result.certificate for result in results]
+        self.certificate_ = None if None in gaps else float(sum(gap for gap in gaps if gap is not None))
+        self.certificate_reason_ = next((r.certificate_reason for r in results if r.certificate is None), "")
+        self.objective_ = offset + sum(result.energy or 0.0 for result in results)
+        self.algorithm_ = described(results[0])
+
+    # -- prediction -------------------------------------------------------------------------------
+
+    def _predictor(self, X: Any) -> Array:
+        """X W' + b, one column an output."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=KINDS)
+        z: Array = safe_sparse_dot(X, np.atleast_2d(self.coef_).T, dense_output=True) + self.intercept_
+        return z
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def coefficients(thetas: Models, shape: tuple[int, ...], intercept: bool) -> tuple[Array, Array]:
+    """Flat models as one row of coefficients an output, and their intercepts."""
+    columns = np.concatenate([theta.reshape(shape[0], -1) for theta in thetas], axis=1)
+    if intercept:
+        return np.ascontiguousarray(columns[:-1].T), columns[-1].copy()
+    return np.ascontiguousarray(columns.T), np.zeros(columns.shape[1])
+
+
+def described(result: Result) -> str:
+    """What ran: the algorithm, and for a choice of the library the reason."""
+    return result.choice or result.algorithm.name
+
+
+def check_number(name: str, value: Any, above: float | None = None, least: float | None = None) -> float:
+    """A real number in its range, or a sentence."""
+    right = f"> {above:g}" if above is not None else f">= {least:g}" if least is not None else "finite"
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not number or not (above is None or value > above) or not (least is None or value >= least):
+        raise InputError(f"{name} must be a number {right}, and it is {value!r}.")
+    return float(value)
+
+
+# -- classifiers and regressors ---------------------------------------------------------------------------
+
+
+class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
+    """Classes of any kind; a silo may lack some of them."""
+
+    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+        for silo in silos:
+            check_classification_targets(silo.y)
+        self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
+        if len(self.classes_) < 2:
+            raise InputError(
+                f"All rows of all silos have the one class {self.classes_[0]!r}; a classifier needs at least 2 classes."
+            )
+        return [silo.with_targets(np.searchsorted(self.classes_, silo.y)) for silo in silos]
+
+    def _keep(self, W: Array, b: Array) -> None:
+        self.coef_, self.intercept_ = W, b
+
+    def decision_function(self, X: Any) -> Array:
+        """The linear predictor: one number a row for two classes, otherwise one for each class."""
+        z = self._predictor(X)
+        return z.ravel() if z.shape[1] == 1 else z
+
+    def predict(self, X: Any) -> AnyArray:
+        z = self.decision_function(X)
+        number = (z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)
+        labels: AnyArray = self.classes_[number]
+        return labels
+
+
+class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
+    """Real targets."""
+
+    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+        return [silo.with_targets(np.asarray(silo.y, dtype=np.float64)) for silo in silos]
+
+    def _keep(self, W: Array, b: Array) -> None:
+        self.coef_, self.intercept_ = W[0], float(b[0])
+
+    def predict(self, X: Any) -> Array:
+        return self._predictor(X).ravel()
+
+
+def signs(y: AnyArray, positive: int = 1) -> Array:
+    """Class numbers as +1 for the positive one and -1 for the others."""
+    return np.where(y == positive, 1.0, -1.0)

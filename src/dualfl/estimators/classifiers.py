@@ -1,0 +1,208 @@
+"""Classification: logistic and multinomial regression, and the linear support vector machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+
+from dualfl.engines.inprocess import Result
+from dualfl.errors import InputError
+from dualfl.estimators.base import FederatedClassifier, check_number, signs
+from dualfl.estimators.silos import Silo
+from dualfl.estimators.solving import Cost
+from dualfl.objectives import Hinge, Logistic, Softmax, SquaredHinge
+from dualfl.typing import Array
+
+
+def check_strength(C: Any) -> float:
+    """C > 0, infinity included."""
+    return check_number("C", C, above=0)
+
+
+class LogisticRegression(FederatedClassifier):
+    """Logistic regression; multinomial for more than two classes.
+
+    The objective is scikit-learn's,
+
+        C sum_i s_i l(y_i, x_i'w + b) + (1 - l1_ratio)/2 |w|^2 + l1_ratio |w|_1,
+
+    with the sample weights s_i. Divided by C S, S = sum_i s_i, it is the mean loss with the paper's
+    mu = (1 - l1_ratio)/(C S) and the l1 penalty l1_ratio/(C S).
+
+    Parameters
+    ----------
+    C : inverse strength of the penalty; np.inf for none.
+    l1_ratio : 0 is l2, 1 is l1, between them the elastic net.
+    fit_intercept : whether there is an intercept b.
+    penalize_intercept : whether the penalty acts on b too, as in the paper; scikit-learn's does not.
+    algorithm : "auto", the name of any algorithm of the library, or an `Algorithm` with its hyperparameters.
+    tol : the accuracy to be proven, E - E* <= tol |E|.
+    max_rounds : give up after so many rounds.
+    random_state : for algorithms that draw random numbers.
+    verbose : whether to show progress.
+
+    Attributes
+    ----------
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
+    n_rounds_, n_exchanges_, history_ : what the fit took.
+    certificate_ : proven bound of E - E*, E being the objective divided by C S; None with `certificate_reason_`.
+    objective_ : E.
+    algorithm_ : what ran, and why.
+
+    >>> import numpy as np
+    >>> from dualfl.estimators import LogisticRegression
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
+    >>> y = np.array(["no", "no", "yes", "no", "yes", "yes"])
+    >>> model = LogisticRegression().fit(X, y, groups=["a", "b", "a", "b", "b", "a"])
+    >>> model.predict([[0.5], [4.5]])
+    array(['no', 'yes'], dtype='<U3')
+    >>> bool(model.certificate_ <= 1e-6 * model.objective_)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        l1_ratio: float = 0.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.C, self.l1_ratio = C, l1_ratio
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> Cost:
+        k = len(self.classes_)
+        strength = 1 / (check_strength(self.C) * mass)
+        ratio = check_ratio(self.l1_ratio)
+        return Cost(Logistic() if k == 2 else Softmax(k), (1 - ratio) * strength, ratio * strength)
+
+    def _problems(self, silos: list[Silo]) -> list[list[Silo]]:
+        return [[silo.with_targets(signs(silo.y)) for silo in silos] if len(self.classes_) == 2 else silos]
+
+    def _inspect(self, silos: list[Silo], cost: Cost, results: list[Result]) -> None:
+        if cost.ridge == cost.l1 == 0 and separates(results[0], self._problems(silos)[0], self.fit_intercept):
+            raise InputError(
+                "The classes are separable by a hyperplane, so without a penalty the coefficients grow for ever; "
+                "give a finite C, such as C=1.0."
+            )
+
+    def _keep(self, W: Array, b: Array) -> None:
+        if len(self.classes_) > 2:  # adding a constant to all classes changes nothing: the mean is taken as 0
+            if self.fit_intercept and not self.penalize_intercept:
+                b = b - b.mean()
+            if getattr(self, "C", None) == np.inf:
+                W = W - W.mean(axis=0)
+        super()._keep(W, b)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities, one column a class."""
+        z = self._predictor(X)
+        if z.shape[1] == 1:
+            p = expit(z[:, 0])
+            return np.column_stack([1 - p, p])
+        probabilities: Array = softmax(z, axis=1)
+        return probabilities
+
+    def predict_log_proba(self, X: Any) -> Array:
+        z = self._predictor(X)
+        if z.shape[1] == 1:
+            return -np.logaddexp(0.0, z * [1.0, -1.0])
+        top = z - z.max(axis=1, keepdims=True)
+        logs: Array = top - np.log(np.exp(top).sum(axis=1, keepdims=True))
+        return logs
+
+
+def check_ratio(l1_ratio: Any) -> float:
+    ratio = check_number("l1_ratio", l1_ratio, least=0)
+    if ratio > 1:
+        raise InputError(f"l1_ratio must be between 0 (l2) and 1 (l1), and it is {l1_ratio!r}.")
+    return ratio
+
+
+def separates(result: Result, silos: list[Silo], intercept: bool) -> bool:
+    """Whether every row is on the right side: then twice the model is better, and there is no best one.
+
+    Each silo answers with one bit.
+    """
+    theta = result.theta.reshape(result.shape[0], -1)
+    W, b = (theta[:-1], theta[-1]) if intercept else (theta, 0.0)
+    return all(_all_right(silo, W, b) for silo in silos)
+
+
+def _all_right(silo: Silo, W: Array, b: Any) -> bool:
+    counts = slice(None) if silo.weights is None else silo.weights > 0
+    z = np.asarray(silo.X @ W)[counts] + b
+    y = silo.y[counts]
+    if z.shape[1] == 1:
+        return bool((y * z[:, 0] > 0).all())
+    own = z[np.arange(len(y)), y.astype(int)]
+    z[np.arange(len(y)), y.astype(int)] = -np.inf
+    return bool((own > z.max(axis=1)).all())
+
+
+class LinearSVC(FederatedClassifier):
+    """Linear support vector machine; one class against the rest for more than two.
+
+    The objective is
+
+        (1/2)|w|^2 + C sum_i s_i l(y_i, x_i'w + b),
+
+    l the squared hinge max(0, 1 - y z)^2 or the hinge. Divided by C S, S = sum_i s_i, it is the mean loss with the
+    paper's mu = 1/(C S). The intercept is free by default; scikit-learn's LinearSVC penalises it, which is
+    `penalize_intercept=True` here.
+
+    Parameters
+    ----------
+    C : inverse strength of the penalty.
+    loss : "squared_hinge" or "hinge".
+    penalty : "l2", or "l1" for |w|_1 in place of (1/2)|w|^2.
+
+    The others, and the attributes, are those of `LogisticRegression`. For more than two classes `history_` is a list,
+    `certificate_` and `objective_` are sums over classes, and so is `n_exchanges_`.
+    """
+
+    def __init__(
+        self,
+        *,
+        C: float = 1.0,
+        loss: str = "squared_hinge",
+        penalty: str = "l2",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.C, self.loss, self.penalty = C, loss, penalty
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> Cost:
+        strength = 1 / (check_strength(self.C) * mass)
+        losses = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
+        if self.loss not in losses:
+            raise InputError(f'loss must be "squared_hinge" or "hinge", and it is {self.loss!r}.')
+        if self.penalty not in ("l2", "l1"):
+            raise InputError(f'penalty must be "l2" or "l1", and it is {self.penalty!r}.')
+        if strength == 0:
+            raise InputError("C must be finite for a support vector machine, and it is inf.")
+        ridge, l1 = (strength, 0.0) if self.penalty == "l2" else (0.0, strength)
+        return Cost(losses[self.loss], ridge, l1)
+
+    def _problems(self, silos: list[Silo]) -> list[list[Silo]]:
+        k = len(self.classes_)
+        positive = [1] if k == 2 else range(k)
+        return [[silo.with_targets(signs(silo.y, c)) for silo in silos] for c in positive]

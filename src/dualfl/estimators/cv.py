@@ -1,0 +1,320 @@
+"""Estimators that choose their penalty by federated cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from dualfl.errors import InputError
+from dualfl.estimators.base import FederatedLinear, Models, check_number
+from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
+from dualfl.estimators.path import Path, follow, make_folds, strongest_l1
+from dualfl.estimators.regressors import (
+    ElasticNet,
+    HuberRegressor,
+    Lasso,
+    PoissonRegressor,
+    QuantileRegressor,
+    Ridge,
+)
+from dualfl.estimators.silos import Silo, total_mass
+from dualfl.estimators.solving import warn_unless_certified
+from dualfl.typing import Array
+
+WEAKEST = 1e-3  # of the strongest l1 penalty: where a path ends by default
+
+
+class PenaltyPath(FederatedLinear):
+    """Mixin: cross-validate along a path of penalties, then fit all rows with the chosen one.
+
+    `plain` is the estimator with a fixed penalty, `parameter` the name of the penalty there.
+    """
+
+    plain: ClassVar[type[FederatedLinear]]
+    parameter: ClassVar[str] = "alpha"
+
+    def _fit(self, silos: list[Silo], start: Models | None = None) -> Self:
+        classes = len(getattr(self, "classes_", ()))
+        seed = 0 if self.random_state is None else int(self.random_state)
+        folds = make_folds(silos, self.cv, classes, seed)
+        values = self._values(silos)
+        path = follow(self._plain, silos, values, folds, self.parameter, self.rule, bool(self.verbose))
+        self.path_: Path = path
+        setattr(self, self.parameter + "_", path.value)
+        model = self._plain(path.value)
+        results, limits = model._solve(silos), model._limits(silos)
+        warn_unless_certified(results, limits)
+        self._read(results, limits.offset)
+        return self
+
+    def _plain(self, value: float) -> Any:
+        """The estimator with this penalty, and with the classes of all silos."""
+        shared = {name: getattr(self, name) for name in self.plain._get_param_names() if name != self.parameter}
+        model = self.plain(**shared | {self.parameter: value})
+        if hasattr(self, "classes_"):
+            model.classes_ = self.classes_
+        return model
+
+    def _values(self, silos: list[Silo]) -> Array:
+        """The path, from the strongest penalty to the weakest."""
+        given = self.Cs if self.parameter == "C" else self.alphas
+        if not np.ndim(given):
+            count = int(check_number("the number of penalties", given, least=1))
+            return self._default_values(silos, count)
+        values = np.unique(np.asarray(given, dtype=np.float64))
+        if not len(values) or not (values > 0).all():
+            raise InputError(f"Penalties must be positive numbers, and they are {list(np.atleast_1d(given))}.")
+        return values if self.parameter == "C" else values[::-1].copy()
+
+    def _default_values(self, silos: list[Silo], count: int) -> Array:
+        """From the least l1 penalty that leaves nothing, downwards; without l1, scikit-learn's wide grid."""
+        model = self._plain(1.0)
+        mass = total_mass(silos)
+        cost = model._cost(mass)
+        if cost.l1 == 0:
+            grid = np.logspace(-4, 4, count)
+            return grid if self.parameter == "C" else grid[::-1].copy()
+        strongest = strongest_l1(model, silos) or 1.0
+        path: Array = np.geomspace(1.0, WEAKEST, count) * strongest / cost.l1  # cost.l1: at alpha = 1 or C = 1
+        return 1 / path if self.parameter == "C" else path
+
+
+class LogisticRegressionCV(PenaltyPath, LogisticRegression):
+    """`LogisticRegression` with C chosen by the held-out log loss.
+
+    Parameters
+    ----------
+    Cs : how many values, or the values. With l1 they begin where all coefficients are zero; otherwise they are
+        spread over 1e-4 .. 1e4.
+    cv : so many folds inside every silo, or "silo" to leave one silo out at a time.
+    rule : "min" for the least held-out loss, "1se" for the strongest penalty within one standard error of it.
+
+    The others are those of `LogisticRegression`; `random_state` (a whole number) also deals the folds. After the fit,
+    `C_` is the choice and `path_` has the losses and a `figure()`.
+    """
+
+    plain, parameter = LogisticRegression, "C"
+
+    def __init__(
+        self,
+        *,
+        Cs: int | Sequence[float] = 10,
+        l1_ratio: float = 0.0,
+        cv: int | str = 5,
+        rule: str = "min",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.Cs, self.l1_ratio, self.cv, self.rule = Cs, l1_ratio, cv, rule
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+
+class LinearSVCCV(PenaltyPath, LinearSVC):
+    """`LinearSVC` with C chosen by the held-out loss, that which is fitted.
+
+    `Cs`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `C_` and `path_`.
+    """
+
+    plain, parameter = LinearSVC, "C"
+
+    def __init__(
+        self,
+        *,
+        Cs: int | Sequence[float] = 10,
+        loss: str = "squared_hinge",
+        penalty: str = "l2",
+        cv: int | str = 5,
+        rule: str = "min",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.Cs, self.loss, self.penalty, self.cv, self.rule = Cs, loss, penalty, cv, rule
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+
+class RidgeCV(PenaltyPath, Ridge):
+    """`Ridge` with alpha chosen by the held-out squared error.
+
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    """
+
+    plain, parameter = Ridge, "alpha"
+
+    def __init__(
+        self,
+        *,
+        alphas: int | Sequence[float] = (0.1, 1.0, 10.0),
+        cv: int | str = 5,
+        rule: str = "min",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alphas, self.cv, self.rule = alphas, cv, rule
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+
+class LassoCV(PenaltyPath, Lasso):
+    """`Lasso` with alpha chosen by the held-out squared error.
+
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    """
+
+    plain, parameter = Lasso, "alpha"
+
+    def __init__(
+        self,
+        *,
+        alphas: int | Sequence[float] = 30,
+        cv: int | str = 5,
+        rule: str = "min",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alphas, self.cv, self.rule = alphas, cv, rule
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+
+class ElasticNetCV(PenaltyPath, ElasticNet):
+    """`ElasticNet` with alpha chosen by the held-out squared error.
+
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    """
+
+    plain, parameter = ElasticNet, "alpha"
+
+    def __init__(
+        self,
+        *,
+        alphas: int | Sequence[float] = 30,
+        l1_ratio: float = 0.5,
+        cv: int | str = 5,
+        rule: str = "min",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alphas, self.l1_ratio, self.cv, self.rule = alphas, l1_ratio, cv, rule
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+
+class HuberRegressorCV(PenaltyPath, HuberRegressor):
+    """`HuberRegressor` with alpha chosen by the held-out Huber loss.
+
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    """
+
+    plain, parameter = HuberRegressor, "alpha"
+
+    def __init__(
+        self,
+        *,
+        alphas: int | Sequence[float] = 10,
+        epsilon: float = 1.35,
+        scale: float = 1.0,
+        cv: int | str = 5,
+        rule: str = "min",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alphas, self.epsilon, self.scale, self.cv, self.rule = alphas, epsilon, scale, cv, rule
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+
+class QuantileRegressorCV(PenaltyPath, QuantileRegressor):
+    """`QuantileRegressor` with alpha chosen by the held-out pinball loss.
+
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    """
+
+    plain, parameter = QuantileRegressor, "alpha"
+
+    def __init__(
+        self,
+        *,
+        alphas: int | Sequence[float] = 10,
+        quantile: float = 0.5,
+        cv: int | str = 5,
+        rule: str = "min",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alphas, self.quantile, self.cv, self.rule = alphas, quantile, cv, rule
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+
+class PoissonRegressorCV(PenaltyPath, PoissonRegressor):
+    """`PoissonRegressor` with alpha chosen by the held-out deviance.
+
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    """
+
+    plain, parameter = PoissonRegressor, "alpha"
+
+    def __init__(
+        self,
+        *,
+        alphas: int | Sequence[float] = 10,
+        cv: int | str = 5,
+        rule: str = "min",
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alphas, self.cv, self.rule = alphas, cv, rule
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose

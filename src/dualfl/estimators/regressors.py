@@ -1,0 +1,249 @@
+"""Regression: ridge, lasso, elastic net, Huber, quantile and Poisson."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import xlogy
+from sklearn.metrics import d2_tweedie_score
+
+from dualfl.errors import InputError
+from dualfl.estimators.base import FederatedRegressor, check_number
+from dualfl.estimators.classifiers import check_ratio
+from dualfl.estimators.silos import Silo, total_mass
+from dualfl.estimators.solving import Cost
+from dualfl.objectives import Huber, Poisson, Quantile, Squared
+from dualfl.typing import Array
+
+
+class Ridge(FederatedRegressor):
+    """Least squares with an l2 penalty.
+
+    The objective is scikit-learn's, sum_i s_i (y_i - x_i'w - b)^2 + alpha |w|^2. Divided by 2 S, S = sum_i s_i, it is
+    half the mean square with the paper's mu = alpha/S. `alpha=0` is least squares.
+
+    Parameters and attributes are those of `LogisticRegression`, with `alpha` in place of `C`.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> Cost:
+        return Cost(Squared(), check_alpha(self.alpha) / mass)
+
+
+class ElasticNet(FederatedRegressor):
+    """Least squares with l1 and l2 penalties.
+
+    The objective is scikit-learn's,
+
+        (1/(2S)) sum_i s_i (y_i - x_i'w - b)^2 + alpha l1_ratio |w|_1 + alpha (1 - l1_ratio)/2 |w|^2,    S = sum_i s_i,
+
+    so the paper's mu is alpha (1 - l1_ratio).
+
+    Parameters and attributes are those of `LogisticRegression`, with `alpha` in place of `C`.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        l1_ratio: float = 0.5,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alpha, self.l1_ratio = alpha, l1_ratio
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> Cost:
+        alpha, ratio = check_alpha(self.alpha), check_ratio(self.l1_ratio)
+        return Cost(Squared(), alpha * (1 - ratio), alpha * ratio)
+
+
+class Lasso(FederatedRegressor):
+    """Least squares with an l1 penalty.
+
+    The objective is scikit-learn's, (1/(2S)) sum_i s_i (y_i - x_i'w - b)^2 + alpha |w|_1, S = sum_i s_i; the paper's mu
+    is 0.
+
+    Parameters and attributes are those of `LogisticRegression`, with `alpha` in place of `C`.
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> Cost:
+        return Cost(Squared(), 0.0, check_alpha(self.alpha))
+
+
+class HuberRegressor(FederatedRegressor):
+    """Regression that large residuals do not spoil.
+
+    scikit-learn minimises sum_i s_i (sigma + sigma H(r_i / sigma)) + alpha |w|^2 over w, b and the scale sigma, with
+    H(z) = z^2 up to |z| = epsilon and linear beyond. Here sigma is given as `scale`, in the unit of y. Multiplied by
+    scale/(2 S), S = sum_i s_i, the objective is the mean of r^2/2, linear beyond epsilon * scale, with the paper's
+    mu = alpha scale/S. At scikit-learn's fitted `scale_` both have the same coefficients.
+
+    Parameters
+    ----------
+    epsilon : how many scales a residual may have before it counts linearly.
+    scale : of the residuals that are not outliers.
+    alpha : strength of the l2 penalty.
+
+    The others, and the attributes, are those of `LogisticRegression`.
+    """
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.35,
+        scale: float = 1.0,
+        alpha: float = 0.0001,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.epsilon, self.scale, self.alpha = epsilon, scale, alpha
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> Cost:
+        scale = check_number("scale", self.scale, above=0)
+        delta = check_number("epsilon", self.epsilon, above=0) * scale
+        return Cost(Huber(delta), check_alpha(self.alpha) * scale / mass)
+
+
+class QuantileRegressor(FederatedRegressor):
+    """Regression of a quantile.
+
+    The objective is scikit-learn's, (1/S) sum_i s_i pinball(y_i - x_i'w - b) + alpha |w|_1, S = sum_i s_i, with
+    pinball(r) = quantile * r for r > 0 and (quantile - 1) r otherwise; the paper's mu is 0.
+
+    Parameters
+    ----------
+    quantile : between 0 and 1; 0.5 is the median.
+    alpha : strength of the l1 penalty.
+
+    The others, and the attributes, are those of `LogisticRegression`.
+    """
+
+    def __init__(
+        self,
+        *,
+        quantile: float = 0.5,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.quantile, self.alpha = quantile, alpha
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> Cost:
+        return Cost(Quantile(check_number("quantile", self.quantile)), 0.0, check_alpha(self.alpha))
+
+
+class PoissonRegressor(FederatedRegressor):
+    """Regression of counts, with the logarithm as link.
+
+    The objective is scikit-learn's, (1/(2S)) sum_i s_i deviance_i + (alpha/2)|w|^2, S = sum_i s_i. Up to a constant
+    that is the mean of exp(z) - y z with the paper's mu = alpha.
+
+    Parameters and attributes are those of `LogisticRegression`, with `alpha` in place of `C`.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> Cost:
+        return Cost(Poisson(), check_alpha(self.alpha))
+
+    def _offset(self, silos: list[Silo]) -> float:
+        """The mean of y log y - y: then E is half the deviance and its penalty."""
+        sums = [_weighted(silo, np.asarray(xlogy(silo.y, silo.y) - silo.y, dtype=np.float64)) for silo in silos]
+        return sum(sums) / total_mass(silos)
+
+    def predict(self, X: Any) -> Array:
+        """The expected count."""
+        return np.exp(super().predict(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D^2, the share of the deviance that is explained."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def _weighted(silo: Silo, values: Array) -> float:
+    return float(values.sum() if silo.weights is None else silo.weights @ values)
+
+
+def check_alpha(alpha: Any) -> float:
+    value = check_number("alpha", alpha, least=0)
+    if value == np.inf:
+        raise InputError("alpha must be finite, and it is inf.")
+    return value

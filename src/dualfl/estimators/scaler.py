@@ -1,0 +1,140 @@
+"""Standardisation without pooling: every silo sends the weight, the mean and the spread of its columns.
+
+Two silos with masses a and b, means m and m', and sums of squares around them q and q' are together
+
+    mean  m + (m' - m) b/(a + b),        sum of squares  q + q' + (m' - m)^2 a b/(a + b)
+
+(Chan, Golub and LeVeque, 1983). Unlike sums of x and x^2 this loses no digits where means are large against spreads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Self
+
+import numpy as np
+from sklearn import preprocessing
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from dualfl.data.dataset import is_sparse
+from dualfl.errors import InputError
+from dualfl.estimators.silos import tables
+from dualfl.typing import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Of each column: how much its rows weigh, their mean, and the squares around it. Missing entries (NaN) are out."""
+
+    mass: Array
+    mean: Array
+    squares: Array
+    n: int = 0
+
+    def __add__(self, other: Moments) -> Moments:
+        mass = self.mass + other.mass
+        share = other.mass / np.where(mass > 0, mass, 1.0)
+        apart = other.mean - self.mean
+        squares = self.squares + other.squares + apart**2 * (self.mass * share)
+        return Moments(mass, self.mean + apart * share, squares, self.n + other.n)
+
+    @property
+    def variance(self) -> Array:
+        with np.errstate(invalid="ignore"):
+            variance: Array = self.squares / self.mass
+        return variance
+
+
+def moments(X: Any, weights: Array | None = None) -> Moments:
+    """What one silo sends."""
+    w = np.ones(X.shape[0]) if weights is None else weights
+    if is_sparse(X):
+        return _sparse_moments(X, w)
+    missing = np.isnan(X) if X.dtype.kind == "f" else np.zeros(X.shape, dtype=bool)
+    W = np.where(missing, 0.0, w[:, None])
+    X = np.where(missing, 0.0, X)
+    mass = W.sum(axis=0)
+    mean = (W * X).sum(axis=0) / np.where(mass > 0, mass, 1.0)
+    return Moments(mass, mean, (W * (X - mean) ** 2).sum(axis=0), X.shape[0])
+
+
+def _sparse_moments(X: Any, w: Array) -> Moments:
+    """Squares of the entries that are stored, around the mean, and of the zeros that are not."""
+    n, d = X.shape
+    weights = w[np.repeat(np.arange(n), np.diff(X.indptr))]
+    missing = np.isnan(X.data)
+    data = np.where(missing, 0.0, X.data)
+    present = np.where(missing, 0.0, weights)
+    mass = w.sum() - np.bincount(X.indices, weights - present, minlength=d)
+    mean = np.bincount(X.indices, present * data, minlength=d) / np.where(mass > 0, mass, 1.0)
+    squares = np.bincount(X.indices, present * (data - mean[X.indices]) ** 2, minlength=d)
+    zeros = mass - np.bincount(X.indices, present, minlength=d)
+    return Moments(mass, mean, squares + np.maximum(zeros, 0.0) * mean**2, n)
+
+
+class StandardScaler(preprocessing.StandardScaler):  # type: ignore[misc]
+    """Columns with mean 0 and variance 1 over all silos together; scikit-learn's, fitted from sums.
+
+    Sparse columns keep their zeros: `with_mean=False` is right for them. Parameters and attributes are scikit-learn's.
+
+    >>> import numpy as np
+    >>> from dualfl.estimators import StandardScaler
+    >>> X = np.array([[0.0], [2.0], [4.0], [6.0]])
+    >>> StandardScaler().fit(X, groups=["a", "b", "b", "b"]).mean_
+    array([3.])
+    """
+
+    def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
+        """Moments of the columns over the silos that `groups` names, one for each row."""
+        X = self._checked(X, reset=True)
+        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        parts = tables(X, groups)
+        weighed = [None] * len(parts) if weights is None else tables(weights, groups)
+        return self._merge([moments(part, w) for part, w in zip(parts, weighed)], weights is not None)
+
+    def fit_silos(self, silos: Sequence[Any]) -> Self:
+        """The same for a list of silos: X, (X, y) or (X, y, weights)."""
+        if len(silos) == 0:
+            raise InputError("fit_silos needs at least one silo, and the list is empty.")
+        sent, weighted = [], False
+        for j, silo in enumerate(silos):
+            parts = silo if isinstance(silo, tuple | list) else (silo,)
+            X = self._checked(parts[0], reset=j == 0)
+            w = None
+            if len(parts) == 3 and parts[2] is not None:
+                w, weighted = _check_sample_weight(parts[2], X, ensure_non_negative=True), True
+            sent.append(moments(X, w))
+        return self._merge(sent, weighted)
+
+    def fit_transform(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Any:
+        return self.fit(X, y, groups=groups, sample_weight=sample_weight).transform(X)
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        kinds = (np.float64, np.float32)
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=kinds, ensure_all_finite="allow-nan")
+        if is_sparse(X) and self.with_mean:
+            raise InputError(
+                "Cannot center sparse matrices: nothing would be left of their zeros; pass `with_mean=False` instead."
+            )
+        return X
+
+    def _merge(self, sent: Sequence[Moments], weighted: bool) -> Self:
+        total = reduce(Moments.__add__, sent)
+        if not total.mass.any():
+            raise InputError("All sample weights are zero, so no row counts; give some rows a positive weight.")
+        seen = total.mass if weighted else total.mass.astype(np.int64)
+        self.n_samples_seen_ = seen[0] if (seen == seen[0]).all() else seen
+        self.mean_ = np.where(total.mass > 0, total.mean, np.nan) if self.with_mean or self.with_std else None
+        self.var_ = total.variance if self.with_std else None
+        self.scale_ = _scale(total) if self.with_std else None
+        return self
+
+
+def _scale(total: Moments) -> Array:
+    """Standard deviations; 1 where a column is constant, up to the rounding of its mean."""
+    variance = total.variance
+    eps = np.finfo(np.float64).eps
+    noise = total.n * eps * variance + (total.n * eps * total.mean) ** 2
+    return np.where(variance <= noise, 1.0, np.sqrt(variance))

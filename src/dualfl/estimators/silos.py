@@ -1,0 +1,119 @@
+"""Silos: tables of rows that stay apart, made alike enough to be fitted together.
+
+A silo is (X, y) or (X, y, weights); a `Silo` has been checked. Rows of different silos are never put into one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import is_regressor
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
+
+from dualfl.errors import InputError
+from dualfl.typing import AnyArray, Array
+
+KINDS = (np.float64, np.float32, np.uint8)  # what the kernels read without a copy
+
+
+@dataclass(frozen=True, eq=False)
+class Silo:
+    """The rows of one client, checked."""
+
+    name: str
+    X: Any  # dense or CSR
+    y: AnyArray
+    weights: Array | None = None
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def mass(self) -> float:
+        """The total weight of the rows."""
+        return float(self.n) if self.weights is None else float(self.weights.sum())
+
+    def rows(self, which: npt.NDArray[Any]) -> Silo:
+        """These rows only."""
+        weights = None if self.weights is None else self.weights[which]
+        return Silo(self.name, self.X[which], self.y[which], weights)
+
+    def with_targets(self, y: AnyArray) -> Silo:
+        return replace(self, y=y)
+
+
+def total_mass(silos: Sequence[Silo]) -> float:
+    return sum(silo.mass for silo in silos)
+
+
+def grouped(estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> list[Silo]:
+    """One table, and for each row the silo it belongs to; None: all rows are one silo."""
+    X, y = _checked(estimator, X, y, reset=True)
+    weights = _weights(sample_weight, X)
+    whole = Silo("all", X, y, weights)
+    if groups is None:
+        return _counting([whole])
+    labels = column_or_1d(groups)
+    if len(labels) != whole.n:
+        raise InputError(f"groups names the silo of each row, and it has {len(labels)} entries for {whole.n} rows.")
+    names, number = np.unique(labels, return_inverse=True)
+    order = np.argsort(number, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(number))[:-1])
+    return _counting([replace(whole.rows(part), name=str(name)) for name, part in zip(names, parts)])
+
+
+def listed(estimator: Any, silos: Sequence[Any], names: Sequence[str] | None = None) -> list[Silo]:
+    """A list of (X, y) or (X, y, weights). All must have the columns of the first."""
+    if len(silos) == 0:
+        raise InputError("fit_silos needs at least one silo (X, y), and the list is empty.")
+    names = [str(j) for j in range(len(silos))] if names is None else [str(name) for name in names]
+    if len(names) != len(silos):
+        raise InputError(f"There are {len(silos)} silos and {len(names)} names; give one each.")
+    return _counting([_one(estimator, silo, name, first=j == 0) for j, (silo, name) in enumerate(zip(silos, names))])
+
+
+def _one(estimator: Any, silo: Any, name: str, first: bool) -> Silo:
+    if not isinstance(silo, tuple | list) or len(silo) not in (2, 3):
+        raise InputError(f"Silo {name} must be a pair (X, y) or (X, y, weights), and it is {type(silo).__name__!r}.")
+    try:
+        X, y = _checked(estimator, silo[0], silo[1], reset=first)
+        return Silo(name, X, y, _weights(silo[2] if len(silo) == 3 else None, X))
+    except ValueError as error:
+        raise InputError(f"Silo {name}: {error}") from error
+
+
+def _checked(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, AnyArray]:
+    numeric = is_regressor(estimator)
+    X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=KINDS, y_numeric=numeric)
+    return X, y
+
+
+def _weights(given: Any, X: Any) -> Array | None:
+    if given is None:
+        return None
+    weights: Array = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
+    return weights
+
+
+def _counting(silos: list[Silo]) -> list[Silo]:
+    """Those with a row that counts; a silo whose weights are all zero has nothing to say."""
+    counting = [silo for silo in silos if silo.mass > 0]
+    if not counting:
+        raise InputError("All sample weights are zero, so no row counts; give some rows a positive weight.")
+    return counting
+
+
+def tables(X: Any, groups: Any) -> list[Any]:
+    """The parts of a table without targets, one a silo, in the order of their names."""
+    if groups is None:
+        return [X]
+    labels = column_or_1d(groups)
+    if len(labels) != X.shape[0]:
+        raise InputError(f"groups names the silo of each row, and it has {len(labels)} entries for {X.shape[0]} rows.")
+    return [_safe_indexing(X, np.flatnonzero(labels == name)) for name in np.unique(labels)]

@@ -1,0 +1,181 @@
+"""From silos to a fitted linear model: the federated problem, the run, and what became of it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from dualfl.algorithms.contract import Algorithm
+from dualfl.algorithms.few_exchanges.auto import Auto
+from dualfl.algorithms.registry import ALGORITHMS, make
+from dualfl.engines.history import Row
+from dualfl.engines.inprocess import Result
+from dualfl.engines.problem import Problem
+from dualfl.engines.run import run
+from dualfl.errors import InputError, NotSupported
+from dualfl.estimators.proof import FreeIntercept
+from dualfl.estimators.silos import Silo
+from dualfl.objectives import L1, LinearModel, Loss
+from dualfl.objectives.linear import Intercept
+from dualfl.typing import Array
+
+ROUNDING = 1e-15  # of the first energy: a gap that small is proven as well as floating point can
+IDLE = 3  # rounds without a gain after which an uncertified run has settled
+
+
+@dataclass(frozen=True)
+class Cost:
+    """An estimator's objective as this library writes it:
+
+    E = sum_i s_i l(y_i, z_i) + (ridge/2)|w|^2 + l1 |w|_1,  sum_i s_i = 1.
+    """
+
+    loss: Loss
+    ridge: float = 0.0
+    l1: float = 0.0
+
+
+def federated(silos: Sequence[Silo], cost: Cost, intercept: Intercept) -> Problem:
+    """The pooled objective, spread over the silos."""
+    clients = [
+        LinearModel(silo.X, silo.y, cost.loss, cost.ridge, weights=silo.weights, intercept=intercept) for silo in silos
+    ]
+    return Problem(clients, penalty=L1(cost.l1) if cost.l1 else None)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends a fit."""
+
+    tol: float
+    rounds: int
+    seed: int
+    progress: bool
+    offset: float = 0.0  # what is added to E before tol is relative to it
+
+
+def solve(problem: Problem, algorithm: str | Algorithm, limits: Limits, start: Array | None = None) -> Result:
+    """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
+    chosen = named(algorithm) if isinstance(algorithm, str) else algorithm
+    if not isinstance(chosen, Algorithm):
+        raise InputError(f"algorithm must be a name or an Algorithm, and it is {algorithm!r}.")
+    check_able(problem, chosen)
+    settled = Settled(limits, FreeIntercept(problem) if FreeIntercept.applies(problem) else None)
+    result = run(
+        problem,
+        chosen,
+        rounds=limits.rounds,
+        start=start,
+        seed=limits.seed,
+        stop=settled,
+        progress=limits.progress,
+    )
+    return settled.completed(result)
+
+
+def named(algorithm: str) -> Algorithm:
+    """The algorithm of that name. A fit runs in one process, where no sum of few rows leaves anybody's hands."""
+    return Auto(least_rows=1) if algorithm == "auto" else make(algorithm)
+
+
+class Settled:
+    """Ends a run: certified by the algorithm, or by `proof`; or once the energy has stopped falling."""
+
+    def __init__(self, limits: Limits, proof: FreeIntercept | None = None) -> None:
+        self.limits, self.proof = limits, proof
+        self.energies: list[float] = []
+        self.proven = -np.inf  # lower bound of E*
+
+    def __call__(self, row: Row, theta: Array) -> bool:
+        if row.energy is None:
+            return False
+        self.energies.append(min(row.energy, self.energies[-1] if self.energies else np.inf))
+        best, first, limits = self.energies[-1], self.energies[0], self.limits
+        scale = abs(best + limits.offset)
+        if certified(row.certificate, best, first, limits):
+            return True
+        if self.proof is not None and row.energy == best and self.gain(1) <= np.sqrt(limits.tol) * scale:
+            # a method that converges quadratically has about the square of its last gain to go
+            self.proven = max(self.proven, self.proof.bound(theta))
+            if certified(best - self.proven, best, first, limits):
+                return True
+        return self.gain(IDLE) <= min(1e-2 * limits.tol, 1e-14) * abs(best)
+
+    def gain(self, rounds: int) -> float:
+        """By how much the energy has fallen in the last rounds; infinite if there were not so many."""
+        return self.energies[-1 - rounds] - self.energies[-1] if len(self.energies) > rounds else np.inf
+
+    def completed(self, result: Result) -> Result:
+        """The result with what was proven here, and with the exchanges that it took."""
+        reason = result.certificate_reason
+        if result.certificate is None and self.proof is None and result.algorithm.certifies:
+            reason = "nothing that the algorithm has seen proves a lower bound of E*; a ridge penalty would help"
+        if self.proof is None or result.energy is None or not len(result.history):
+            return replace(result, certificate_reason=reason)
+        gap = max(result.energy - self.proven, 0.0) if np.isfinite(self.proven) else np.inf
+        gap = min(gap, np.inf if result.certificate is None else result.certificate)
+        last = result.history[-1]
+        result.history.rows[-1] = last._replace(
+            exchanges=last.exchanges + self.proof.exchanges, certificate=gap if np.isfinite(gap) else None
+        )
+        if not np.isfinite(gap):
+            return replace(result, certificate_reason="the fit is not yet near enough to its minimiser for a proof")
+        return replace(result, certificate=gap, certificate_reason="")
+
+
+def certified(gap: float | None, energy: float, first: float, limits: Limits) -> bool:
+    """Whether a gap is as small as asked for, or as rounding lets it be."""
+    return gap is not None and gap <= max(limits.tol * abs(energy + limits.offset), ROUNDING * abs(first))
+
+
+def warn_unless_certified(results: Sequence[Result], limits: Limits) -> None:
+    """A model whose accuracy is not proven must not pass for one whose accuracy is."""
+    for result in results:
+        energy = result.energy
+        first = next((row.energy for row in result.history if row.energy is not None), 0.0)
+        if energy is not None and certified(result.certificate, energy, first, limits):
+            continue
+        name, rounds = result.algorithm.name, result.rounds
+        if result.stopped == "diverged":
+            what = f"{name} diverged in round {rounds}; take another algorithm"
+        elif result.certificate is None:
+            what = f"nothing is proven of this fit after {rounds} rounds of {name}: {result.certificate_reason}"
+        else:
+            gap = result.certificate / abs((energy or 0.0) + limits.offset or 1.0)
+            what = (
+                f"after {rounds} rounds {name} proves E - E* <= {gap:.1e} |E| and tol = {limits.tol:g} was asked for; "
+                "allow more max_rounds, scale the features, or take another algorithm"
+            )
+        warnings.warn(f"tol was not certified: {what}.", ConvergenceWarning, stacklevel=4)
+        return
+
+
+# -- which algorithms can ---------------------------------------------------------------------------------
+
+
+def check_able(problem: Problem, algorithm: Algorithm) -> None:
+    """Refuse an algorithm that cannot solve this problem, and say which can."""
+    why = obstacle(problem, type(algorithm))
+    if why:
+        able = [name for name, other in ALGORITHMS.items() if not obstacle(problem, other) and not other.drifts]
+        raise NotSupported(f"{algorithm.name} {why}; {', '.join(able)} can.")
+
+
+def obstacle(problem: Problem, algorithm: type[Algorithm]) -> str:
+    """Why the algorithm cannot; empty if nothing is known against it."""
+    f: Any = problem.clients[0]
+    if problem.penalty is not None and algorithm.penalty is None:
+        return "is for smooth problems, and this one has an l1 penalty"
+    missing = sorted(algorithm.needs - {"local"} - f.offers)
+    if missing:
+        return f"needs a {missing[0]}, and the {f.name} loss has none"
+    if algorithm.strongly_convex and f.mu == 0:
+        if f.free is not None and f.ridge > 0:
+            return "needs a strongly convex objective, and the intercept is not penalised (penalize_intercept=False)"
+        return "needs a strongly convex objective, and nothing is penalised by a ridge"
+    return ""
