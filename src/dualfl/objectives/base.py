@@ -400,8 +400,8 @@ class Tilted(Objective):
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         return self.base.sketched_moment(x, Omega)  # type: ignore[attr-defined, no-any-return]
 
-    def metric(self, x: Array, U: Array, B: Array, rank: int) -> tuple[Array, Array, Array]:
-        return self.base.metric(x, U, B, rank)  # type: ignore[attr-defined, no-any-return]
+    def metric(self, x: Array, U: Array, B: Array, rank: int, far: bool = False) -> tuple[Array, Array, Array]:
+        return self.base.metric(x, U, B, rank, far)  # type: ignore[attr-defined, no-any-return]
 
     def tilted(self, a: float | Array = 0.0, c: Array | None = None) -> Objective:
         return Tilted(self.base, self.a + a, self.c if c is None else self.c + c)

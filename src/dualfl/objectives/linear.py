@@ -24,7 +24,7 @@ from dualfl.errors import InputError
 from dualfl.kernels import Design
 from dualfl.objectives import moments
 from dualfl.objectives.base import Objective, Point, Ray, check_factor
-from dualfl.objectives.losses import Loss
+from dualfl.objectives.losses import Huber, Loss
 from dualfl.objectives.spectrum import largest_eigenvalue
 from dualfl.typing import AnyArray, Array, frozen, sealed
 
@@ -206,14 +206,14 @@ class LinearModel(Objective):
         """C (D x D) and S (k x k) with C (x) S the data part of the Hessian at x; exactly where all l''(z_i) are
         multiples of one matrix: for one output anywhere, for softmax at 0. Rows without curvature count a little."""
         self.cost.passes += 1
-        W = self._curvatures(self.at(x))
+        W = self._safe_curvatures(self.at(x))
         C = moments.moment(self.design, self._row_curvatures(W))
         return C, self._mean_block(W)
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         """C Omega and the trace of C for the C of `moment`, and its S; for more features than C may have."""
         self.cost.passes += 1
-        W = self._curvatures(self.at(x))
+        W = self._safe_curvatures(self.at(x))
         c = self._row_curvatures(W)
         Y = self.design.backward(c[:, None] * self.design.forward(np.ascontiguousarray(Omega)))
         return Y, float(c @ self.design.row_norms2()), self._mean_block(W)
@@ -227,17 +227,27 @@ class LinearModel(Objective):
         c = np.maximum(trace, low)
         ratio = c / np.where(self.s > 0, self.s, 1.0)
         # Rounding aside, often all are equal; then bytes are multiplied as they are.
-        return self.s * ratio.mean() if np.ptp(ratio) <= 1e-12 * ratio.max() else c
+        return np.asarray(self.s * ratio.mean() if np.ptp(ratio) <= 1e-12 * ratio.max() else c)
+
+    def _safe_curvatures(self, point: Point) -> Array:
+        """l'' where it is worth something; for Huber's loss delta/|r| on the straight pieces, the curvature of the
+        parabola that touches the loss there and lies above it (iteratively reweighted least squares)."""
+        if not isinstance(self.loss, Huber):
+            return self._curvatures(point)
+        assert isinstance(point, LinearPoint)
+        r = np.abs(point.predictors[:, 0] - self.y)
+        return np.asarray((self.s * self.loss.delta / np.maximum(r, self.loss.delta))[None, None])
 
     def _mean_block(self, W: Array) -> Array:
         mean = W.sum(axis=2)
         trace = float(np.trace(mean))
         return np.asarray((mean + mean.T) / (2 * trace) if trace > 0 else np.eye(self.k) / self.k)
 
-    def metric(self, x: Array, U: Array, B: Array, rank: int) -> tuple[Array, Array, Array]:
+    def metric(self, x: Array, U: Array, B: Array, rank: int, far: bool = False) -> tuple[Array, Array, Array]:
         """What a sketch of the Hessian at x needs, of the basis U of features and B of outputs (see `moments`):
-        the metric on the first `rank` directions, its diagonal blocks on the others, and its mean block."""
-        W = self._curvatures(self.at(x))
+        the metric on the first `rank` directions, its diagonal blocks on the others, and its mean block.
+        `far` from a minimiser, a loss with straight pieces is taken by the parabola above it."""
+        W = self._safe_curvatures(self.at(x)) if far else self._curvatures(self.at(x))
         a, b = moments.pairs(B.shape[1])
         V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
         self.cost.passes += 1

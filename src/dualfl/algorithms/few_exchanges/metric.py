@@ -168,9 +168,10 @@ def inverse(blocks: Array) -> Array:
 
 def definite(H: Array, damp: float) -> Array:
     """The Cholesky factor of H, with as much more damping as rounding demands."""
-    extra = 0.0
-    while True:
+    mean = float(np.trace(H)) / len(H)
+    for extra in (0.0, damp, *(10.0**e * mean for e in range(-12, 1, 2))):
         try:
-            return cholesky(H + extra * np.eye(len(H)) if extra else H, lower=True, check_finite=False)
+            return np.asarray(cholesky(H + extra * np.eye(len(H)) if extra else H, lower=True, check_finite=False))
         except np.linalg.LinAlgError:
-            extra = max(10 * extra, damp, 1e-12 * float(np.trace(H)) / len(H), 1e-300)
+            continue
+    return np.sqrt(max(mean, damp)) * np.eye(len(H))

@@ -48,6 +48,7 @@ SKETCH_FELT = 0.7  # of k mu: a sketch grows while its last eigenvalue is larger
 LONGEST = 450  # the rank beyond which no metric grows
 LOCAL_MU, LOCAL_ACCURACY, LOCAL_STEPS = 1e-4, 1e-3, 30
 LARGEST = 4_000_000
+BEYOND = 1e100  # stands for an energy that overflows, as a Poisson loss can; such a trial is rejected
 NONE = np.zeros(0)
 NOTHING_YET = Parabolas()
 
@@ -169,10 +170,13 @@ class SketchedNewton(Algorithm):
     def round(self, s: Server, at: Place) -> Round:
         X = s.rivals if len(s.rivals) else self.trials(s)
         U, B = (NONE, NONE) if s.sent else (s.basis.U, s.basis.B)
-        m = yield ask(self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, columns=(s.Omega, s.Omega + s.more))
+        m = yield ask(
+            self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, far=not s.near, columns=(s.Omega, s.Omega + s.more)
+        )
         bounds = s.bounds
         for x, E, g in zip(X, m.E, m.g):
-            bounds = bounds.with_point(s.mu, x, float(E), g, self.cuts)
+            if E < BEYOND:
+                bounds = bounds.with_point(s.mu, x, float(E), g, self.cuts)
         s = replace(s, sent=True, since=s.since + 1, bounds=bounds.tightened(s.mu))
         after = self.raced(s, m) if len(s.rivals) else self.moved(s, m)
         return self.widened(after, m, at) if s.more else after
@@ -196,7 +200,7 @@ class SketchedNewton(Algorithm):
         S, Y = s.S, s.Y
         for i in order:  # the best last, where it counts most
             step, change = X[i] - s.x, m.g[i] - s.g
-            if step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+            if m.E[i] < BEYOND and step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
                 S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
         s = replace(s, S=S, Y=Y)
         best = int(order[-1])
@@ -347,7 +351,7 @@ class SketchedNewton(Algorithm):
 
     @client_step
     def look(
-        self, f: Any, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: Any, columns: Any
+        self, f: Any, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: Any, far: bool, columns: Any
     ) -> tuple[Upload, Any]:
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(U):
@@ -356,12 +360,14 @@ class SketchedNewton(Algorithm):
         more: dict[str, Any] = {}
         for i, x in enumerate(X):
             E, g = f.value_gradient(x)
-            values.append(E)
-            slopes.append(g)
-            if i < len(ranks):
-                more |= {f"{name}{i}": part for name, part in zip("MTW", f.metric(x, c.U, c.B, ranks[i]))}
+            sound = bool(E < BEYOND) and bool(np.isfinite(g).all())
+            values.append(E if sound else BEYOND**2)
+            slopes.append(g if sound else np.zeros(at.d))
+            if i < len(ranks):  # a trial that is beyond all bounds needs no metric, but everybody sends the same shapes
+                parts = f.metric(x if sound else np.zeros(at.d), c.U, c.B, ranks[i], far)
+                more |= {f"{name}{i}": part for name, part in zip("MTW", parts)}
             if i == 0 and len(p):
-                more["ray"] = f.along(x, p, [1 - t for t in RAY])
+                more["ray"] = np.nan_to_num(f.along(x, p, [1 - t for t in RAY]), nan=BEYOND, posinf=BEYOND)
         if columns[1] > columns[0]:
             more["CO"] = f.sketched_moment(np.zeros(at.d), directions(at, len(c.U), *columns))[0]
         return at.send(E=np.array(values), g=np.stack(slopes), **more), c
