@@ -8,11 +8,11 @@ u = b - Z theta (interior_point.py), and any ridge and penalty R (regulariser.py
 
 One exchange, given theta and t; a, D are the client's own from before, S the row weights:
 
-    a     <- a + D (u - t/p + t/q),  at most 0.9 of the way to either bound,     p = hi - a, q = a - lo
+    a     <- a + D (u - t/p + t/q),  at most 0.9 (close by, 0.98) of the way to either bound,  p = hi - a, q = a - lo
     D     <- 1/(xi/p + s/q),  (xi, s) with xi - s = u and xi s = t^2/(p q)
     up       loss, comp, a'Sb, v, r0 = Z'S(a + D u), r1 = Z'SD(1/q - 1/p), H = Z'SDZ
 
-    server   sigma = 0.1, 0.3 or 0.7 if res < comp, res < 10 comp, or not;  t+ = min(t, sigma comp)
+    server   sigma = 0.1, 0.3 or 0.7 if res < comp, res < 10 comp, or not (close by, 0.02);  t+ = min(t, sigma comp)
              theta+ = argmin (z - theta)'H(z - theta)/2 - (r0 + t+ r1)'(z - theta) + R(z)
 
 Newton's system for the central path, with xi, s and a eliminated. D belongs to the old t, so that H does not depend on
@@ -34,7 +34,7 @@ few; if that does not help, the method changes to one that has a proof: damped N
     E_t = sum_i s_i max_a (a u_i + t log((a - lo)(hi - a))) + R,
 
 which is convex and self-concordant but for a factor, with Armijo's condition from a few values on the way (they cost a
-scalar each), and t is cut when the step predicts a decrease below t.
+scalar each), and t is cut whenever res <= comp, so that the gap follows t to zero.
 """
 
 from __future__ import annotations
@@ -64,8 +64,10 @@ from dualfl.typing import Array
 LARGEST = 2000
 KEEP = 0.9  # of the way to a bound
 ALONE, ACCURACY = 40, 1e-6  # iterations, and relative gap, of a client's own solution
-ROUNDING = 1e-10  # a gap that needs no safeguard
+ROUNDING = 1e-8  # part of E; gaps below it are not worth a safeguard, and end in rounding
+NEAR = 1e-3  # part of E; closer than this, and well centred, t may fall faster
 CALM = 3  # exchanges in which t falls slowly, before the method is given up
+CUT = 0.2  # of t, on the path that is proven
 RAY = (1.0, 0.5, 0.25, 0.125, 0.0625, 1 / 64, 1 / 512, 0.0)
 SCALES = 1 - np.array([0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5])
 
@@ -85,6 +87,7 @@ class Server:
     th: Array  # where to ask next
     t: float
     model: Array  # what to deploy
+    keep: float = KEEP  # how far samples may go towards their bounds
     bound: float = -np.inf
     M: Array | None = None  # ridge and tilt, as the clients told
     c: Array | None = None
@@ -138,12 +141,12 @@ class FedIPM(Algorithm):
             m = yield ask(self.begin, th=s.th)
             return self.opened(s, m, at)
         if s.rival is not None:
-            m = yield ask(self.both, th=s.th, t=s.t, rival=s.rival, rival_t=self.rival_t(s))
+            m = yield ask(self.both, th=s.th, t=s.t, keep=s.keep, rival=s.rival, rival_t=self.rival_t(s))
             return self.raced(s, m, at)
         if s.base is not None:
             m = yield ask(self.follow, th=s.th, t=s.t, base=s.base)
             return self.followed(s, m, at)
-        m = yield ask(self.step, th=s.th, t=s.t, switch=s.switch)
+        m = yield ask(self.step, th=s.th, t=s.t, keep=s.keep, switch=s.switch)
         return self.stepped(replace(s, switch=False), m, at)
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
@@ -173,12 +176,13 @@ class FedIPM(Algorithm):
         res = R.residual(s.th, m.v)
         s = self.watched(s, m.comp + res, abs(m.loss + R.value(s.th)))
         bound = max(s.bound, self.lower(R, m))
-        t = max(min(s.t, self.centring(m.comp, res, s.calm > 0) * m.comp), 1e-14 * (m.loss + 1e-300))
+        sigma = self.centring(m.comp, res, m.loss + R.value(s.th), s.calm > 0)
+        t = max(min(s.t, sigma * m.comp), 1e-14 * (m.loss + 1e-300))
         if s.base is not None:  # the safeguard begins where the method stands
             th = s.th
         else:
             th = R.newton(symmetric(m.h, at.d), m.r0 + t * m.r1, s.th)
-        return replace(s, th=th, t=t, model=th, bound=bound, calm=max(s.calm - 1, 0))
+        return replace(s, th=th, t=t, keep=reach(sigma), model=th, bound=bound, calm=max(s.calm - 1, 0))
 
     def watched(self, s: Server, gap: float, E: float) -> Server:
         """The safeguard: calm down when comp + res stops falling, and change the method when that does not help."""
@@ -191,9 +195,15 @@ class FedIPM(Algorithm):
         return replace(s, base=s.th, idle=0)
 
     @staticmethod
-    def centring(comp: float, res: float, calm: bool) -> float:
+    def centring(comp: float, res: float, E: float, calm: bool) -> float:
         """sigma: how much closer to the boundary to aim, less while R and the losses still disagree."""
-        return 0.7 if calm or res >= 10 * comp else 0.1 if res < comp else 0.3
+        if res >= comp and comp <= ROUNDING * abs(E):
+            return 1.0  # the digits end here
+        if calm or res >= 10 * comp:
+            return 0.7
+        if comp <= NEAR * abs(E) and res < 0.01 * comp:
+            return 0.02
+        return 0.1 if res < comp else 0.3
 
     def followed(self, s: Server, m: Any, at: Place) -> Server:
         """The safeguard: a damped Newton step on E_t, or the next trial of one."""
@@ -206,13 +216,10 @@ class FedIPM(Algorithm):
         enough = values <= values[-1] + 1e-4 * np.array(RAY) * predicted
         if not enough[0]:
             best = int(np.argmin(np.where(enough, values, np.inf)))
-            if RAY[best] > 0:
-                return replace(s, th=points[best], bound=bound)
-            s = replace(s, th=base)  # rounding leaves nothing to gain for this t
-        near = RAY[0] if abs(predicted) <= s.t / 2 else 0.0
-        t = max(0.2 * s.t, 1e-14 * m.loss) if near or not enough[0] else s.t
-        if not enough[0]:
-            return replace(s, t=t, bound=bound)
+            # 0 only by rounding: then nothing is left to gain for this t
+            return replace(s, th=points[best], t=s.t if RAY[best] > 0 else CUT * s.t, bound=bound)
+        central = R.residual(s.th, m.v) <= m.comp  # so that the gap is 2 comp at most, and comp falls with t
+        t = max(CUT * s.t, 1e-14 * m.loss) if central else s.t
         th = R.newton(symmetric(m.h, at.d), m.r0 + t * m.r1, s.th)
         return replace(s, base=s.th, th=th, t=t, model=th, bound=bound)
 
@@ -276,11 +283,11 @@ class FedIPM(Algorithm):
 
     @client_step
     def both(
-        self, f: Any, c: Local, at: Place, th: Array, t: float, rival: Array, rival_t: float
+        self, f: Any, c: Local, at: Place, th: Array, t: float, keep: float, rival: Array, rival_t: float
     ) -> tuple[Upload, Local]:
         """Exchange 2: at theta, and at the mean of the clients' own solutions."""
         silo = Silo(f, at)
-        sums, a, D = silo.step(th, t, c.a, c.D)
+        sums, a, D = silo.step(th, t, keep, c.a, c.D)
         u = silo.margins(rival)
         b = central(silo.P, u, rival_t)
         E = metric(silo.P, u, b, rival_t)
@@ -288,10 +295,10 @@ class FedIPM(Algorithm):
         return at.send(**sums), Local(a, D, b, E)
 
     @client_step
-    def step(self, f: Any, c: Local, at: Place, th: Array, t: float, switch: bool) -> tuple[Upload, Local]:
+    def step(self, f: Any, c: Local, at: Place, th: Array, t: float, keep: float, switch: bool) -> tuple[Upload, Local]:
         a, D = (c.rival_a, c.rival_D) if switch else (c.a, c.D)
         assert a is not None and D is not None
-        sums, a, D = Silo(f, at).step(th, t, a, D)
+        sums, a, D = Silo(f, at).step(th, t, keep, a, D)
         return at.send(**sums), Local(a, D)
 
     @client_step
@@ -304,6 +311,11 @@ class FedIPM(Algorithm):
         ray = [float(silo.s @ smoothed(silo.P, begun + r * (u - begun), t).sum(axis=0)) for r in RAY]
         slope = float(silo.s @ (central(silo.P, begun, t) * (u - begun)).sum(axis=0))
         return at.send(**silo.sums(u, a, D), ray=np.array(ray), slope=slope), Local(a, D)
+
+
+def reach(sigma: float) -> float:
+    """How far a sample may go towards its bound: as far as t falls, but at least KEEP."""
+    return max(KEEP, 1 - sigma)
 
 
 class Silo:
@@ -329,10 +341,10 @@ class Silo:
         self.model.cost.passes += 0.5
         return list(np.ascontiguousarray(self.model.design.backward(stacked).T))
 
-    def step(self, th: Array, t: float, a: Array, D: Array) -> tuple[dict[str, Any], Array, Array]:
+    def step(self, th: Array, t: float, keep: float, a: Array, D: Array) -> tuple[dict[str, Any], Array, Array]:
         """One interior point step of this client: its sums, and its new variables."""
         u = self.margins(th)
-        a, wanted = advance(self.P, u, a, D, t, KEEP)
+        a, wanted = advance(self.P, u, a, D, t, keep)
         D = metric(self.P, u, a, t)
         sums = self.sums(u, a, D)
         if self.centred and np.count_nonzero(self.R.flat) > 1:
@@ -389,7 +401,8 @@ class Silo:
                 best, found = gap, {"local": th, "local_ab": m["ab"], "local_v": m["v"]}
             if gap <= ACCURACY * abs(E):
                 break
-            t = max(min(t, FedIPM.centring(m["comp"], res, False) * m["comp"]), 1e-14 * m["loss"])
+            sigma = FedIPM.centring(m["comp"], res, E, False)
+            t = max(min(t, sigma * m["comp"]), 1e-14 * m["loss"])
             th = self.R.newton(symmetric(m["h"], len(th)), m["r0"] + t * m["r1"], th)
-            m, a, D = self.step(th, t, a, D)
+            m, a, D = self.step(th, t, reach(sigma), a, D)
         return found

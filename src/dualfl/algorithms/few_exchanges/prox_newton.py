@@ -160,7 +160,10 @@ class ProxNewton(Algorithm):
             z = R.newton(symmetric(m.h, at.d), -m.g, x)
         predicted = float(m.g @ (z - x)) + R.value(z) - R.value(x)
         index = self.active(R, z, m.g) if at.d > self.full else None
-        return replace(s, x=x, trial=z, E=E, predicted=min(predicted, 0.0), bound=bound, index=index, model=z)
+        # A step that promises more than there is to gain leads too far to be deployed before it is tried.
+        room = E - bound if bound > -np.inf else abs(E)
+        model = z if -predicted <= room else x
+        return replace(s, x=x, trial=z, E=E, predicted=min(predicted, 0.0), bound=bound, index=index, model=model)
 
     def active(self, R: Regulariser, x: Array, g: Array) -> npt.NDArray[np.intp]:
         """The coordinates that may move."""

@@ -97,11 +97,27 @@ class Regulariser:
 
     def newton(self, H: Array, pull: Array, x: Array) -> Array:
         """argmin (z - x)'H(z - x)/2 - pull'(z - x) + R(z): a Newton step on R minus what the data pull."""
-        if self.penalised_at.any():
+        if self.group is not None:
             return self.minimise(H, H @ x + pull, x)
         Q = H.copy()
         Q[np.diag_indices_from(Q)] += self.m
-        return x + solve(Q, pull - self.m * x + self.c)  # by the step: x itself may be large
+        right = pull - self.m * x + self.c  # by the step: H x may be far larger
+        if not self.penalised_at.any():
+            return x + solve(Q, right)
+        return self.polished(Q, right, x, self.minimise(H, H @ x + pull, x))
+
+    def polished(self, Q: Array, right: Array, x: Array, z: Array) -> Array:
+        """z once more, computed as a step from x on the face on which it lies."""
+        P = self.P
+        face = ((z != 0) | (P.l1 == 0)) & (z > P.lo) & (z < P.hi)
+        if not face.any():
+            return z
+        step = z - x
+        here = right - P.l1 * np.sign(z) - Q[:, ~face] @ step[~face]
+        step[face] = solve(Q[np.ix_(face, face)], here[face])
+        better = np.where(face, x + step, z)
+        same = (np.sign(better) == np.sign(z)) | (P.l1 == 0)
+        return better if (same & (better >= P.lo) & (better <= P.hi)).all() else z
 
     # -- duality -----------------------------------------------------------------------------------
 

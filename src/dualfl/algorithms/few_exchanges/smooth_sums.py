@@ -25,6 +25,7 @@ from dualfl.solvers.rows import rows_of
 from dualfl.typing import Array
 
 SCALES = 1 - np.array([0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.4, 1.0])
+HUGE = 1e100  # stands for infinity in what is sent
 BETWEEN = np.linspace(0.0, 1.0, 6)[1:-1]
 
 
@@ -40,6 +41,7 @@ class SmoothSilo:
     def value(self, x: Array) -> float:
         return float(self.f.value(x)) - float((self.m * x) @ x) / 2
 
+    @np.errstate(over="ignore", invalid="ignore")
     def sums(self, x: Array, hessian: bool = True, index: npt.NDArray[np.intp] | None = None) -> dict[str, Any]:
         value, gradient = self.f.value_gradient(x)
         g = gradient - self.m * x
@@ -49,7 +51,7 @@ class SmoothSilo:
             sums["h"] = upper(H - np.diag(self.m[index]))
         elif hessian:
             sums["h"] = upper(self.f.hessian(x) - np.diag(self.m))
-        return sums | self.dual(x)
+        return tamed(sums | self.dual(x))
 
     def dual(self, x: Array) -> dict[str, Any]:
         """The conjugates of the slopes at all scales."""
@@ -67,17 +69,27 @@ class SmoothSilo:
         plus = model.design.backward((model.s * np.where(up, p, 0.0))[:, None])[:, 0]
         return {"conj": terms.sum(axis=1), "plus_conj": terms[:, up].sum(axis=1), "plus_g": plus}
 
+    @np.errstate(over="ignore", invalid="ignore")
     def ray(self, x: Array, base: Array, steps: tuple[float, ...]) -> Array:
         """The loss at base + t (x - base)."""
         ray = self.f.at(base).ray(x - base)
         points = [base + t * (x - base) for t in steps]
-        return np.array([ray.value(t) - float((self.m * z) @ z) / 2 for t, z in zip(steps, points)])
+        values = np.array([ray.value(t) - float((self.m * z) @ z) / 2 for t, z in zip(steps, points)])
+        return np.where(np.isfinite(values), values, HUGE)
+
+
+def tamed(sums: dict[str, Any]) -> dict[str, Any]:
+    """The sums of a trial so far away that they overflow: finite, and too large for anybody to go there."""
+    if all(np.abs(value).max() < HUGE for value in sums.values()):
+        return sums
+    far = {name: np.full_like(value, HUGE if "conj" in name else 0.0) for name, value in sums.items()}
+    return far | {"loss": HUGE}
 
 
 def conjugates(model: LinearModel, u: Array) -> Array:
     """l* at u, row by row; a scale of a dual point is a dual point, so infinity would be rounding."""
     values = model.loss.conjugate(u, model.y)
-    return np.where(np.isfinite(values), values, np.finfo(float).max ** 0.25)
+    return np.where(np.isfinite(values), values, HUGE)
 
 
 def hessian_block(f: Any, x: Array, index: npt.NDArray[np.intp]) -> Array:
