@@ -1,0 +1,279 @@
+"""`dualfl deploy`: a federation of real silos, on Flower."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dualfl.cli.run import command_line, parse_set
+from dualfl.errors import Diverged, InputError
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+def say(sentence: str) -> None:
+    click.echo(sentence, err=True)
+
+
+def need_flower() -> None:
+    from dualfl.engines.flower.runtime import need_flower
+
+    need_flower()
+
+
+def end_politely(*ignored: Any) -> None:
+    """SIGTERM, as systemd sends it, ends a service like Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+@click.group("deploy")
+def deploy_command() -> None:
+    """Run on silos in other places, with TLS, keys and masked sums.
+
+    \b
+    On one machine, to see it:    dualfl deploy try --silos 3
+    The coordinator:              init, admit, start, status, run
+    A silo's operator:            join, trust, serve
+    """
+
+
+@deploy_command.command("try", context_settings={"show_default": True})
+@click.option("--silos", default=3, help="How many, each in processes of its own.")
+@click.option("--algorithm", "name", default="dualfl", help="See `dualfl algorithms`.")
+@click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
+@click.option("--rounds", default=5, help="Communication rounds at most.")
+@click.option("--secure/--no-secure", default=None, help="Mask the sums.  [default: with 3 silos or more]")
+@click.option("--keep", type=FOLDER, help="Keep everything in this new folder.  [default: a temporary one]")
+def try_command(
+    silos: int, name: str, others: tuple[str, ...], rounds: int, secure: bool | None, keep: Path | None
+) -> None:
+    """See a real deployment on this machine: TLS, keys, proxy and silos.
+
+    The breast cancer set is cut into one file a silo, a coordinator and the
+    silos are started as separate programs, one run is made, and all of them
+    are ended again.
+    """
+    need_flower()
+    from dualfl.deploy import results
+    from dualfl.deploy.project import MINIMUM
+    from dualfl.deploy.trial import attempt
+    from dualfl.engines.run import Limits
+    from dualfl.experiments.single import choose_algorithm
+
+    algorithm = choose_algorithm(name, parse_set(others))
+    secure = silos >= MINIMUM if secure is None else secure
+    if keep is not None and keep.exists() and any(keep.iterdir()):
+        raise InputError(f"{keep} is there already; give a new folder to --keep.")
+    signal.signal(signal.SIGTERM, end_politely)
+    with tempfile.TemporaryDirectory(prefix="dualfl-trial-") as temporary:
+        folder = (Path(temporary) / "trial") if keep is None else keep
+        finished = attempt(folder.absolute(), silos, algorithm, Limits(rounds), secure, True, say)
+        results.write(finished, "dualfl deploy try")
+        text = results.summary(finished)
+        click.echo(text if keep is not None else text[: text.rindex("files ")].rstrip())
+    say("All processes of the trial have ended.")
+    end(finished)
+
+
+def end(finished: Any) -> None:
+    """The exit code says what the run was."""
+    if finished.result.stopped == "diverged":
+        raise Diverged(
+            f"{finished.result.algorithm.name} diverged at round {finished.result.history[-1].round}; "
+            "take smaller steps, or the default hyperparameters."
+        )
+
+
+@deploy_command.command("init", context_settings={"show_default": True})
+@click.argument("folder", type=FOLDER)
+@click.option("--silos", required=True, metavar="A,B,C", help="Their names, agreed with their operators.")
+@click.option("--host", required=True, help="Name or address under which silos reach this machine.")
+@click.option("--port", default=9443, help="The port that silos reach.")
+@click.option("--superlink-port", default=9340, help="A port of this machine alone.")
+@click.option("--secure/--no-secure", default=True, help="Mask the sums, so that no silo's upload is seen.")
+@click.option("--insecure", is_flag=True, help="No TLS and no keys: only on a network that is safe by itself.")
+@click.option("--loss", default="auto", help="auto, softmax, logistic, hinge, squared, ...")
+@click.option("--ridge", default=1e-2, help="mu of the term (mu/2)|theta|^2.")
+@click.option("--l1", default=0.0, help="Of the penalty L1 |theta|_1.")
+@click.option("--task", type=click.Choice(["classification", "regression"]), help="[default: from the targets]")
+@click.option("--standardise/--no-standardise", default=True, help="Columns to mean 0 and spread 1, over all silos.")
+def init_command(folder: Path, silos: str, insecure: bool, **given: Any) -> None:
+    """Coordinator: make a project folder."""
+    need_flower()
+    from dualfl.deploy.project import Settings, init
+
+    names = tuple(name.strip() for name in silos.split(",") if name.strip())
+    secure = given.pop("secure")
+    settings = Settings(silos=names, tls=not insecure, secure=secure and not insecure, **given)
+    init(folder, settings)
+    click.echo(
+        f"{folder} is ready. Read {folder / 'COORDINATOR.md'}, and give {folder / 'for-silos'} to the operators."
+    )
+
+
+@deploy_command.command("admit")
+@click.argument("folder", type=FOLDER)
+@click.argument("cards", type=FILE, nargs=-1, required=True)
+def admit_command(folder: Path, cards: tuple[Path, ...]) -> None:
+    """Coordinator: take silos' cards onto the roster."""
+    from dualfl.deploy.project import Project
+
+    project = Project(folder)
+    for name, fingerprint in project.admit([card.read_text() for card in cards]):
+        click.echo(f"{name:<20} {fingerprint}")
+    click.echo("Compare these with the operators, by telephone or in person.")
+    if project.missing:
+        click.echo(f"Still missing: {', '.join(project.missing)}.")
+    else:
+        click.echo(f"All silos are admitted; send {folder / 'for-silos' / 'roster.json'} to their operators.")
+
+
+@deploy_command.command("start")
+@click.argument("folder", type=FOLDER)
+def start_command(folder: Path) -> None:
+    """Coordinator: serve, until Ctrl-C."""
+    from dualfl.deploy.coordinator import Coordinator
+    from dualfl.deploy.project import Project
+
+    signal.signal(signal.SIGTERM, end_politely)
+    try:
+        Coordinator(Project(folder)).serve(say)
+    except KeyboardInterrupt:
+        say("Stopped.")
+
+
+@deploy_command.command("status")
+@click.argument("folder", type=FOLDER)
+def status_command(folder: Path) -> None:
+    """Coordinator: which silos are there."""
+    need_flower()
+    from dualfl.deploy.coordinator import nodes
+    from dualfl.deploy.project import Project
+
+    project = Project(folder)
+    seen = {str(node["node-id"]): node for node in nodes(project)}
+    numbers = {entry["node"]: name for name, entry in project.nodes.items()}
+    for name in project.settings.silos:
+        node = next((seen[number] for number, other in numbers.items() if other == name and number in seen), None)
+        if node is not None:
+            state = f"{node['status']}, since {node['online-at']}" if node["status"] == "online" else node["status"]
+        else:
+            state = "not admitted" if name in project.missing else "not registered; is `dualfl deploy start` running?"
+        click.echo(f"{name:<20} {state}")
+    if not project.settings.tls:
+        click.echo(f"{sum(node['status'] == 'online' for node in seen.values())} nodes are online, without names.")
+
+
+@deploy_command.command("run", context_settings={"show_default": True})
+@click.argument("folder", type=FOLDER)
+@click.option("--algorithm", "method", default="dualfl", help="See `dualfl algorithms`.")
+@click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
+@click.option("--rounds", default=100, help="Communication rounds at most.")
+@click.option("--tol", type=float, help="Stop when E - E* <= TOL |E| is proven.")
+@click.option("--seconds", type=float, help="Stop after so much time in rounds.")
+@click.option("--seed", default=0, help="Of everything that is drawn.")
+@click.option("--name", help="Of the folder under runs/.  [default: the algorithm]")
+@click.option("--patience", type=float, help="Seconds to wait for a silo that is gone.  [default: project.json]")
+@click.option("--fresh", is_flag=True, help="Begin anew, whatever was run under this name.")
+@click.pass_context
+def run_command(ctx: click.Context, /, **given: Any) -> None:
+    """Coordinator: run an algorithm on all silos.
+
+    Writes history.csv, run.json, model.npz and convergence.png. If it was
+    interrupted, the same command goes on where it was.
+    """
+    need_flower()
+    from dualfl.deploy import results
+    from dualfl.deploy.project import Project
+    from dualfl.deploy.runs import execute
+    from dualfl.engines.run import Limits
+    from dualfl.experiments.single import choose_algorithm
+
+    project = Project(given["folder"])
+    algorithm = choose_algorithm(given["method"], parse_set(given["others"]))
+    finished = execute(
+        project,
+        algorithm,
+        Limits(given["rounds"], given["tol"], given["seconds"]),
+        name=given["name"],
+        seed=given["seed"],
+        fresh=given["fresh"],
+        patience=given["patience"],
+        say=say,
+    )
+    results.write(finished, command_line(ctx))
+    click.echo(results.summary(finished))
+    end(finished)
+
+
+@deploy_command.command("join", context_settings={"show_default": True})
+@click.argument("folder", type=FOLDER)
+@click.option("--name", required=True, help="Of this silo, as agreed with the coordinator.")
+@click.option("--coordinator", required=True, metavar="HOST:PORT", help="Where the coordinator is.")
+@click.option("--data", required=True, type=FILE, help="CSV, Parquet, NPZ or LIBSVM; it stays where it is.")
+@click.option("--target", help="The column to predict.")
+@click.option("--ignore", multiple=True, metavar="COLUMN", help="A column that stays out; repeatable.")
+@click.option("--ca", type=FILE, help="The coordinator's certificate, ca.crt.")
+@click.option("--insecure", is_flag=True, help="No TLS and no keys; only if the coordinator does the same.")
+@click.option("--minimum", default=3, help="The smallest federation that this silo takes part in.")
+@click.option("--secure-only", is_flag=True, help="Send nothing that is not masked.")
+def join_command(
+    folder: Path,
+    name: str,
+    coordinator: str,
+    data: Path,
+    target: str | None,
+    ignore: tuple[str, ...],
+    ca: Path | None,
+    insecure: bool,
+    minimum: int,
+    secure_only: bool,
+) -> None:
+    """Silo: make this silo's folder and its keys."""
+    need_flower()
+    from dualfl.deploy import keys, member
+
+    if (ca is None) != insecure:
+        raise InputError("Give --ca with the coordinator's certificate, or --insecure to do without TLS and keys.")
+    card, rows = member.join(
+        folder, name, data, target, coordinator, ca, ignore=ignore, minimum=minimum, secure_only=secure_only
+    )
+    public = card.partition(" ")[2]
+    click.echo(f"{data}: {rows.n:,} rows, {len(rows.names)} columns of numbers, {len(rows.texts)} of text.")
+    click.echo(
+        f"The private key is {folder / 'key'}; it stays here. Send this line ({folder / 'card.txt'}):\n\n{card}\n"
+    )
+    click.echo(f"Its fingerprint is {keys.fingerprint(public)}.")
+    click.echo(f"Then start the silo with `dualfl deploy serve {folder}`.")
+
+
+@deploy_command.command("trust")
+@click.argument("folder", type=FOLDER)
+@click.argument("roster", type=FILE)
+def trust_command(folder: Path, roster: Path) -> None:
+    """Silo: take over the roster of all silos' keys."""
+    from dualfl.deploy.member import trust
+
+    for name, fingerprint in trust(folder, roster):
+        click.echo(f"{name:<20} {fingerprint}")
+    click.echo("Compare every line with the operator of that silo: this is what keeps others out of the middle.")
+
+
+@deploy_command.command("serve")
+@click.argument("folder", type=FOLDER)
+def serve_command(folder: Path) -> None:
+    """Silo: serve, until Ctrl-C."""
+    from dualfl.deploy.member import Member
+
+    signal.signal(signal.SIGTERM, end_politely)
+    try:
+        Member(folder).serve(say)
+    except KeyboardInterrupt:
+        say("Stopped.")
+        sys.exit(0)

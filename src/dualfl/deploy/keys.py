@@ -1,0 +1,119 @@
+"""Keys and certificates: a silo's own key pair, and the coordinator's certificate for TLS."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import ipaddress
+import os
+from pathlib import Path
+from typing import Any
+
+from dualfl.engines.checkpoint import write_atomically
+from dualfl.errors import InputError
+
+YEARS = 3
+
+
+def write_secret(path: Path, data: bytes) -> None:
+    """A file that only its owner may read, from its first byte on."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = os.umask(0o077)
+    try:
+        write_atomically(path, data)
+    finally:
+        os.umask(before)
+
+
+def new_key_pair() -> tuple[bytes, str]:
+    """(private key, public key), as OpenSSH writes them: ECDSA on P-384, which Flower takes."""
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP384R1())
+    private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.OpenSSH, form.NoEncryption())
+    public = key.public_key().public_bytes(form.Encoding.OpenSSH, form.PublicFormat.OpenSSH)
+    return private, public.decode()
+
+
+def check_public(text: str, whose: str) -> str:
+    """A public key as it is registered, or a sentence."""
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+
+    words = text.split()
+    try:
+        key: Any = load_ssh_public_key(" ".join(words[:2]).encode())
+        assert isinstance(key, ec.EllipticCurvePublicKey)
+    except Exception as error:
+        raise InputError(
+            f"The key of silo {whose!r} is not one that `dualfl deploy join` made; ask for its card.txt again."
+        ) from error
+    return " ".join(words[:2])
+
+
+def fingerprint(public: str) -> str:
+    """SHA256:..., as ssh-keygen -l shows it, for operators to compare over the telephone."""
+    digest = hashlib.sha256(base64.b64decode(public.split()[1])).digest()
+    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+def write_certificates(folder: Path, host: str) -> None:
+    """A certificate authority of this project's own, and the server's certificate for this host and loopback."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+    now = datetime.datetime.now(datetime.UTC)
+    until = now + datetime.timedelta(days=365 * YEARS)
+
+    def certificate(
+        name: str, subject_key: Any, issuer: Any, issuer_key: Any, extensions: list[tuple[Any, bool]]
+    ) -> Any:
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(subject if issuer is None else issuer)
+            .public_key(subject_key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(hours=1))
+            .not_valid_after(until)
+        )
+        for extension, critical in extensions:
+            made = made.add_extension(extension, critical)
+        return made.sign(issuer_key, hashes.SHA384())
+
+    def pem(key: Any) -> bytes:
+        return bytes(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()))
+
+    authority, server = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
+    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
+    root = certificate(
+        "dualfl project", authority, None, authority, [(x509.BasicConstraints(True, 0), True), (usage, True)]
+    )
+    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+    try:
+        address = x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        address = x509.DNSName(host)
+    names += [] if address in names else [address]
+    leaf = certificate(
+        host,
+        server,
+        root.subject,
+        authority,
+        [
+            (x509.BasicConstraints(False, None), True),
+            (x509.SubjectAlternativeName(names), False),
+            (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
+            (x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), False),
+        ],
+    )
+    write_atomically(folder / "ca.crt", root.public_bytes(form.Encoding.PEM))
+    write_atomically(folder / "server.pem", leaf.public_bytes(form.Encoding.PEM))
+    write_secret(folder / "server.key", pem(server))
+    write_secret(folder / "ca.key", pem(authority))

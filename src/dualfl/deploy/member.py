@@ -1,0 +1,179 @@
+"""A silo's folder and its service: joined once, then a SuperNode that is started again whenever it ends."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dualfl.deploy import keys, pages
+from dualfl.deploy.project import MINIMUM, NAME, write_script
+from dualfl.engines.checkpoint import write_atomically
+from dualfl.engines.flower import runtime
+from dualfl.errors import InputError
+from dualfl.federation.rows import Rows, read_rows
+from dualfl.federation.silo import Home
+
+PAUSE = 5.0  # seconds before a SuperNode that ended is started again
+Say = Callable[[str], None]
+
+# What Flower says, and what an operator can do about it.
+REMEDIES = {
+    "CERTIFICATE_VERIFY_FAILED": "The coordinator's certificate does not fit ca.crt; get the project's ca.crt again.",
+    "[code: 2004]": "The coordinator does not let this silo in: its key is not admitted there (`dualfl deploy admit`), "
+    "or this silo was cut off less than a minute ago, or another process uses its key.",
+    "[code: 2001]": "The coordinator wants a key; make this silo with `dualfl deploy join` and --ca.",
+    "Server disconnected": "The coordinator speaks TLS and this silo does not; join again with --ca.",
+    "ConnectError": "Nobody answers at the coordinator's address; is it started, and does the firewall let you out?",
+}
+
+
+def join(
+    folder: Path,
+    name: str,
+    data: Path,
+    target: str | None,
+    coordinator: str,
+    ca: Path | None,
+    *,
+    ignore: tuple[str, ...] = (),
+    minimum: int = MINIMUM,
+    secure_only: bool = False,
+) -> tuple[str, Rows]:
+    """Write a silo's folder; returns its card, which is all that is handed over, and what its file holds."""
+    if NAME.fullmatch(name) is None:
+        raise InputError(f"A silo's name is made of small letters, digits and hyphens, and it is {name!r}.")
+    host, _, port = coordinator.rpartition(":")
+    if not host or not port.isdigit():
+        raise InputError(f"The coordinator is HOST:PORT, such as example.org:9443, and it is {coordinator!r}.")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is there already; give a new folder, so that no key is overwritten.")
+    if minimum < 1:
+        raise InputError(f"minimum must be at least 1 silo, and it is {minimum}.")
+    if ca is not None:
+        check_certificate(ca)
+    rows = read_rows(data, target, ignore)  # a file that cannot be read is known now, not in the first round
+    private, public = keys.new_key_pair()
+    settings = {
+        "name": name,
+        "data": str(data.absolute()),
+        "target": target,
+        "ignore": list(ignore),
+        "coordinator": coordinator,
+        "minimum": minimum,
+        "secure_only": secure_only,
+        "allow_sampling": False,
+        "identity": secrets.token_hex(16),
+    }
+    try:
+        keys.write_secret(folder / "key", private)
+        write_atomically(folder / "key.pub", f"{public} {name}\n".encode())
+        write_atomically(folder / "card.txt", f"{name} {public}\n".encode())
+        if ca is not None:
+            write_atomically(folder / "ca.crt", ca.read_bytes())
+        write_atomically(folder / "silo.json", (json.dumps(settings, indent=2) + "\n").encode())
+        command = f"{sys.executable} -m dualfl deploy serve {folder.absolute()}"
+        write_script(folder / "start.sh", command)
+        write_atomically(folder / "dualfl-silo.service", pages.unit(f"dualfl silo {name}", command).encode())
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return f"{name} {public}", rows
+
+
+def check_certificate(path: Path) -> None:
+    from cryptography import x509
+
+    try:
+        x509.load_pem_x509_certificate(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"There is no certificate {path} ({error.strerror}); the coordinator hands it out.") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not a certificate; the coordinator hands it out as ca.crt.") from error
+
+
+def trust(folder: Path, roster: Path) -> list[tuple[str, str]]:
+    """Take over the roster of all silos' keys; returns names and fingerprints, to be compared with their operators."""
+    home = Home(folder)
+    try:
+        found = dict(json.loads(roster.read_text()))
+        told = {str(name): keys.check_public(str(key), str(name)) for name, key in sorted(found.items())}
+    except (OSError, ValueError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{roster} is not a roster ({error}); the coordinator hands it out as roster.json.") from error
+    mine = keys.check_public((folder / "key.pub").read_text(), home.name)
+    if told.get(home.name) != mine:
+        raise InputError(f"{roster} has another key for {home.name!r} than this silo's own; do not trust it.")
+    write_atomically(folder / "roster.json", (json.dumps(told, indent=2) + "\n").encode())
+    return [(name, keys.fingerprint(key)) for name, key in told.items()]
+
+
+class Member:
+    """A silo's SuperNode."""
+
+    def __init__(self, folder: Path) -> None:
+        runtime.need_flower()
+        self.folder, self.home = folder.absolute(), Home(folder.absolute())
+        self.log = self.folder / "logs" / "supernode.log"
+
+    def command(self) -> list[str]:
+        ca = self.folder / "ca.crt"
+        safety = (
+            ["--root-certificates", str(ca), "--auth-supernode-private-key", str(self.folder / "key")]
+            if ca.exists()
+            else ["--insecure"]
+        )
+        return [
+            "flower-supernode",
+            *safety,
+            "--superlink",
+            str(self.home.settings["coordinator"]),
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(runtime.free_port()),
+            "--node-config",
+            f'home="{self.folder}"',
+        ]
+
+    def start(self) -> runtime.Process:
+        environment = runtime.environment(self.folder / "flower")
+        environment["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.2"
+        return runtime.Process(self.command(), self.log, environment)
+
+    def serve(self, say: Say) -> None:
+        """Keep a SuperNode running until interrupted; say why if it does not stay."""
+        node: runtime.Process | None = None
+        try:
+            while True:
+                begins = self.log.stat().st_size if self.log.exists() else 0
+                node = self.start()
+                say(f"Silo {self.home.name!r} connects to {self.home.settings['coordinator']} ...")
+                while node.running:
+                    time.sleep(0.5)
+                say(f"{explain(self.log, begins)} Trying again in {PAUSE:.0f} s.")
+                time.sleep(PAUSE)
+        finally:
+            if node is not None:
+                node.stop()
+
+
+def explain(log: Path, begins: int) -> str:
+    """The last words of a SuperNode, in ours where we know them."""
+    with open(log, "rb") as file:
+        file.seek(begins)
+        words = file.read().decode(errors="replace")
+    for sign, remedy in REMEDIES.items():
+        if sign in words:
+            return remedy
+    return f"The SuperNode ended; see {log}."
+
+
+def describe(rows: Rows) -> dict[str, Any]:
+    return {"rows": rows.n, "columns": len(rows.names) + len(rows.texts)}

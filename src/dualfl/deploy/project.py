@@ -1,0 +1,171 @@
+"""The coordinator's folder: settings, certificates, the roster of silos, and pages for people."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from dualfl.deploy import keys, pages
+from dualfl.engines.checkpoint import write_atomically
+from dualfl.engines.flower import runtime
+from dualfl.errors import InputError
+from dualfl.names import nearest
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
+MINIMUM = 3  # silos, below which a sum is hardly a secret
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What project.json says."""
+
+    host: str
+    silos: tuple[str, ...]
+    port: int = 9443
+    superlink_port: int = 9340
+    tls: bool = True
+    secure: bool = True
+    loss: str = "auto"
+    ridge: float = 1e-2
+    l1: float = 0.0
+    solver: str | None = None
+    task: str | None = None
+    standardise: bool = True
+    patience: float = 3600.0
+
+
+class Project:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.settings = read_settings(folder / "project.json")
+
+    @property
+    def certificates(self) -> Path:
+        return self.folder / "certificates"
+
+    @property
+    def flower_home(self) -> Path:
+        return (self.folder / "flower").absolute()
+
+    @property
+    def roster(self) -> dict[str, str]:
+        path = self.folder / "roster.json"
+        return dict(json.loads(path.read_text())) if path.exists() else {}
+
+    @property
+    def nodes(self) -> dict[str, dict[str, str]]:
+        """The silos that are registered with the SuperLink: key and number of each."""
+        path = self.flower_home / "nodes.json"
+        return dict(json.loads(path.read_text())) if path.exists() else {}
+
+    @property
+    def missing(self) -> list[str]:
+        """Silos that have not handed over a key."""
+        return [name for name in self.settings.silos if name not in self.roster] if self.settings.tls else []
+
+    def admit(self, cards: list[str]) -> list[tuple[str, str]]:
+        """Put silos on the roster; returns their names and fingerprints. All cards are good, or none is taken."""
+        roster = self.roster
+        taken = []
+        for card in cards:
+            name, _, key = card.strip().partition(" ")
+            if name not in self.settings.silos:
+                raise InputError(nearest("silo", name, self.settings.silos) + " The names are in project.json.")
+            public = keys.check_public(key, name)
+            if roster.get(name, public) != public:
+                raise InputError(
+                    f"Silo {name!r} is on the roster with another key, {keys.fingerprint(roster[name])}; if its "
+                    "operator has made a new one, take the old one out of roster.json first."
+                )
+            if public in [k for n, k in roster.items() if n != name]:
+                raise InputError(f"The key of {name!r} is another silo's key already; every silo makes its own.")
+            roster[name] = public
+            taken.append((name, keys.fingerprint(public)))
+        text = json.dumps(roster, indent=2, sort_keys=True) + "\n"
+        write_atomically(self.folder / "roster.json", text.encode())
+        write_atomically(self.folder / "for-silos" / "roster.json", text.encode())
+        return taken
+
+
+def read_settings(path: Path) -> Settings:
+    try:
+        given = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise InputError(f"{path.parent} is no project; make one with `dualfl deploy init {path.parent}`.") from None
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error}); mend it, or make the project anew.") from error
+    known = [field.name for field in fields(Settings)]
+    for name in given:
+        if name not in known:
+            raise InputError(f"{path}: " + nearest("setting", name, known))
+    settings = Settings(**given | {"silos": tuple(given["silos"])})
+    check(settings)
+    return settings
+
+
+def check(settings: Settings) -> None:
+    silos = settings.silos
+    for name in silos:
+        if NAME.fullmatch(name) is None:
+            raise InputError(f"A silo's name is made of small letters, digits and hyphens, and one is {name!r}.")
+    twice = sorted({name for name in silos if silos.count(name) > 1})
+    if twice:
+        raise InputError(f"Two silos are called {twice[0]!r}; every silo needs a name of its own.")
+    if settings.secure and not settings.tls:
+        raise InputError("Secure aggregation needs the silos' keys, which --insecure does without; add --no-secure.")
+    if settings.secure and len(silos) < MINIMUM:
+        raise InputError(
+            f"There are {len(silos)} silos, and secure aggregation hides a silo among at least {MINIMUM}; "
+            "find another, or go without it (--no-secure)."
+        )
+    if not silos:
+        raise InputError("A project needs silos; name them, as in --silos north,south,west.")
+    for port in (settings.port, settings.superlink_port):
+        if not 0 < port < 65536:
+            raise InputError(f"A port lies between 1 and 65535, and one is {port}.")
+    if settings.port == settings.superlink_port:
+        raise InputError(f"The proxy and the SuperLink behind it cannot both listen on port {settings.port}.")
+
+
+def init(folder: Path, settings: Settings) -> Project:
+    """Write a project folder; nothing is left behind if something is wrong."""
+    check(settings)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is there already; give a new folder, so that no key is overwritten.")
+    try:
+        write_project(folder, settings)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Project(folder)
+
+
+def write_project(folder: Path, settings: Settings) -> None:
+    write_atomically(folder / "project.json", (json.dumps(asdict(settings), indent=2) + "\n").encode())
+    if settings.tls:
+        keys.write_certificates(folder / "certificates", settings.host)
+        write_atomically(folder / "for-silos" / "ca.crt", (folder / "certificates" / "ca.crt").read_bytes())
+    runtime.write_app(folder / "app")
+    ca = folder / "certificates" / "ca.crt" if settings.tls else None
+    runtime.connect(folder / "flower", f"127.0.0.1:{settings.superlink_port}", ca)
+    command = f"{sys.executable} -m dualfl deploy start {folder.absolute()}"
+    write_script(folder / "start.sh", command)
+    write_atomically(folder / "dualfl-coordinator.service", pages.unit("dualfl coordinator", command).encode())
+    write_atomically(folder / "COORDINATOR.md", pages.coordinator(folder, settings).encode())
+    write_atomically(folder / "for-silos" / "SILO.md", pages.silo(settings).encode())
+
+
+def write_script(path: Path, command: str) -> None:
+    """Runs the command again whenever it ends, for machines without systemd."""
+    loop = f"while :; do {command}; sleep 5; done"
+    write_atomically(path, f"#!/bin/sh\n# Starts again whenever it ends; stop it with Ctrl-C.\n{loop}\n".encode())
+    path.chmod(0o755)
+
+
+def plain(settings: Settings) -> dict[str, Any]:
+    return {"loss": settings.loss, "ridge": settings.ridge, "l1": settings.l1, "solver": settings.solver}

@@ -1,0 +1,86 @@
+"""All that the world can reach of a coordinator: Flower's fleet path, and nothing else.
+
+Flower serves silos, control and its own runtime on one port, and asks nobody who submits code for a name. So it listens
+on loopback only, and this stands in front: POST to /v1/fleet/NAME is passed on, everything else gets 403.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+import sys
+from pathlib import Path
+from typing import Any
+
+FLEET = re.compile(rb"/v1/fleet/[a-z-]+")
+HOP_BY_HOP = {
+    b"host",
+    b"connection",
+    b"keep-alive",
+    b"transfer-encoding",
+    b"te",
+    b"trailer",
+    b"upgrade",
+    b"proxy-connection",
+}
+
+
+def allowed(method: str, raw_path: bytes, query: bytes) -> bool:
+    """Whether a request may pass. The path is looked at as it came, before anybody decodes it.
+
+    >>> allowed("POST", b"/v1/fleet/pull-messages", b"")
+    True
+    >>> allowed("POST", b"/v1/fleet/../control/start-run", b""), allowed("GET", b"/v1/fleet/x", b"")
+    (False, False)
+    """
+    return method == "POST" and not query and FLEET.fullmatch(raw_path) is not None
+
+
+def make_app(target: str, ca: Path | None) -> Any:
+    """The proxy as an ASGI app; `target` is the SuperLink's address on loopback."""
+    import httpx
+    from starlette.requests import Request
+    from starlette.responses import PlainTextResponse, StreamingResponse
+
+    verify: Any = True if ca is None else ssl.create_default_context(cafile=str(ca))
+    client = httpx.AsyncClient(base_url=target, verify=verify, timeout=httpx.Timeout(600, connect=10), trust_env=False)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope, receive)
+        path = scope.get("raw_path") or scope["path"].encode()
+        if not allowed(scope["method"], path, scope.get("query_string", b"")):
+            await PlainTextResponse("Forbidden: only the fleet path is open.\n", 403)(scope, receive, send)
+            return
+        headers = [(k, v) for k, v in request.headers.raw if k.lower() not in HOP_BY_HOP]
+        passed = client.build_request("POST", path.decode(), headers=headers, content=request.stream())
+        try:
+            answer = await client.send(passed, stream=True)
+        except httpx.HTTPError:
+            await PlainTextResponse("The SuperLink is not there.\n", 502)(scope, receive, send)
+            return
+        response = StreamingResponse(answer.aiter_raw(), answer.status_code)
+        response.raw_headers = [(k.lower(), v) for k, v in answer.headers.raw if k.lower() not in HOP_BY_HOP]
+        try:
+            await response(scope, receive, send)
+        finally:
+            await answer.aclose()
+
+    return app
+
+
+def main(host: str, port: int, target: str, certificates: str) -> None:
+    import uvicorn
+
+    ca: Path | None = None
+    tls: dict[str, Any] = {}
+    if certificates:
+        folder = Path(certificates)
+        ca = folder / "ca.crt"
+        tls = {"ssl_certfile": str(folder / "server.pem"), "ssl_keyfile": str(folder / "server.key")}
+    uvicorn.run(make_app(target, ca), host=host, port=port, log_level="warning", server_header=False, **tls)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4])

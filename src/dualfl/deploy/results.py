@@ -1,0 +1,123 @@
+"""What came of a run on silos, in the files and the words of any other run."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from typing import Any
+
+import numpy as np
+
+from dualfl.deploy.runs import Finished
+from dualfl.engines.checkpoint import write_atomically
+from dualfl.report.figure import convergence_figure, save_png
+from dualfl.report.folder import environment, plain
+from dualfl.report.summary import STOPPED, certificate_line, entry, work_lines
+
+HISTORY, RUN, MODEL, PICTURE = "history.csv", "run.json", "model.npz", "convergence.png"
+
+
+def write(run: Finished, command: str) -> None:
+    """All files; run.json comes last."""
+    (run.folder / RUN).unlink(missing_ok=True)
+    run.result.history.to_csv(run.folder / HISTORY)
+    write_atomically(run.folder / MODEL, model_file(run))
+    settings = run.project.settings
+    title = f"{len(settings.silos)} silos, ridge {settings.ridge:g}"
+    save_png(convergence_figure({run.result.algorithm.card.title: run.result.history}, title), run.folder / PICTURE)
+    record = json.dumps(plain(describe(run, command)), indent=2, allow_nan=False) + "\n"
+    write_atomically(run.folder / RUN, record.encode())
+
+
+def model_file(run: Finished) -> bytes:
+    """theta and what it takes to use it: predictors are x' theta[:-1] + theta[-1], x = (raw - center) / spread."""
+    schema, buffer = run.setup.schema, io.BytesIO()
+    assert schema is not None
+    arrays: dict[str, Any] = {
+        "theta": run.result.model,
+        "shape": np.array(run.result.shape),
+        "classes": np.array(schema.labels, dtype=np.str_),
+        "features": np.array(schema.features, dtype=np.str_),
+        "scale": np.array(1.0),
+    }
+    if run.setup.center is not None and run.setup.spread is not None:
+        arrays |= {"center": run.setup.center, "spread": run.setup.spread}
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def describe(run: Finished, command: str) -> dict[str, Any]:
+    result, last, schema = run.result, run.result.history[-1], run.setup.schema
+    assert schema is not None
+    return {
+        "command": command,
+        "project": run.project.settings,
+        "seed": run.seed,
+        "algorithm": json.loads(result.algorithm.to_json()),
+        "constants": run.constants,
+        "data": {
+            "silos": list(run.project.settings.silos),
+            "rows": total_rows(run),
+            "features": list(schema.features),
+            "classes": list(schema.labels),
+        },
+        "results": {
+            "stopped": result.stopped,
+            **last._asdict(),
+            "best energy": result.energy,
+            "certificate": result.certificate,
+            "no certificate because": result.certificate_reason,
+            "capped local solves": result.capped,
+        },
+        "traffic": dict(run.traffic),
+        "environment": environment(),
+    }
+
+
+def total_rows(run: Finished) -> int | None:
+    """Of all silos together; silos that all have as many count 1 each, and then it is not known."""
+    return None if run.setup.equal else round(run.setup.mass)
+
+
+def summary(run: Finished) -> str:
+    """The account, 80 columns wide."""
+    result, settings, schema, traffic = run.result, run.project.settings, run.setup.schema, run.traffic
+    assert schema is not None
+    kind = f"{len(schema.labels)} classes" if schema.labels else "real targets"
+    rows = total_rows(run)
+    all_rows = "equal silos" if rows is None else f"{rows:,} rows in all"
+    chosen = ", ".join(f"{name} = {text}" for name, text in hyperparameters(run))
+    c = run.constants
+    safety = "TLS and silo authentication" if settings.tls else "no TLS, no authentication"
+    lines = [
+        ("silos", f"{len(settings.silos)} ({', '.join(settings.silos)}), {all_rows}"),
+        (
+            "data",
+            f"{len(schema.features)} features, {kind}, ridge {settings.ridge:g}, {result.theta.size:,} coefficients",
+        ),
+        ("safety", safety + (", sums masked" if settings.secure else ", uploads visible to the coordinator")),
+        ("algorithm", f"{result.algorithm.name}: {chosen}" if chosen else result.algorithm.name),
+        ("constants", "" if c.L != c.L else f"mu = {c.mu:.4g}, L = {c.L:.4g}, kappa = L/mu = {c.kappa:.4g}"),
+        ("rounds", f"{result.history[-1].round:,}; {STOPPED.get(result.stopped, result.stopped)}"),
+        *work_lines(result.history[-1]),
+        ("traffic", f"{traffic['messages']:,} messages, {traffic['down']:,} bytes down, {traffic['up']:,} up"),
+        ("energy", "" if result.energy is None else f"E = {result.energy:.12g}"),
+        ("certificate", certificate_line(result.certificate, result.energy, result.certificate_reason)),
+        ("files", f"in {run.folder}: {HISTORY}, {RUN}, {MODEL}, {PICTURE}"),
+    ]
+    return "\n".join(entry(label, text) for label, text in lines if text)
+
+
+def hyperparameters(run: Finished) -> list[tuple[str, str]]:
+    """Every hyperparameter that has a value, with its formula where theory chose it."""
+    listed = []
+    for field in dataclasses.fields(run.asked):  # type: ignore[arg-type]
+        value = getattr(run.result.algorithm, field.name)
+        if value is None:
+            continue
+        text = f"{value:.4g}" if isinstance(value, float) else str(value)
+        if getattr(run.asked, field.name) is None and "formula" in field.metadata:
+            text += f" ({field.metadata['formula']})"
+        listed.append((field.name, text))
+    return listed

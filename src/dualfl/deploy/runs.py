@@ -1,0 +1,150 @@
+"""A run on the silos of a project: submitted, watched, and written down. Given again, it goes on where it was."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dualfl.algorithms.contract import Algorithm, Constants
+from dualfl.deploy.project import Project, plain
+from dualfl.engines.checkpoint import write_atomically
+from dualfl.engines.engine import Result
+from dualfl.engines.flower import runtime
+from dualfl.engines.flower.job import Job
+from dualfl.engines.history import Row
+from dualfl.engines.progress import Bar
+from dualfl.engines.remote import Setup, Terms
+from dualfl.engines.run import Limits, check_limits, check_tol
+from dualfl.errors import InputError
+from dualfl.federation.fixed import BITS
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run with what it was made of."""
+
+    project: Project
+    folder: Path
+    asked: Algorithm
+    seed: int
+    result: Result
+    setup: Setup
+    constants: Constants
+    traffic: Mapping[str, int]
+
+
+def execute(
+    project: Project,
+    algorithm: Algorithm,
+    limits: Limits,
+    *,
+    name: str | None = None,
+    seed: int = 0,
+    fresh: bool = False,
+    patience: float | None = None,
+    progress: bool = True,
+    say: Say = lambda sentence: None,
+    alive: Callable[[], None] = lambda: None,
+) -> Finished:
+    """Run `algorithm` on the project's silos, or go on with such a run."""
+    check_limits(limits.rounds, limits.tol, limits.seconds, 1)
+    if limits.tol is not None:
+        check_tol(algorithm, True, None)
+    if project.missing:
+        raise InputError(
+            f"Silo {project.missing[0]!r} has not been admitted; get its card.txt and `dualfl deploy admit` it."
+        )
+    folder = project.folder.absolute() / "runs" / (name or algorithm.name)
+    work = folder / "work"
+    settings = project.settings
+    experiment, resume = open_experiment(work, decisive(project, algorithm, seed), fresh)
+    terms = Terms(
+        experiment,
+        tuple(sorted(settings.silos)),
+        algorithm,
+        plain(settings),
+        seed=seed,
+        secure=BITS if settings.secure else None,
+        standardise=settings.standardise,
+        task=settings.task,
+        roster=project.roster if settings.tls else None,
+    )
+    job = Job(
+        terms,
+        limits,
+        path=work / "checkpoint.npz",
+        resume=resume,
+        patience=settings.patience if patience is None else patience,
+        authenticated=settings.tls,
+        solvers=(settings.solver or "default",),
+    )
+    write_atomically(work / "job.pkl", pickle.dumps(job))
+    outcome = submit_and_watch(project, work, Bar(algorithm.name, limits.rounds, progress), say, alive)
+    result: Result = pickle.loads((work / "result.pkl").read_bytes())
+    setup, constants = pickle.loads((work / "setup.pkl").read_bytes())
+    return Finished(project, folder, algorithm, seed, result, setup, constants, outcome["traffic"])
+
+
+def decisive(project: Project, algorithm: Algorithm, seed: int) -> dict[str, Any]:
+    """All that decides the iterates: a run with the same goes on, with anything else it is another run."""
+    settings = project.settings
+    return {
+        "algorithm": json.loads(algorithm.to_json()),
+        "silos": sorted(settings.silos),
+        "problem": plain(settings),
+        "seed": seed,
+        "secure": settings.secure,
+        "standardise": settings.standardise,
+        "task": settings.task,
+    }
+
+
+def open_experiment(work: Path, wanted: dict[str, Any], fresh: bool) -> tuple[str, bool]:
+    """(name of the experiment, whether it has begun before). A fresh one gets a new name, and silos begin anew."""
+    path = work / "experiment.json"
+    if path.exists() and not fresh:
+        known = json.loads(path.read_text())
+        if known["settings"] != json.loads(json.dumps(wanted)):
+            raise InputError(
+                f"{work.parent} has another run; give this one another --name, or --fresh to begin anew there."
+            )
+        return known["id"], True
+    for old in ("checkpoint.npz", "setup.pkl", "result.pkl", "rows.jsonl", "outcome.json"):
+        (work / old).unlink(missing_ok=True)
+    id = secrets.token_hex(12)
+    write_atomically(path, (json.dumps({"id": id, "settings": wanted}, indent=2) + "\n").encode())
+    return id, False
+
+
+def submit_and_watch(project: Project, work: Path, bar: Bar, say: Say, alive: Callable[[], None]) -> dict[str, Any]:
+    try:
+        run = runtime.submit(project.folder / "app", work, project.flower_home)
+    except runtime.RunFailed as error:
+        raise InputError(
+            f"The run could not be started ({error}); is the coordinator running (`dualfl deploy start "
+            f"{project.folder}`)?"
+        ) from error
+
+    def on_line(line: Any) -> None:
+        if isinstance(line, dict):
+            say(line["say"])
+        else:
+            bar.update(Row(*line))
+
+    try:
+        with bar:
+            return runtime.watch(run, work, project.flower_home, on_line, alive)
+    except KeyboardInterrupt:
+        with contextlib.suppress(runtime.RunFailed):
+            runtime.flwr(["stop", run, "dualfl"], project.flower_home)
+        raise
+    except runtime.RunFailed as error:
+        raise InputError(str(error)) from error
