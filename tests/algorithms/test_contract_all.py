@@ -18,7 +18,7 @@ from dualfl.algorithms.registry import ALGORITHMS, from_json, make
 from dualfl.engines import InProcess, Problem, Result, inprocess, run
 from dualfl.engines.client import answer
 from dualfl.errors import InputError
-from dualfl.objectives import Objective, Quadratic
+from dualfl.objectives import Hinge, Loss, Objective, Quadratic, Squared
 from dualfl.solvers import DampedNewton
 
 NAMES = sorted(ALGORITHMS)
@@ -37,18 +37,24 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in NAMES] + [
     ("fedprox", {"K": 3}),
     ("scaffold", {"C": 2, "option": "I"}),
     ("s-local-svrg", {"batch": None, "q": 0.5}),
+    ("fedipm", {"race": False}),
+    ("prox-newton", {"race": False}),
 ]
 each = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=lambda v: v if isinstance(v, str) else json.dumps(v))
 
 
+# Methods for one kind of loss; all others are run on the logistic one.
+LOSSES: dict[str, Loss] = {"fedipm": Hinge(), "one-shot": Squared()}
+
+
 @cache
-def small() -> Problem:
-    """Four unequal clients, five features."""
+def small(name: str) -> Problem:
+    """Four unequal clients, five features, a loss that the algorithm of that name takes."""
     rng = np.random.default_rng(7)
     clients: list[Objective] = []
     for count in (6, 9, 14, 20):
         X, y = problems.rows(rng, count)
-        clients.append(problems.LinearModel(X[:, :5], y, problems.Logistic(), ridge=0.1))
+        clients.append(problems.LinearModel(X[:, :5], y, LOSSES.get(name, problems.Logistic()), ridge=0.1))
     return Problem(clients, solvers=DampedNewton())
 
 
@@ -76,7 +82,7 @@ def everything(result: Result) -> Any:
 def test_a_checkpoint_resumes_bit_for_bit_after_any_exchange(
     name: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = run(small(), make(name, **options), rounds=ROUNDS, threads=1)
+    whole = run(small(name), make(name, **options), rounds=ROUNDS, threads=1)
     real, count = InProcess.exchange, 0
 
     def interrupted(self: InProcess, *args: Any) -> Any:
@@ -92,7 +98,9 @@ def test_a_checkpoint_resumes_bit_for_bit_after_any_exchange(
     count, stopped, legs = 1, "interrupted", 0
     while stopped == "interrupted":
         # one exchange, then a new process would start from the file
-        resumed = run(small(), make(name, **options), rounds=ROUNDS, threads=1, checkpoint=file, resume=file.exists())
+        resumed = run(
+            small(name), make(name, **options), rounds=ROUNDS, threads=1, checkpoint=file, resume=file.exists()
+        )
         stopped, count, legs = resumed.stopped, 1, legs + 1
     assert legs >= ROUNDS
     assert everything(resumed) == everything(whole)
@@ -101,7 +109,7 @@ def test_a_checkpoint_resumes_bit_for_bit_after_any_exchange(
 @each
 def test_threads_do_not_change_a_bit(name: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inprocess, "WORTH_A_THREAD", 0.0)
-    one, many = (run(small(), make(name, **options), rounds=ROUNDS, threads=threads) for threads in (1, 3))
+    one, many = (run(small(name), make(name, **options), rounds=ROUNDS, threads=threads) for threads in (1, 3))
     assert everything(one) == everything(many)
 
 
@@ -122,16 +130,16 @@ def test_a_repeated_request_gets_the_same_answer(
 
     with np.printoptions(floatmode="unique", threshold=10**6):
         monkeypatch.setattr(inprocess, "answer", twice)
-        run(small(), make(name, **options), rounds=2, threads=1)
+        run(small(name), make(name, **options), rounds=2, threads=1)
 
 
 @each
 def test_json_and_back(name: str, options: dict[str, Any]) -> None:
-    open_, resolved = make(name, **options), InProcess(small(), make(name, **options)).algorithm
+    open_, resolved = make(name, **options), InProcess(small(name), make(name, **options)).algorithm
     assert resolved.resolved
     for algorithm in (open_, resolved):
         assert from_json(algorithm.to_json()) == algorithm
-    assert resolved.resolve(InProcess(small(), resolved).constants) == resolved
+    assert resolved.resolve(InProcess(small(name), resolved).constants) == resolved
 
 
 def is_a_number(name: str, field: str, value: Any) -> bool:
@@ -143,21 +151,21 @@ def is_a_number(name: str, field: str, value: Any) -> bool:
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_outside_their_range_are_named(name: str) -> None:
     """-1 is right for no number of any algorithm."""
-    resolved = InProcess(small(), make(name)).algorithm
+    resolved = InProcess(small(name), make(name)).algorithm
     for field in dataclasses.fields(resolved):  # type: ignore[arg-type]
         if not is_a_number(name, field.name, getattr(resolved, field.name)):
             continue
         with pytest.raises(InputError, match=field.name):
-            InProcess(small(), dataclasses.replace(resolved, **{field.name: -1}))  # type: ignore[type-var]
+            InProcess(small(name), dataclasses.replace(resolved, **{field.name: -1}))  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_words_outside_their_range_are_named(name: str) -> None:
-    resolved = InProcess(small(), make(name)).algorithm
+    resolved = InProcess(small(name), make(name)).algorithm
     for field in dataclasses.fields(resolved):  # type: ignore[arg-type]
         if isinstance(getattr(resolved, field.name), str):
             with pytest.raises(InputError, match=field.name):
-                InProcess(small(), dataclasses.replace(resolved, **{field.name: "nonsense"}))  # type: ignore[type-var]
+                InProcess(small(name), dataclasses.replace(resolved, **{field.name: "nonsense"}))  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize("name", NAMES)
