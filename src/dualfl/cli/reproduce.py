@@ -153,6 +153,154 @@ def tuned_values(dataset: str, given: Path | None) -> dict[str, dict[str, Any]]:
     return read_tuned(path) if path.is_file() else {}
 
 
+# -- tables -----------------------------------------------------------------------------------------------
+
+
+@reproduce_command.command("table1")
+def table1_command() -> None:
+    """Table 1: which methods accelerate communication, and where."""
+    from dualfl.experiments.table1 import REMARKS, table1
+
+    click.echo(table1())
+    for remark in REMARKS:
+        click.echo(wrapped("Note", remark))
+
+
+@reproduce_command.command("table2")
+def table2_command() -> None:
+    """Table 2: the paper's hyperparameters, and what was tuned here."""
+    show_table2()
+
+
+def show_table2() -> None:
+    from dualfl.experiments.table2 import LINES, PAPER
+
+    here = {name: tuned_values(name, None) for name in ("mnist", "cifar10", "digits")}
+    here = {name: values for name, values in here.items() if values}
+    click.echo(f"{'':<26}{'the paper':<30}" + ("tuned here, pixels in [0, 1]" if here else ""))
+    head = f"{'algorithm':<14}{'':<12}{'MNIST':<15}{'CIFAR-10':<15}"
+    click.echo((head + "".join(f"{name:<9}" for name in here)).rstrip())
+    for line in LINES:
+        paper = [line.formula or f"{PAPER[line.algorithm][column][line.field]:g}" for column in ("mnist", "cifar10")]
+        ours = [_short(values.get(line.algorithm, {}).get(line.field)) for values in here.values()]
+        cells = "".join(f"{text:<15}" for text in paper) + "".join(f"{text:<9}" for text in ours)
+        click.echo(f"{line.algorithm:<14}{line.symbol:<12}{cells}".rstrip())
+    if here:
+        click.echo(wrapped("Note", "a dash is the default of theory; `dualfl tune` finds the values"))
+    else:
+        click.echo(wrapped("Note", "nothing is tuned here yet; `dualfl tune` does it"))
+
+
+def _short(value: Any) -> str:
+    return "-" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
+
+
+# -- the matrix -------------------------------------------------------------------------------------------
+
+
+@reproduce_command.command("matrix", context_settings={"show_default": True})
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs/matrix"),
+    help="Folder of the results.",
+)
+@click.option(
+    "--rows",
+    multiple=True,
+    metavar="WORD",
+    help="Only these rows, such as svm, labels:1, 0.01 or mnist/shuffled; repeatable.",
+)
+@click.option("--only", default="", metavar="NAMES", help="Only these algorithms, with commas.  [default: all]")
+@click.option("--cell-minutes", default=3.0, help="A cell ends after so long.")
+@click.option("--quick", is_flag=True, help="The first 4,000 rows of every data set.")
+@click.option("--latency", default=0.05, help="Seconds of a round trip, for the view of time.")
+@click.option("--bandwidth", default=10.0, help="Megabits a second, of each client.")
+@click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
+@click.pass_context
+def matrix_command(ctx: click.Context, /, **given: Any) -> None:
+    """All algorithms on forty problems beyond the paper's.
+
+    Counts rounds, exchanges and floats to relative errors of 1e-4 and
+    1e-6. Writes matrix.csv, matrix.md, heat maps of exchanges and of time
+    on a network, and about.txt.
+
+    \b
+    Example:
+      dualfl reproduce matrix --quick --rows svm --out runs/svm
+    """
+    run_matrix(command_line(ctx), **given)
+
+
+def run_matrix(
+    command: str,
+    *,
+    out: Path,
+    rows: Sequence[str] = (),
+    only: str = "",
+    cell_minutes: float = 3.0,
+    quick: bool = False,
+    latency: float = 0.05,
+    bandwidth: float = 10.0,
+    processes: int | None = None,
+) -> None:
+    from dualfl.engines.checkpoint import write_atomically
+    from dualfl.experiments import matrix as experiment
+    from dualfl.experiments.network import Network
+    from dualfl.report.matrix import heat_map
+    from dualfl.report.reproduction import write_about, write_csv, write_figure
+
+    network = Network(latency, bandwidth)
+    names = tuple(name.strip() for name in only.split(",") if name.strip())
+    matrix = experiment.Matrix(tuple(rows), names, cell_minutes, quick)
+    store, cpu = finish(out, matrix.cells, processes)
+    found = experiment.table(matrix, store, network)
+    write_csv(out / "matrix.csv", experiment.csv_rows(found))
+    write_atomically(out / "matrix.md", experiment.markdown(found, network).encode())
+    pictures = write_figure(heat_map(found), out / "exchanges")
+    pictures += write_figure(heat_map(found, "seconds", network=str(network)), out / "time")
+    notes = [f"The first {experiment.QUICK_ROWS:,} rows of every data set."] if quick else []
+    write_about(out, command, cpu, notes)
+    click.echo("\nFewest exchanges to a relative error of 1e-6:\n")
+    for row in found.rows:
+        click.echo(best_line(found, row))
+    click.echo()
+    click.echo(wrapped("Files", f"matrix.csv, matrix.md, {', '.join(pictures)} and about.txt in {out}"))
+
+
+def best_line(found: Any, row: Any) -> str:
+    best = found.best(row, 1e-6, "exchanges")
+    first = [name for name in found.algorithms if found.scores[row][name][1e-6].exchanges == best]
+    result = f"{best:.0f}  {', '.join(first)}" if first else "nobody reached it"
+    return shortened(f"{row.title:<50}{result}", 80)
+
+
+# -- everything -------------------------------------------------------------------------------------------
+
+
+@reproduce_command.command("all", context_settings={"show_default": True})
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("runs/reproduction"),
+    help="Folder of the results.",
+)
+@click.option("--quick", is_flag=True, help="Digits for the figure, 4,000 rows for the matrix.")
+@click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
+@click.pass_context
+def all_command(ctx: click.Context, out: Path, quick: bool, processes: int | None) -> None:
+    """Both tables, Figure 1 and the matrix, one after the other."""
+    command = command_line(ctx)
+    ctx.invoke(table1_command)
+    click.echo()
+    show_table2()
+    click.echo()
+    datasets = ("digits",) if quick else ("mnist", "cifar10")
+    run_figure1(command, datasets=datasets, out=out / "figure1", quick=quick, processes=processes)
+    click.echo()
+    run_matrix(command, out=out / "matrix", quick=quick, processes=processes)
+
+
 # -- cells, with somebody watching ------------------------------------------------------------------------
 
 
@@ -215,9 +363,14 @@ class Watching:
         if self.bar is not None:
             self.bar.update(self.task, completed=self.done, description=cell.label)
         else:
-            ending = outcome.status if outcome.status != "ok" else f"error {outcome.errors[-1]:.1e}"
+            known = outcome.status == "ok" and len(outcome.errors)
+            ending = f"error {outcome.errors[-1]:.1e}" if known else outcome.status
             elapsed = time.monotonic() - self.began
-            click.echo(f"{self.done}/{self.total} {elapsed:.0f} s  {cell.label}: {ending}", err=True)
+            click.echo(shortened(f"{self.done}/{self.total} {elapsed:.0f} s  {cell.label}: {ending}", 120), err=True)
+
+
+def shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def wrapped(label: str, text: str) -> str:

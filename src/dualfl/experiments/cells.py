@@ -25,7 +25,9 @@ import numpy as np
 
 from dualfl import kernels
 from dualfl.algorithms.contract import Constants
-from dualfl.data import Dataset, load, make_problem, reference
+from dualfl.data import Dataset, load, make_problem, partition, reference
+from dualfl.data.partition import PARTITIONS, parse, take
+from dualfl.data.problem import choose_loss
 from dualfl.engines import Problem, run
 from dualfl.engines.checkpoint import write_atomically
 from dualfl.engines.history import Row
@@ -33,6 +35,8 @@ from dualfl.errors import Diverged, InputError, NotSupported
 from dualfl.experiments.local_solvers import LOCAL_SOLVERS
 from dualfl.experiments.single import choose_algorithm, constants_of
 from dualfl.experiments.synthetic import SYNTHETIC
+from dualfl.objectives import L1, LinearModel
+from dualfl.solvers.base import Solver
 from dualfl.typing import Array
 
 FORMAT = 1  # of the files, and of what the settings mean
@@ -151,24 +155,30 @@ def _short(x: float) -> float | int | None:
 
 
 def run_cell(cell: Cell) -> Outcome:
-    """Run it, in one thread. What does not apply and what diverges is an outcome too."""
-    try:
-        with kernels.threads(1):
-            return _run(cell)
-    except Diverged as error:
-        return _nothing(cell, f"diverged: {error}")
-    except (InputError, NotSupported) as error:
-        return _nothing(cell, f"does not apply: {error}")
-    except MemoryError:
-        return _nothing(cell, "does not apply: it needs more memory than a cell may take")
+    """Run it, in one thread. What does not apply and what diverges is an outcome; data that are missing are not."""
+    with kernels.threads(1):
+        problem = problem_of(cell.problem)
+        try:
+            return _run(cell, problem)
+        except Diverged as error:
+            return _nothing(cell, f"diverged: {error}")
+        except (InputError, NotSupported) as error:
+            return _nothing(cell, f"does not apply: {error}")
+        except MemoryError:
+            return _nothing(cell, "does not apply: it needs more memory than a cell may take")
+        except KeyboardInterrupt:
+            if not _alarm.rang:
+                raise
+            return _nothing(cell, "ok")  # no round in its time
 
 
 def _nothing(cell: Cell, status: str) -> Outcome:
     return Outcome(cell, status, {name: np.zeros(0) for name in COLUMNS})
 
 
-def _run(cell: Cell) -> Outcome:
-    problem, minimum = solved_problem(cell.problem)
+def _run(cell: Cell, problem: Problem) -> Outcome:
+    _alarm.rang = False
+    minimum = _minimum(cell.problem)
     algorithm = choose_algorithm(cell.algorithm, cell.hyperparameters)
     constants: Constants | None = None
     if cell.free:  # what is open comes from the true constants, and no step is called too long after that
@@ -195,7 +205,7 @@ def _run(cell: Cell) -> Outcome:
             constants=constants,
             stop=enough,
         )
-    if result.stopped == "interrupted" and (seconds is None or not _alarm.rang):
+    if result.stopped == "interrupted" and not _alarm.rang:
         raise KeyboardInterrupt
     columns = {name: result.history.column(name) for name in COLUMNS}
     status = f"diverged at round {result.rounds}" if result.stopped == "diverged" else "ok"
@@ -244,12 +254,32 @@ def dataset_of(name: str, scale: str, rows: int | None) -> Dataset:
 
 
 @lru_cache(maxsize=1)
-def solved_problem(cell: Cell) -> tuple[Problem, float]:
-    """The problem and its E*."""
+def problem_of(cell: Cell) -> Problem:
     data = dataset_of(cell.dataset, cell.scale, cell.rows)
     solver = LOCAL_SOLVERS[cell.solver]
-    problem = make_problem(data, cell.clients, cell.partition, cell.ridge, cell.loss, 0, solver, l1=cell.l1)
-    return problem, reference(problem)
+    by_label = PARTITIONS[parse(cell.partition)[0]].labelled
+    if by_label and not data.classes:
+        return _binned(data, cell, solver)
+    return make_problem(data, cell.clients, cell.partition, cell.ridge, cell.loss, 0, solver, l1=cell.l1)
+
+
+@lru_cache(maxsize=1)
+def _minimum(cell: Cell) -> float:
+    return reference(problem_of(cell))
+
+
+def _binned(data: Dataset, cell: Cell, solver: Solver | None) -> Problem:
+    """A regression whose rows are dealt out by their target, put into ten bins of equal size."""
+    bins = np.searchsorted(np.quantile(data.y, np.linspace(0, 1, 11)[1:-1]), data.y)
+    loss = choose_loss(cell.loss, data)
+    return Problem(
+        [
+            LinearModel(take(data.X, rows), data.y[rows], loss, cell.ridge, intercept=True, scale=data.scale)
+            for rows in partition(cell.partition, bins, cell.clients)
+        ],
+        penalty=L1(cell.l1) if cell.l1 else None,
+        solvers=solver,
+    )
 
 
 # -- the store --------------------------------------------------------------------------------------------

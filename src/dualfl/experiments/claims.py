@@ -187,7 +187,8 @@ def robust_to_rho(curves: Mapping[float, Array], panel: str) -> Verdict:
         share,
         bool(share >= 1 / SIMILAR),
         f"At worst {share:.2g} times the best rate ({1 / SIMILAR:g} is asked): digits gained a round "
-        f"{rates[best]:.3g} for rho = {best:g}, {rates[worst]:.3g} for rho = {worst:g}. The errors end between {ends[0][0]:.1e} (rho = {ends[0][1]:g}) and {ends[-1][0]:.1e} (rho = {ends[-1][1]:g}).",
+        f"{rates[best]:.3g} for rho = {best:g}, {rates[worst]:.3g} for rho = {worst:g}. The errors end "
+        f"between {ends[0][0]:.1e} (rho = {ends[0][1]:g}) and {ends[-1][0]:.1e} (rho = {ends[-1][1]:g}).",
     )
 
 

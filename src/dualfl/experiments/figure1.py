@@ -197,7 +197,7 @@ TITLES = {
 
 
 def letter(dataset: str, panel: str) -> str:
-    a, b, c = LETTERS[dataset]
+    a, b, c = tuple(LETTERS[dataset])
     return {"benchmarks": a, "paper": a + "'", "clients": b, "rho": c}[panel]
 
 

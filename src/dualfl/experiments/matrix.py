@@ -1,0 +1,256 @@
+"""Beyond the paper's single setting: every algorithm on problems, partitions and ridges that are not alike.
+
+    softmax on MNIST and CIFAR-10, logistic regression and the hinge SVM on a8a, the lasso on correlated features
+    x  shuffled, Dirichlet(0.5), Dirichlet(0.1), one label a client
+    x  mu = 1e-2, 1e-4
+    x  all algorithms that apply, with the defaults of theory
+
+A cell ends when the relative error is 1e-6, at 200 exchanges, or when its time is up. It counts rounds, exchanges and
+floats to 1e-4 and to 1e-6. The lasso has the ridge too, so that all algorithms have their strong convexity; its targets
+are put into ten bins of equal size where a partition asks for labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dualfl.algorithms.registry import ALGORITHMS, algorithm_class
+from dualfl.errors import InputError
+from dualfl.experiments.cells import Cell, Outcome, Store
+from dualfl.experiments.network import Network
+from dualfl.names import nearest
+
+LEVELS = (1e-4, 1e-6)
+MOST = 200  # exchanges
+QUICK_ROWS = 4_000
+COUNTS = ("rounds", "exchanges", "floats", "seconds")
+
+
+class Task(NamedTuple):
+    """A problem: its data, its loss, and how many clients share it."""
+
+    dataset: str
+    loss: str
+    title: str
+    labels: int  # so many clients when each has one label
+    l1: float = 0.0
+
+
+TASKS = {
+    "mnist": Task("mnist", "softmax", "softmax, MNIST", 10),
+    "cifar10": Task("cifar10", "softmax", "softmax, CIFAR-10", 10),
+    "logistic": Task("a8a", "logistic", "logistic, a8a", 8),
+    "svm": Task("a8a", "hinge", "hinge SVM, a8a", 8),
+    "lasso": Task("correlated", "squared", "lasso, 5,000 x 200", 10, l1=0.1),
+}
+PARTITIONS = {
+    "shuffled": "shuffled",
+    "dirichlet:0.5": "Dirichlet 0.5",
+    "dirichlet:0.1": "Dirichlet 0.1",
+    "labels:1": "one label",
+}
+RIDGES = (1e-2, 1e-4)
+N = 8
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    task: str
+    partition: str
+    ridge: float
+
+    @property
+    def title(self) -> str:
+        return f"{TASKS[self.task].title}, {PARTITIONS[self.partition]}, mu = {self.ridge:g}"
+
+    def has(self, word: str) -> bool:
+        """Whether a word such as svm, labels:1, 0.01 or mnist/shuffled means this row, among others."""
+        return set(word.split("/")) <= {self.task, self.partition, f"{self.ridge:g}"}
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """What to run. `rows` are words such as svm or mnist/shuffled, any of which will do; `only` are algorithms."""
+
+    rows: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    minutes: float = 3.0
+    quick: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.minutes < np.inf:
+            raise InputError(f"A cell needs a positive number of minutes, and it got {self.minutes}.")
+        for name in self.only:
+            algorithm_class(name)
+        for word in self.rows:
+            names = [*TASKS, *PARTITIONS, *(f"{ridge:g}" for ridge in RIDGES)]
+            for part in word.split("/"):
+                if part not in names:
+                    raise InputError(nearest("row", part, names))
+
+    @property
+    def chosen(self) -> list[Row]:
+        return [row for row in ROWS if not self.rows or any(row.has(word) for word in self.rows)]
+
+    @property
+    def algorithms(self) -> tuple[str, ...]:
+        return self.only or tuple(ALGORITHMS)
+
+    def cell(self, row: Row, algorithm: str) -> Cell:
+        task = TASKS[row.task]
+        return Cell(
+            task.dataset,
+            algorithm,
+            rows=QUICK_ROWS if self.quick else None,
+            clients=task.labels if row.partition == "labels:1" else N,
+            partition=row.partition,
+            loss=task.loss,
+            ridge=row.ridge,
+            l1=task.l1,
+            rounds=MOST,
+            exchanges=MOST,
+            target=min(LEVELS),
+            minutes=self.minutes,
+        )
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Row by row, so that a process reads a problem once and uses it often."""
+        return [self.cell(row, name) for row in self.chosen for name in self.algorithms]
+
+
+ROWS = [Row(task, partition, ridge) for task in TASKS for partition in PARTITIONS for ridge in RIDGES]
+
+
+# -- what came of it --------------------------------------------------------------------------------------
+
+
+class Score(NamedTuple):
+    """Counts to one level; nan where it was not reached."""
+
+    rounds: float
+    exchanges: float
+    floats: float
+    seconds: float  # on the network
+
+
+NEVER = Score(np.nan, np.nan, np.nan, np.nan)
+
+
+def score(outcome: Outcome, level: float, network: Network) -> Score:
+    index = outcome.reached(level)
+    if index is None:
+        return NEVER
+    c = {name: float(values[index]) for name, values in outcome.columns.items()}
+    floats = c["floats_up"] + c["floats_down"]
+    seconds = network.seconds(np.array(c["exchanges"]), np.array(floats), np.array(c["seconds"]), outcome.cell.clients)
+    return Score(c["round"], c["exchanges"], floats, float(seconds))
+
+
+class Table(NamedTuple):
+    """All scores: `scores[row][algorithm][level]`, and the statuses of the cells."""
+
+    rows: Sequence[Row]
+    algorithms: Sequence[str]
+    scores: dict[Row, dict[str, dict[float, Score]]]
+    statuses: dict[Row, dict[str, str]]
+
+    def best(self, row: Row, level: float, count: str) -> float:
+        """The smallest count of a row; nan if nobody reached the level."""
+        values = [getattr(self.scores[row][name][level], count) for name in self.algorithms]
+        return float(np.nanmin(values)) if np.isfinite(values).any() else np.nan
+
+    def applies(self, row: Row, name: str) -> bool:
+        return not self.statuses[row][name].startswith("does not apply")
+
+    @property
+    def used(self) -> list[str]:
+        """The algorithms that apply to some row."""
+        return [name for name in self.algorithms if any(self.applies(row, name) for row in self.rows)]
+
+
+def table(matrix: Matrix, store: Store, network: Network) -> Table:
+    """From finished cells; all must be there."""
+    scores: dict[Row, dict[str, dict[float, Score]]] = {}
+    statuses: dict[Row, dict[str, str]] = {}
+    for row in matrix.chosen:
+        outcomes = {name: store[matrix.cell(row, name)] for name in matrix.algorithms}
+        scores[row] = {
+            name: {level: score(outcome, level, network) for level in LEVELS} for name, outcome in outcomes.items()
+        }
+        statuses[row] = {name: status(outcome) for name, outcome in outcomes.items()}
+    return Table(matrix.chosen, matrix.algorithms, scores, statuses)
+
+
+def status(outcome: Outcome) -> str:
+    """How the cell ended, in words."""
+    if outcome.status != "ok":
+        return outcome.status
+    if not len(outcome.errors):
+        return "no round in its time"
+    last = float(outcome.errors[-1])
+    if last <= min(LEVELS):
+        return "ok"
+    exchanges = int(outcome.columns["exchanges"][-1])
+    return f"at {last:.1e} after {exchanges} exchanges" + ("" if exchanges >= MOST else ", when its time was up")
+
+
+def csv_rows(found: Table) -> list[list[Any]]:
+    """One row a cell; `best` names the counts to 1e-6 in which nobody is better."""
+    counts = [f"{count}_to_{level:.0e}" for level in LEVELS for count in COUNTS]
+    lines: list[list[Any]] = [["task", "partition", "mu", "algorithm", *counts, "best", "status"]]
+    for row in found.rows:
+        for name in found.algorithms:
+            scores = found.scores[row][name]
+            values = [getattr(scores[level], count) for level in LEVELS for count in COUNTS]
+            best = [count for count in COUNTS if getattr(scores[1e-6], count) == found.best(row, 1e-6, count)]
+            lines.append(
+                [
+                    *(row.task, row.partition, f"{row.ridge:g}", name),
+                    *("" if np.isnan(v) else f"{v:.6g}" for v in values),
+                    " ".join(best),
+                    found.statuses[row][name],
+                ]
+            )
+    return lines
+
+
+def markdown(found: Table, network: Network) -> str:
+    """For each row the algorithms that reach 1e-6 or 1e-4, by exchanges; the best of every column is bold."""
+    text = [
+        "Rounds, exchanges and floats (all clients, up and down) to relative errors of 1e-4 / 1e-6, and the seconds on "
+        f"a network with {network}; a dash is a level that was not reached within {MOST} exchanges or the time of a "
+        "cell. The best of each column is bold.",
+    ]
+    for row in found.rows:
+        ranked = sorted(
+            (name for name in found.algorithms if not np.isnan(found.scores[row][name][1e-4].exchanges)),
+            key=lambda name: [
+                np.nan_to_num(found.scores[row][name][level].exchanges, nan=np.inf) for level in (1e-6, 1e-4)
+            ],
+        )
+        out = [name for name in found.algorithms if found.applies(row, name) and name not in ranked]
+        text += ["", f"### {row.title}", ""]
+        if ranked:
+            text += ["| algorithm | rounds | exchanges | floats | seconds |", "|---|---:|---:|---:|---:|"]
+            text += [
+                f"| {name} | " + " | ".join(_entry(found, row, name, count) for count in COUNTS) + " |"
+                for name in ranked
+            ]
+            text.append("")
+        text.append(f"Not to 1e-4: {', '.join(out) or 'none'}.")
+    return "\n".join(text) + "\n"
+
+
+def _entry(found: Table, row: Row, name: str, count: str) -> str:
+    parts = []
+    for level in LEVELS:
+        value = getattr(found.scores[row][name][level], count)
+        shown = "-" if np.isnan(value) else f"{value:.3g}" if count in ("floats", "seconds") else f"{value:.0f}"
+        parts.append(f"**{shown}**" if value == found.best(row, level, count) else shown)
+    return " / ".join(parts)

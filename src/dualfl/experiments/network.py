@@ -1,0 +1,44 @@
+"""How long a run would take on a network: waiting, sending and computing, added up.
+
+    time = exchanges * latency + (bytes up and down of one client) / bandwidth + (computing of one client)
+
+Clients work and send at the same time, each over a line of its own, and all are taken to have an equal share of the
+floats and of the computing that was measured here; a float is 8 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dualfl.errors import InputError
+from dualfl.typing import Array
+
+BITS = 64  # of a float
+
+
+@dataclass(frozen=True)
+class Network:
+    """latency : seconds of a round trip. bandwidth : megabits a second, of each client's line."""
+
+    latency: float = 0.05
+    bandwidth: float = 10.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.latency < np.inf:
+            raise InputError(f"The latency is a number of seconds >= 0, and it is {self.latency}.")
+        if not 0 < self.bandwidth <= np.inf:
+            raise InputError(f"The bandwidth is a positive number of megabits a second, and it is {self.bandwidth}.")
+
+    def seconds(self, exchanges: Array, floats: Array, computing: Array, clients: int) -> Array:
+        """The time of each round.
+
+        >>> Network(0.1, 8.0).seconds(np.array([10.0]), np.array([2e6]), np.array([4.0]), 2)
+        array([11.])
+        """
+        sending = floats / clients * BITS / (1e6 * self.bandwidth)
+        return exchanges * self.latency + sending + computing / clients
+
+    def __str__(self) -> str:
+        return f"{1e3 * self.latency:g} ms a round trip, {self.bandwidth:g} Mbit/s a client"

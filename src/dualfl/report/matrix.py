@@ -1,0 +1,75 @@
+"""The matrix as a heat map: one line a problem, one column an algorithm, exchanges to 1e-6 as shades."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dualfl.errors import InputError
+from dualfl.experiments.matrix import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+UNREACHED, ABSENT = "0.80", "white"
+TITLES = {
+    "exchanges": "exchanges to a relative error of {level:.0e}",
+    "seconds": "seconds to a relative error of {level:.0e} on the network",
+}
+
+
+def heat_map(found: Table, count: str = "exchanges", level: float = 1e-6, network: str = "") -> Figure:
+    """Dark is few. A ring marks the best of a line; grey did not get there, white does not apply."""
+    names = found.used
+    if not names:
+        raise InputError("There is nothing to draw: no algorithm applies to these rows.")
+    from matplotlib.colors import LogNorm
+    from matplotlib.figure import Figure
+
+    values = np.array([[getattr(found.scores[row][name][level], count) for name in names] for row in found.rows])
+    applies = np.array([[found.applies(row, name) for name in names] for row in found.rows])
+    reached = np.isfinite(values)
+    low = max(float(values[reached].min()), 1e-3) if reached.any() else 1.0
+    high = max(float(values[reached].max()), 1.01 * low) if reached.any() else 2.0
+    width, height = 3.6 + 0.30 * len(names), 2.3 + 0.27 * len(found.rows)
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_facecolor(ABSENT)
+    grey = np.ma.masked_where(~applies | reached, np.ones_like(values))
+    axes.imshow(grey, cmap="Greys", vmin=0, vmax=4, aspect="auto")
+    shades = np.ma.masked_where(~reached, np.maximum(np.nan_to_num(values), low))
+    image = axes.imshow(shades, cmap="viridis", norm=LogNorm(low, high), aspect="auto")
+    for i, row in enumerate(found.rows):
+        best = found.best(row, level, count)
+        for j in range(len(names)):
+            if reached[i, j]:
+                _write(axes, i, j, values[i, j], bool(values[i, j] == best), (low, high), count)
+    axes.set_xticks(range(len(names)), names, rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
+    axes.set_yticks(range(len(found.rows)), [row.title for row in found.rows], fontsize=8)
+    axes.tick_params(which="both", length=0)
+    axes.set_xticks(np.arange(-0.5, len(names)), minor=True)
+    axes.set_yticks(np.arange(-0.5, len(found.rows)), minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.2)
+    axes.spines[:].set_visible(False)
+    bar = figure.colorbar(image, ax=axes, fraction=0.025, pad=0.01)
+    bar.ax.tick_params(labelsize=8)
+    title = TITLES[count].format(level=level) + (f", {network}" if network else "")
+    figure.suptitle(
+        f"{title[0].upper()}{title[1:]}\nboxed: the best of its row; grey: not reached; white: does not apply",
+        fontsize=9.5,
+        x=0.01,
+        ha="left",
+    )
+    return figure
+
+
+def _write(axes, i: int, j: int, value: float, best: bool, span: tuple[float, float], count: str) -> None:  # type: ignore[no-untyped-def]
+    from matplotlib.patches import Rectangle
+
+    light = np.log(max(value, span[0]) / span[0]) > 0.6 * np.log(span[1] / span[0])
+    shown = f"{value:.0f}" if count == "exchanges" or value >= 10 else f"{value:.1g}"
+    axes.text(j, i, shown, ha="center", va="center", fontsize=6.5, color="black" if light else "white")
+    if best:
+        box = Rectangle((j - 0.44, i - 0.44), 0.88, 0.88, fill=False, edgecolor="#D55E00", linewidth=2.2, zorder=4)
+        axes.add_patch(box)

@@ -1,0 +1,130 @@
+"""`dualfl reproduce`, with the smallest settings that show everything."""
+
+import csv
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from dualfl.cli import main, reproduce
+
+
+def run(*words, code=0):
+    done = CliRunner().invoke(main, ["reproduce", *map(str, words)], prog_name="dualfl", catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    return done
+
+
+@pytest.mark.parametrize("words", [[], *([name] for name in reproduce.reproduce_command.commands)])
+def test_help_fits_80_columns(words):
+    assert max(map(len, run(*words, "--help").stdout.splitlines())) <= 80
+
+
+@pytest.fixture(scope="module")
+def figure(tmp_path_factory):
+    out = tmp_path_factory.mktemp("figure") / "one"
+    words = ("figure1", "--quick", "--rounds", 3, "--seeds", 2, "--panel", "benchmarks", "--panel", "rho")
+    return out, words, run(*words, "--out", out, "--processes", 1)
+
+
+def test_figure1_draws_judges_and_says_what_it_did(figure):
+    out, _, done = figure
+    assert {path.name for path in out.iterdir()} == {
+        "cells",
+        "figure1.png",
+        "figure1.svg",
+        "figure1.csv",
+        "verdicts.csv",
+        "about.txt",
+    }
+    assert "0 found" in done.stdout and "DualFL is below the others throughout" in done.stdout
+    assert max(map(len, done.stdout.replace(str(out), "").splitlines())) <= 80
+    curves = list(csv.DictReader((out / "figure1.csv").read_text().splitlines()))
+    assert {row["curve"] for row in curves} >= {"dualfl", "fedavg", "rho = 0.1"}
+    assert {row["panel"] for row in curves} == {"a", "c"}
+    scaffnew = [row for row in curves if row["curve"] == "scaffnew" and row["round"] == "3"]
+    assert float(scaffnew[0]["lowest"]) < float(scaffnew[0]["highest"])
+
+
+def test_about_says_how_and_where_and_no_folder_of_this_machine(figure):
+    out, _, _ = figure
+    text = (out / "about.txt").read_text()
+    assert "dualfl reproduce figure1" in text and "processors" in text and "numpy" in text
+    assert str(out.parent) not in text
+
+
+def test_figure1_goes_on_where_it_stopped(figure):
+    out, words, _ = figure
+    pictures = (out / "figure1.png").read_bytes(), (out / "figure1.svg").read_bytes()
+    one = next((out / "cells").glob("*.json"))
+    one.unlink()
+    done = run(*words, "--out", out, "--processes", 1)
+    assert ", 1 to run." in done.stdout and one.exists()
+    assert (out / "figure1.svg").stat().st_size > 0 and pictures[0][:4] == b"\x89PNG"
+
+
+def test_an_interrupted_figure_says_how_to_go_on(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dualfl.experiments.cells.run_cell", interrupted)
+    done = run("figure1", "--quick", "--rounds", 1, "--out", tmp_path, "--processes", 1, code=130)
+    assert "0 of" in done.stderr and "the same command goes on" in done.stderr
+
+
+def test_tuned_values_are_taken(tmp_path):
+    file = tmp_path / "tuned.json"
+    file.write_text(json.dumps({"best": {"fedpd": {"hyperparameters": {"eta": 3.0}}}}))
+    assert reproduce.tuned_values("digits", file) == {"fedpd": {"eta": 3.0}}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["figure1", "--dataset", "minst"], "did you mean mnist"),
+        (["figure1", "--panel", "rhos"], "did you mean rho"),
+        (["figure1", "--rounds", "0"], "rounds"),
+        (["figure1", "--seeds", "0"], "seeds"),
+        (["figure1", "--quick", "--processes", "0"], "processes"),
+        (["figure1", "--tuned", "nowhere.json"], "nowhere.json"),
+        (["matrix", "--rows", "svn"], "did you mean svm"),
+        (["matrix", "--only", "dualf"], "did you mean dualfl"),
+        (["matrix", "--cell-minutes", "0"], "minutes"),
+        (["matrix", "--bandwidth", "0"], "bandwidth"),
+        (["figure2"], "figure1"),
+    ],
+)
+def test_bad_input_is_one_sentence(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run(*words, code=2)
+    assert done.stderr.startswith("Error: ") and said in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_damaged_file_of_tuned_values(tmp_path):
+    file = tmp_path / "tuned.json"
+    file.write_text("[]")
+    assert "dualfl tune" in run("figure1", "--quick", "--tuned", file, code=2).stderr
+
+
+def test_missing_data_say_which_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DUALFL_DATA", str(tmp_path))
+    monkeypatch.setenv("DUALFL_CACHE", str(tmp_path))
+    monkeypatch.setattr("dualfl.data.catalogue.load", None, raising=False)
+    done = run("figure1", "--dataset", "mnist", "--out", tmp_path / "out", "--processes", 1, code=2)
+    assert "mnist" in done.stderr
+
+
+def test_the_matrix_on_one_row(tmp_path):
+    words = ("matrix", "--rows", "lasso/labels:1/0.01", "--only", "dualfl,nesterov,fedpd", "--out", tmp_path)
+    done = run(*words, "--quick", "--processes", 1, "--cell-minutes", 0.05)
+    assert {path.name for path in tmp_path.iterdir()} >= {"matrix.csv", "matrix.md", "exchanges.png", "time.svg"}
+    assert "lasso, 5,000 x 200, one label, mu = 0.01" in done.stdout
+    rows = {row["algorithm"]: row for row in csv.DictReader((tmp_path / "matrix.csv").read_text().splitlines())}
+    assert rows["fedpd"]["status"].startswith("does not apply") and rows["nesterov"]["exchanges_to_1e-04"]
+
+
+def test_tables(monkeypatch, tmp_path):
+    assert "randprox" in run("table1").stdout
+    text = run("table2").stdout
+    assert "apda-inexact  beta_y" in text and max(map(len, text.splitlines())) <= 80

@@ -1,0 +1,119 @@
+"""Cells are kept, found again, and never half there."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dualfl.errors import InputError
+from dualfl.experiments import cells
+from dualfl.experiments.cells import Cell, Store, run_all, run_cell
+
+CELL = Cell("iris", "dualfl", clients=3, partition="shuffled", rounds=3)
+
+
+def quiet(cell, outcome):
+    pass
+
+
+def test_what_is_kept_is_what_came_of_it(tmp_path):
+    store, outcome = Store(tmp_path), run_cell(CELL)
+    store.put(outcome)
+    found = store[CELL]
+    assert found.cell == CELL and found.status == "ok" and found.minimum == outcome.minimum
+    np.testing.assert_allclose(found.errors, outcome.errors, rtol=1e-7)
+    assert len(found.errors) == 4 and found.errors[-1] < found.errors[0]
+
+
+def test_only_what_is_missing_is_run(tmp_path, monkeypatch):
+    store, other = Store(tmp_path), replace(CELL, seed=1)
+    run_all(store, [CELL], tell=quiet)
+    ran = []
+    monkeypatch.setattr(cells, "run_cell", lambda cell: ran.append(cell) or run_cell(cell))
+    run_all(store, [CELL, other, other], tell=quiet)
+    assert ran == [other] and store.missing([CELL, other]) == []
+
+
+def test_an_interruption_keeps_what_is_finished(tmp_path, monkeypatch):
+    store, other = Store(tmp_path), replace(CELL, seed=1)
+
+    def interrupted(cell):
+        if cell == other:
+            raise KeyboardInterrupt
+        return run_cell(cell)
+
+    monkeypatch.setattr(cells, "run_cell", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_all(store, [CELL, other], tell=quiet)
+    assert store.missing([CELL, other]) == [other]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "{}", "[1]"])
+def test_a_damaged_file_is_run_again(tmp_path, damage):
+    store = Store(tmp_path)
+    run_all(store, [CELL], tell=quiet)
+    store.file(CELL).write_text(damage)
+    assert store.missing([CELL]) == [CELL]
+
+
+def test_a_file_of_another_cell_is_not_taken(tmp_path):
+    store, other = Store(tmp_path), replace(CELL, seed=1)
+    run_all(store, [CELL], tell=quiet)
+    store.file(CELL).rename(store.file(other))
+    assert store.get(other) is None
+
+
+def test_every_setting_counts():
+    changed = [replace(CELL, seed=1), replace(CELL, rounds=4), replace(CELL, hyperparameters={"rho": 0.1})]
+    assert len({cell.digest for cell in [CELL, *changed]}) == 4
+
+
+def test_what_does_not_apply_is_an_outcome():
+    outcome = run_cell(replace(CELL, algorithm="scaffnew", loss="softmax", l1=0.0, hyperparameters={"gamma": 1e9}))
+    assert not outcome.applies and "2/L" in outcome.status and not len(outcome.errors)
+    assert json.loads(outcome.to_json())["status"] == outcome.status
+
+
+def test_steps_beyond_theory_are_taken_where_that_is_asked_for():
+    outcome = run_cell(replace(CELL, algorithm="feddualavg", hyperparameters={"eta_c": 100.0}, free=True))
+    assert outcome.status == "ok" and len(outcome.errors) == 4
+
+
+def test_data_that_are_missing_are_an_error_and_not_an_outcome(tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALFL_DATA", str(tmp_path))
+    monkeypatch.setenv("DUALFL_CACHE", str(tmp_path))
+    store = Store(tmp_path / "cells")
+    with pytest.raises(InputError):
+        run_all(store, [replace(CELL, dataset="nothing")], tell=quiet)
+    assert not (tmp_path / "cells").exists()
+
+
+def test_a_cell_ends_at_its_target_and_at_its_exchanges():
+    reached = run_cell(replace(CELL, rounds=100, target=1e-2))
+    assert reached.errors[-1] <= 1e-2 < reached.errors[-2]
+    assert run_cell(replace(CELL, rounds=100, exchanges=2)).columns["exchanges"][-1] == 2
+
+
+def test_a_round_that_takes_too_long_is_given_up(monkeypatch):
+    import time
+
+    from dualfl.algorithms.dual.dualfl import DualFL
+
+    slow = DualFL.solve
+
+    def solve(self, *words, **message):
+        time.sleep(0.3)
+        return slow(self, *words, **message)
+
+    solve.is_client_step = True
+    monkeypatch.setattr(DualFL, "solve", solve)
+    outcome = run_cell(replace(CELL, rounds=100, minutes=0.005))
+    assert outcome.status == "ok" and len(outcome.errors) < 20
+
+
+def test_regression_is_dealt_out_by_bins_of_its_target():
+    cell = Cell("diabetes", "lbfgs", clients=4, partition="dirichlet:0.1", loss="squared", l1=0.1, rounds=1)
+    problem = cells.problem_of(cell.problem)
+    means = [float(f.y.mean()) for f in problem.clients]
+    assert problem.penalty is not None and sum(f.n for f in problem.clients) == 442 and np.ptp(means) > 20

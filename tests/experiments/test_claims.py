@@ -1,0 +1,93 @@
+"""The paper's claims on curves that were made to bear them out, and on curves that do not."""
+
+import numpy as np
+import pytest
+
+from dualfl.experiments import claims
+
+n = np.arange(21.0)
+
+
+def line(first, digits):
+    """An error that falls to `first` in round 1 and then by so many digits a round."""
+    return np.concatenate([[1.0], first * 10 ** (-digits * n[:-1])])
+
+
+GOOD = {
+    "dualfl": line(1e-3, 0.1),
+    "fedpd": line(1e-1, 0.11),
+    "feddr": line(1e-1, 0.09),
+    "scaffnew": line(1e-1, 0.1),
+    "feddyn": line(2e-3, 0.05),
+}
+
+
+def test_a_rate_is_the_slope_of_the_curve():
+    assert claims.rate(line(1e-2, 0.25)) == pytest.approx(0.25)
+    assert claims.rate(line(1e-2, 0.25), later=True) == pytest.approx(0.25)
+
+
+def test_a_rate_does_not_see_the_floor():
+    flat = np.maximum(line(1e-2, 1.0), 1e-14)
+    assert claims.rate(flat) == pytest.approx(1.0)
+
+
+def test_a_short_curve_has_no_rate():
+    assert np.isnan(claims.rate(np.array([1.0, 0.1])))
+    assert np.isnan(claims.rate(np.zeros(0)))
+
+
+def test_below_the_others():
+    verdict = claims.below_the_others(GOOD, "(a)")
+    assert verdict.holds and verdict.number == 1.0 and "all 80 comparisons" in verdict.sentence
+
+
+def test_not_below_the_others_says_who_and_when():
+    crossing = GOOD | {"fedpd": line(1e-1, 0.5)}
+    verdict = claims.below_the_others(crossing, "(a)")
+    assert verdict.holds is False and "fedpd" in verdict.sentence and "in round 20" in verdict.sentence
+    assert verdict.word == "does not hold"
+
+
+def test_errors_at_the_floor_are_equal():
+    curves = {"dualfl": np.array([1.0, 3e-13]), "fedpd": np.array([1.0, 1e-13])}
+    assert claims.below_the_others(curves, "(a)").holds
+
+
+@pytest.mark.parametrize(("factor", "holds"), [(0.1, True), (1.9, True), (2.1, False)])
+def test_as_fast_as_feddyn(factor, holds):
+    curves = {"dualfl": factor * GOOD["feddyn"], "feddyn": GOOD["feddyn"]}
+    verdict = claims.as_fast_as_feddyn(curves, "(a)")
+    assert verdict.holds is holds and verdict.number == pytest.approx(factor)
+
+
+def test_similar_rates():
+    assert claims.similar_rates(GOOD, "(a)").holds
+    assert claims.similar_rates(GOOD | {"scaffnew": line(1e-1, 0.21)}, "(a)").holds is False
+    assert claims.similar_rates(GOOD | {"scaffnew": np.ones(21)}, "(a)").holds is False
+
+
+def test_primal_methods():
+    slow = {"fedavg": np.full(21, 0.5), "fedcm": np.full(21, 0.7)}
+    verdict = claims.primal_methods(GOOD, slow, "(a)")
+    assert verdict.holds and "fedavg" in verdict.sentence
+    assert claims.primal_methods(GOOD, {"fedsam": 2 * GOOD["dualfl"]}, "(a)").holds is False
+    assert claims.primal_methods(GOOD, {"fedsam": np.zeros(0)}, "(a)").holds is None
+
+
+@pytest.mark.parametrize(("digits", "holds"), [(0.2, True), (0.06, True), (0.04, False)])
+def test_many_clients(digits, holds):
+    verdict = claims.many_clients({2: line(1e-3, 0.1), 1024: line(1e-1, digits)}, "(b)")
+    assert verdict.holds is holds and verdict.number == pytest.approx(10 * digits)
+
+
+@pytest.mark.parametrize(("digits", "holds"), [(0.06, True), (0.04, False)])
+def test_robust_to_rho(digits, holds):
+    assert claims.robust_to_rho({0.0: line(1e-3, 0.1), 0.1: line(1e-3, digits)}, "(c)").holds is holds
+
+
+def test_what_is_not_there_cannot_be_told():
+    assert claims.many_clients({2: line(1e-3, 0.1)}, "(b)").word == "cannot be told"
+    assert claims.as_fast_as_feddyn({"dualfl": n}, "(a)").holds is None
+    assert claims.against_benchmarks({"dualfl": np.zeros(0)}, {}, "(a)")[0].holds is None
+    assert len(claims.against_benchmarks(GOOD, {}, "(a)")) == 3

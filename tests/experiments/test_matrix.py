@@ -1,0 +1,77 @@
+"""The matrix: which cells it has, what it counts, and who is best."""
+
+import numpy as np
+import pytest
+
+from dualfl.errors import InputError
+from dualfl.experiments import matrix as experiment
+from dualfl.experiments.cells import COLUMNS, Outcome, Store
+from dualfl.experiments.matrix import Matrix, Row, score, table
+from dualfl.experiments.network import Network
+from dualfl.report.matrix import heat_map
+
+NETWORK = Network(latency=0.1, bandwidth=8.0)
+ROW = Row("svm", "labels:1", 1e-2)
+
+
+def outcome(cell, errors, exchanges=1, status="ok"):
+    n = np.arange(len(errors), dtype=float)
+    columns = dict.fromkeys(COLUMNS, n) | {"exchanges": exchanges * n, "relative_error": np.array(errors)}
+    return Outcome(cell, status, columns | {"floats_up": 1e6 * n, "floats_down": 0 * n, "seconds": 8 * n}, 1.0)
+
+
+def test_forty_rows():
+    assert len(Matrix().chosen) == 40 and len(set(Matrix().chosen)) == 40
+
+
+def test_rows_are_chosen_by_words():
+    assert len(Matrix(rows=("svm",)).chosen) == 8
+    assert Matrix(rows=("svm/labels:1/0.01",)).chosen == [ROW]
+    assert len(Matrix(rows=("labels:1", "lasso")).chosen) == 10 + 6
+
+
+@pytest.mark.parametrize("given", [{"rows": ("sv",)}, {"rows": ("svm/nowhere",)}, {"only": ("dualf",)}, {"minutes": 0}])
+def test_bad_input_is_one_sentence(given):
+    with pytest.raises(InputError):
+        Matrix(**given)
+
+
+def test_one_label_a_client_needs_as_many_clients_as_labels():
+    assert Matrix().cell(Row("mnist", "labels:1", 1e-2), "dualfl").clients == 10
+    assert Matrix().cell(Row("mnist", "shuffled", 1e-2), "dualfl").clients == 8
+
+
+def test_a_score_counts_to_the_level():
+    cell = Matrix().cell(ROW, "dualfl")
+    found = score(outcome(cell, [1, 1e-3, 1e-4, 1e-5], exchanges=2), 1e-4, NETWORK)
+    assert found[:3] == (2, 4, 2e6)
+    assert found.seconds == pytest.approx(4 * 0.1 + 2e6 / 8 * 64 / 8e6 + 16 / 8)
+    assert np.isnan(score(outcome(cell, [1, 1e-3]), 1e-4, NETWORK).rounds)
+
+
+def test_the_best_of_a_row_is_marked(tmp_path):
+    matrix, store = Matrix(rows=("svm/labels:1/0.01",), only=("dualfl", "bundle", "gd")), Store(tmp_path)
+    store.put(outcome(matrix.cell(ROW, "dualfl"), [1, 1e-4, 1e-6]))
+    store.put(outcome(matrix.cell(ROW, "bundle"), [1, 1e-4, 1e-5]))
+    store.put(outcome(matrix.cell(ROW, "gd"), [], status="does not apply: no gradient"))
+    found = table(matrix, store, NETWORK)
+    assert found.best(ROW, 1e-6, "exchanges") == 2 and found.used == ["dualfl", "bundle"]
+    rows = {line[3]: line for line in experiment.csv_rows(found)[1:]}
+    assert "exchanges" in rows["dualfl"][-2] and rows["bundle"][-2] == ""
+    assert rows["gd"][-1] == "does not apply: no gradient"
+    text = experiment.markdown(found, NETWORK)
+    assert "| dualfl | **1** / **2** |" in text and "Not to 1e-4: none." in text
+    assert len(heat_map(found).axes) == 2
+
+
+def test_nothing_to_draw_is_an_error(tmp_path):
+    matrix, store = Matrix(rows=("svm/labels:1/0.01",), only=("gd",)), Store(tmp_path)
+    store.put(outcome(matrix.cell(ROW, "gd"), [], status="does not apply: no gradient"))
+    with pytest.raises(InputError):
+        heat_map(table(matrix, store, NETWORK))
+
+
+@pytest.mark.parametrize("given", [{"latency": -1.0}, {"bandwidth": 0.0}, {"latency": float("nan")}])
+def test_a_network_is_checked(given):
+    with pytest.raises(InputError):
+        Network(**given)
