@@ -35,10 +35,20 @@ class Columns:
 
 def read_csv(path: Path) -> dict[str, AnyArray]:
     """The columns of a CSV file with a header; separated by commas, or by semicolons or tabs if the header is."""
+    names, table = csv_rows(path)
+    return {name: _column(path, name, values) for name, values in zip(names, zip(*table))}
+
+
+def csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns, and every row as the text of its entries."""
     try:
         text = contents(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not a CSV file: it is not text ({error.reason} at byte {error.start}).") from error
+        raise InputError(
+            f"{path} is not a CSV file: it is not text ({error.reason} at byte {error.start}); save it as CSV in UTF-8."
+        ) from error
+    if not text.strip():
+        raise InputError(f"{path} is empty; it needs a first line with the names of the columns, and rows below it.")
     head = text.partition("\n")[0]
     rows = csv.reader(io.StringIO(text), delimiter=max(",;\t", key=head.count))
     names = [name.strip() for name in next(rows, [])]
@@ -52,7 +62,7 @@ def read_csv(path: Path) -> dict[str, AnyArray]:
             table.append(row)
     if not table:
         raise InputError(f"{path} holds no rows below its header.")
-    return {name: _column(path, name, values) for name, values in zip(names, zip(*table))}
+    return names, table
 
 
 def _column(path: Path, name: str, values: tuple[str, ...]) -> AnyArray:

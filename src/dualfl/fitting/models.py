@@ -1,0 +1,201 @@
+"""The models of `dualfl fit`, all with one objective,
+
+    (1/n) sum_i l(y_i, x_i'w + b)  +  alpha (r |w|_1 + (1 - r)/2 |w|^2),
+
+n the rows of all silos, b free, x standardised unless told otherwise. r is 0 for l2, 1 for l1 and 1/2 or --l1-ratio for
+the elastic net; the paper's mu is alpha (1 - r). This is glmnet's way to write it: alpha means the same for few rows and
+for many.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dualfl.engines.inprocess import Result
+from dualfl.errors import InputError
+from dualfl.estimators.base import FederatedClassifier, FederatedLinear, FederatedRegressor
+from dualfl.estimators.classifiers import LinearSVC, LogisticRegression, separates
+from dualfl.estimators.regressors import PoissonRegressor
+from dualfl.estimators.silos import Silo
+from dualfl.estimators.solving import Cost
+from dualfl.objectives import Hinge, Huber, Logistic, Loss, Poisson, Quantile, Softmax, Squared, SquaredHinge
+from dualfl.typing import Array
+
+PENALTIES = ("none", "l2", "l1", "elastic-net")
+SMALL_RIDGE = 1e-3  # alpha where nothing else is said
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a name of --model means."""
+
+    about: str
+    classes: bool = False
+    penalty: str = "l2"  # unless given
+    fixed: bool = False  # whether the name says which penalty it is
+
+
+MODELS = {
+    "logistic": Kind("logistic regression, two classes", classes=True),
+    "multinomial": Kind("logistic regression, any number of classes", classes=True),
+    "svm": Kind("support vector machine, hinge loss", classes=True),
+    "squared-hinge": Kind("support vector machine, squared hinge loss", classes=True),
+    "linear": Kind("least squares"),
+    "ridge": Kind("least squares with an l2 penalty", fixed=True),
+    "lasso": Kind("least squares with an l1 penalty", penalty="l1", fixed=True),
+    "elastic-net": Kind("least squares with both penalties", penalty="elastic-net", fixed=True),
+    "huber": Kind("regression that outliers do not spoil"),
+    "quantile": Kind("regression of a quantile, the median unless --quantile"),
+    "poisson": Kind("regression of counts, logarithm as link"),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A model without its data."""
+
+    model: str
+    penalty: str = "l2"
+    alpha: float = SMALL_RIDGE
+    l1_ratio: float = 0.5
+    quantile: float = 0.5
+    delta: float | None = None  # of huber
+    tol: float = 1e-6
+
+    def __post_init__(self) -> None:
+        kind = MODELS[self.model]
+        if kind.fixed and self.penalty != kind.penalty:
+            raise InputError(
+                f"--model {self.model} means the penalty {kind.penalty}, and --penalty is {self.penalty}; "
+                "take --model linear with it."
+            )
+        if self.penalty == "none" and self.model in ("svm", "squared-hinge"):
+            raise InputError(f"--model {self.model} needs a penalty, and it is none; take --penalty l2 or l1.")
+        for name, value, good in (
+            ("--alpha", self.alpha, 0 < self.alpha < np.inf or self.penalty == "none"),
+            ("--l1-ratio", self.l1_ratio, 0 < self.l1_ratio < 1),
+            ("--quantile", self.quantile, 0 < self.quantile < 1),
+            ("--tol", self.tol, 0 < self.tol < np.inf),
+        ):
+            if not good:
+                right = "between 0 and 1" if name in ("--l1-ratio", "--quantile") else "greater than 0"
+                raise InputError(f"{name} must be a number {right}, and it is {value:g}.")
+
+    @property
+    def kind(self) -> Kind:
+        return MODELS[self.model]
+
+    @property
+    def share(self) -> float:
+        """r, the part of the penalty that is l1."""
+        return {"none": 0.0, "l2": 0.0, "l1": 1.0, "elastic-net": self.l1_ratio}[self.penalty]
+
+    @property
+    def ridge(self) -> float:
+        return 0.0 if self.penalty == "none" else self.alpha * (1 - self.share)
+
+    @property
+    def l1(self) -> float:
+        return 0.0 if self.penalty == "none" else self.alpha * self.share
+
+    def loss(self, classes: int = 0) -> Loss:
+        match self.model:
+            case "logistic" | "multinomial":
+                return Logistic() if classes == 2 else Softmax(classes)
+            case "svm":
+                return Hinge()
+            case "squared-hinge":
+                return SquaredHinge()
+            case "huber":
+                assert self.delta is not None
+                return Huber(self.delta)
+            case "quantile":
+                return Quantile(self.quantile)
+            case "poisson":
+                return Poisson()
+        return Squared()
+
+    def estimator(self, classes: int = 0, progress: bool = False) -> Fitted:
+        """The estimator of the recipe, not yet fitted."""
+        shape: type[Fitted] = {
+            "logistic": Probabilities,
+            "multinomial": Probabilities,
+            "svm": Margins,
+            "squared-hinge": Margins,
+            "poisson": Counts,
+        }.get(self.model, Values)
+        made = shape(self.loss(classes), self.ridge, self.l1, tol=self.tol, verbose=progress)
+        if classes:
+            made.classes_ = np.arange(classes)
+        return made
+
+
+class Fitted(FederatedLinear):
+    """An estimator whose penalty is given as the paper gives it; it keeps what its runs returned."""
+
+    fit_intercept, penalize_intercept = True, False
+
+    def __init__(
+        self,
+        loss: Loss,
+        ridge: float = 0.0,
+        l1: float = 0.0,
+        *,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_rounds: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.loss, self.ridge, self.l1 = loss, ridge, l1
+        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> Cost:
+        return Cost(self.loss, self.ridge, self.l1)
+
+    def _read(self, results: list[Result], offset: float = 0.0) -> None:
+        super()._read(results, offset)
+        self.results_ = results
+
+    def restored(self, W: Array, b: Array) -> Fitted:
+        """Fitted, with the coefficients that somebody found before; one row an output."""
+        self.n_features_in_ = W.shape[1]
+        FederatedClassifier._keep(self, W, b) if hasattr(self, "classes_") else FederatedRegressor._keep(self, W, b)
+        return self
+
+
+class Probabilities(Fitted, LogisticRegression):  # type: ignore[misc]
+    """Classes with probabilities."""
+
+    def _inspect(self, silos: list[Silo], cost: Cost, results: list[Result]) -> None:
+        if cost.ridge == cost.l1 == 0 and separates(results[0], self._problems(silos)[0], True):
+            raise InputError(SEPARABLE)
+
+    def _keep(self, W: Array, b: Array) -> None:
+        if len(self.classes_) > 2 and self.ridge == self.l1 == 0:
+            W = W - W.mean(axis=0)  # the same vector added to all classes changes nothing
+        super()._keep(W, b)
+
+
+SEPARABLE = (
+    "The columns separate the classes without a mistake, so without a penalty the coefficients would grow for ever; "
+    "take --penalty l2."
+)
+
+
+class Margins(Fitted, LinearSVC):  # type: ignore[misc]
+    """Classes with decision values; one against the rest for more than two."""
+
+
+class Values(Fitted, FederatedRegressor):
+    """Real targets."""
+
+
+class Counts(Fitted, PoissonRegressor):  # type: ignore[misc]
+    """Expected counts."""
+
+

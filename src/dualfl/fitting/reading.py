@@ -1,0 +1,137 @@
+"""Tables as people have them: CSV or Parquet, columns of numbers or of text, with gaps.
+
+A column of numbers is an array of floats, with nan where an entry is missing; any other column is an array of text, with
+"" where an entry is missing. Empty cells, NA, N/A, NaN and null, in capitals or not, are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualfl.data.formats import format_of
+from dualfl.data.tables import csv_rows
+from dualfl.errors import InputError
+from dualfl.typing import AnyArray, Array
+
+GAPS = frozenset({"", "na", "n/a", "nan", "null"})
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The rows of one silo. `name` is what messages call it."""
+
+    name: str
+    columns: Mapping[str, AnyArray]
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.columns.values()))) if self.columns else 0
+
+    def kept(self, which: AnyArray) -> Table:
+        """These rows only."""
+        return Table(self.name, {name: values[which] for name, values in self.columns.items()})
+
+
+def is_numeric(values: AnyArray) -> bool:
+    return bool(values.dtype.kind == "f")
+
+
+def missing(values: AnyArray) -> AnyArray:
+    """Whether each entry is missing."""
+    gaps: AnyArray = np.isnan(values) if is_numeric(values) else values == ""
+    return gaps
+
+
+def as_text(values: AnyArray) -> AnyArray:
+    """Entries as names of levels: 1, 1.0 and 01 are the same number, so they are the same level.
+
+    >>> as_text(np.array([1.0, 0.5, np.nan])).tolist()
+    ['1', '0.5', '']
+    """
+    if not is_numeric(values):
+        return values
+    return np.array(["" if np.isnan(value) else f"{value:.15g}" for value in values], dtype=np.str_)
+
+
+def read_table(path: Path, skip: Collection[str] = ()) -> Table:
+    """The columns of a file, except those to skip."""
+    if not path.exists():
+        raise InputError(f"There is no file {path}.")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the files in it, CSV or Parquet, one for each silo.")
+    kind = format_of(path)
+    if kind not in ("CSV", "Parquet"):
+        raise InputError(f"{path} is a {kind} file, whose columns have no names; give a CSV or a Parquet file.")
+    return Table(str(path), _from_csv(path, skip) if kind == "CSV" else _from_parquet(path, skip))
+
+
+def read_tables(paths: Sequence[Path], skip: Collection[str] = ()) -> list[Table]:
+    """One table a file; no file twice."""
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise InputError(f"{path} is given twice; each file is a silo, give each once.")
+        seen.add(path.resolve())
+    return [read_table(path, skip) for path in paths]
+
+
+def _from_csv(path: Path, skip: Collection[str]) -> dict[str, AnyArray]:
+    names, rows = csv_rows(path)
+    return {name: _parsed(path, name, cells) for name, cells in zip(names, zip(*rows)) if name not in skip}
+
+
+def _parsed(path: Path, name: str, cells: Sequence[str]) -> AnyArray:
+    """Numbers where every entry that is there is one."""
+    text = ["" if cell.strip().lower() in GAPS else cell.strip() for cell in cells]
+    try:
+        return _finite(path, name, np.array([cell or "nan" for cell in text], dtype=np.float64))
+    except InputError:
+        raise
+    except ValueError:
+        return np.array(text, dtype=np.str_)
+
+
+def _finite(path: Path, name: str, values: Array) -> Array:
+    endless = np.flatnonzero(np.isinf(values))
+    if len(endless):
+        raise InputError(
+            f"{path} has {values[endless[0]]:g} in column {name!r}, row {endless[0] + 1}; "
+            f"put a number there, leave it empty, or leave the column out with --drop {name!r}."
+        )
+    return values
+
+
+def _from_parquet(path: Path, skip: Collection[str]) -> dict[str, AnyArray]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise InputError(f"{path} is a Parquet file, which needs pyarrow: pip install 'dualfl[data]'.") from error
+    try:
+        table = parquet.read_table(path)
+    except (ArrowException, OSError) as error:
+        raise InputError(f"{path} is not a Parquet file ({str(error).splitlines()[0]}); write it again.") from error
+    if table.num_rows == 0:
+        raise InputError(f"{path} holds no rows.")
+    found = zip(table.column_names, table.columns)
+    return {str(name): _of_arrow(path, str(name), column) for name, column in found if name not in skip}
+
+
+def _of_arrow(path: Path, name: str, column: Any) -> AnyArray:
+    from pyarrow import types
+
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
+        numbers = [np.nan if value is None else value for value in column.to_pylist()]
+        return _finite(path, name, np.array(numbers, dtype=np.float64))
+    if types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind):
+        text = ["" if value is None else str(value).strip() for value in column.to_pylist()]
+        return np.array(["" if cell.lower() in GAPS else cell for cell in text], dtype=np.str_)
+    raise InputError(
+        f"{path} has entries of type {column.type} in column {name!r}; "
+        f"make them numbers or text, or leave the column out with --drop {name!r}."
+    )
