@@ -88,9 +88,11 @@ def test_columns_stay_together():
     assert all(len(set(WARDS[rows])) == 1 for rows in parts)
     two = split("column:ward", 2)
     assert [len(rows) for rows in two] == [500, 500] and not set(WARDS[two[0]]) & set(WARDS[two[1]])
-    ages = np.repeat([1, 2, 3, 4, 5], [1, 1, 96, 1, 1])
-    sizes = [len(rows) for rows in partition("column:age", np.zeros(100, int), 4, 0, lambda name: ages)]
-    assert min(sizes) >= 1 and sum(sizes) == 100
+    for counts, clients in [([1, 1, 96, 1, 1], 4), ([1, 1, 98], 3), ([98, 1, 1], 3), ([50, 1, 49], 2)]:
+        ages = np.repeat(np.arange(len(counts)), counts)
+        parts = partition("column:age", np.zeros(100, int), clients, 0, lambda name, ages=ages: ages)
+        assert min(len(rows) for rows in parts) >= 1 and sum(len(rows) for rows in parts) == 100
+    assert [len(rows) for rows in parts] == [50, 50]
 
 
 @pytest.mark.parametrize("A", [0.05, 0.5, 1.0, 5.0])
