@@ -25,7 +25,9 @@ Models = list[Array]  # flat, one for each problem that is solved; most estimato
 class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
     """A linear model on silos. Subclasses state their objective in `_cost` and their targets in `_targets`."""
 
-    _settings: ClassVar = ("algorithm", "tol", "max_rounds", "random_state", "verbose")
+    _no_minimiser: ClassVar = (
+        "Without a penalty this model has no minimiser: its coefficients grow for ever; give an alpha > 0."
+    )
 
     # -- what a user calls ------------------------------------------------------------------------
 
@@ -77,7 +79,12 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
         cost, limits = self._cost(total_mass(silos)), self._limits(silos)
         problems = [federated(part, cost, self._intercept()) for part in self._problems(silos)]
         starts: Sequence[Array | None] = [None] * len(problems) if start is None else start
-        results = [solve(problem, self.algorithm, limits, x) for problem, x in zip(problems, starts)]
+        try:
+            results = [solve(problem, self.algorithm, limits, x) for problem, x in zip(problems, starts)]
+        except InputError as error:
+            if cost.ridge == cost.l1 == 0 and "no minimiser" in str(error):
+                raise InputError(self._no_minimiser) from error
+            raise
         self._inspect(silos, cost, results)
         return results
 
@@ -103,7 +110,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
         W, b = coefficients([result.theta for result in results], results[0].shape, bool(self.fit_intercept))
         self._keep(W, b)
         self.n_rounds_ = max(result.rounds for result in results)
-        self.n_exchanges_ = sum(result.history[-1].exchanges for result in results)
+        self.n_exchanges_ = max(result.history[-1].exchanges for result in results)
         self.history_ = results[0].history if len(results) == 1 else [result.history for result in results]
         gaps = [result.certificate for result in results]
         self.certificate_ = None if None in gaps else float(sum(gap for gap in gaps if gap is not None))
@@ -160,7 +167,8 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
         self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
         if len(self.classes_) < 2:
             raise InputError(
-                f"All rows of all silos have the one class {self.classes_[0]!r}; a classifier needs at least 2 classes."
+                f"All rows of all silos have the one class {self.classes_.tolist()[0]!r}; "
+                "a classifier needs at least 2 classes."
             )
         return [silo.with_targets(np.searchsorted(self.classes_, silo.y)) for silo in silos]
 

@@ -62,6 +62,11 @@ class LogisticRegression(FederatedClassifier):
     True
     """
 
+    _no_minimiser = (
+        "The classes are separable by a hyperplane, or nearly so, and without a penalty the coefficients then grow for "
+        "ever; give a finite C, such as C=1.0."
+    )
+
     def __init__(
         self,
         *,
@@ -91,10 +96,7 @@ class LogisticRegression(FederatedClassifier):
 
     def _inspect(self, silos: list[Silo], cost: Cost, results: list[Result]) -> None:
         if cost.ridge == cost.l1 == 0 and separates(results[0], self._problems(silos)[0], self.fit_intercept):
-            raise InputError(
-                "The classes are separable by a hyperplane, so without a penalty the coefficients grow for ever; "
-                "give a finite C, such as C=1.0."
-            )
+            raise InputError(self._no_minimiser)
 
     def _keep(self, W: Array, b: Array) -> None:
         if len(self.classes_) > 2:  # adding a constant to all classes changes nothing: the mean is taken as 0
@@ -167,8 +169,9 @@ class LinearSVC(FederatedClassifier):
     loss : "squared_hinge" or "hinge".
     penalty : "l2", or "l1" for |w|_1 in place of (1/2)|w|^2.
 
-    The others, and the attributes, are those of `LogisticRegression`. For more than two classes `history_` is a list,
-    `certificate_` and `objective_` are sums over classes, and so is `n_exchanges_`.
+    The others, and the attributes, are those of `LogisticRegression`. With more than two classes there is one problem
+    for each: `history_` is a list, `certificate_` and `objective_` are sums. The problems do not depend on each other
+    and their messages can travel together, so `n_rounds_` and `n_exchanges_` are those of the class that takes most.
     """
 
     def __init__(

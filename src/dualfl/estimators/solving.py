@@ -12,7 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.few_exchanges.auto import Auto
+from dualfl.algorithms.few_exchanges.fedipm import FedIPM
 from dualfl.algorithms.registry import ALGORITHMS, make
+from dualfl.engines.decision import decide
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import Result
 from dualfl.engines.problem import Problem
@@ -25,7 +27,7 @@ from dualfl.objectives.linear import Intercept
 from dualfl.typing import Array
 
 ROUNDING = 1e-15  # of the first energy: a gap that small is proven as well as floating point can
-IDLE = 3  # rounds without a gain after which an uncertified run has settled
+IDLE, IDLE_CERTIFIED = 5, 20  # rounds without a gain after which a run has settled; a certificate may still improve
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,9 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: Limits, start: A
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, and it is {algorithm!r}.")
     check_able(problem, chosen)
+    chosen, choice = decide(problem, chosen)
+    if choice and isinstance(chosen, FedIPM) and any(trivial(f) for f in problem.clients):
+        chosen = replace(chosen, race=False)
     settled = Settled(limits, FreeIntercept(problem) if FreeIntercept.applies(problem) else None)
     result = run(
         problem,
@@ -75,12 +80,17 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: Limits, start: A
         stop=settled,
         progress=limits.progress,
     )
-    return settled.completed(result)
+    return replace(settled.completed(result), choice=choice)
 
 
 def named(algorithm: str) -> Algorithm:
     """The algorithm of that name. A fit runs in one process, where no sum of few rows leaves anybody's hands."""
     return Auto(least_rows=1) if algorithm == "auto" else make(algorithm)
+
+
+def trivial(f: Any) -> bool:
+    """Whether a silo can fit its own rows perfectly: its own minimiser then says nothing, and the race needs it."""
+    return bool(f.n <= f.design.D or np.ptp(f.y) == 0)
 
 
 class Settled:
@@ -90,6 +100,7 @@ class Settled:
         self.limits, self.proof = limits, proof
         self.energies: list[float] = []
         self.proven = -np.inf  # lower bound of E*
+        self.tried = np.inf  # the gain before the last attempt at a proof
 
     def __call__(self, row: Row, theta: Array) -> bool:
         if row.energy is None:
@@ -99,12 +110,20 @@ class Settled:
         scale = abs(best + limits.offset)
         if certified(row.certificate, best, first, limits):
             return True
-        if self.proof is not None and row.energy == best and self.gain(1) <= np.sqrt(limits.tol) * scale:
-            # a method that converges quadratically has about the square of its last gain to go
+        if self.proof is not None and row.energy == best and self.worth_a_proof(np.sqrt(limits.tol) * scale):
             self.proven = max(self.proven, self.proof.bound(theta))
             if certified(best - self.proven, best, first, limits):
                 return True
-        return self.gain(IDLE) <= min(1e-2 * limits.tol, 1e-14) * abs(best)
+        patience = IDLE if row.certificate is None else IDLE_CERTIFIED
+        return self.gain(patience) <= min(1e-2 * limits.tol, 1e-14) * abs(best)
+
+    def worth_a_proof(self, near: float) -> bool:
+        """A method that converges quadratically has about the square of its last gain to go; who is wrong waits."""
+        gain = self.gain(1)
+        if not gain <= min(near, self.tried / 10):
+            return False
+        self.tried = gain
+        return True
 
     def gain(self, rounds: int) -> float:
         """By how much the energy has fallen in the last rounds; infinite if there were not so many."""

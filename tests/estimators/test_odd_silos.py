@@ -1,0 +1,127 @@
+"""Silos as they are: without a class, with a constant column, of one row; and what cannot be fitted, in a sentence."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from dualfl.errors import InputError, NotSupported
+from dualfl.estimators import LinearSVC, LogisticRegression, PoissonRegressor, QuantileRegressor, Ridge
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(1200, 4))
+Y = np.where(X[:, 0] - X[:, 1] + RNG.logistic(size=1200) > 0, "ill", "well")
+
+
+def rows_apart():
+    """1,000 rows; 100 of one class with a constant column; one row; 99 more."""
+    order = np.argsort(Y == "well", kind="stable")
+    parts = [order[100:1100], order[:100], order[1100:1101], order[1101:]]
+    table = X.copy()
+    table[parts[1], 2] = 5.0
+    return table, parts
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LogisticRegression(tol=1e-9),
+        LogisticRegression(C=0.1, l1_ratio=0.5, tol=1e-9),
+        LogisticRegression(C=np.inf, tol=1e-9),
+        LinearSVC(tol=1e-9),
+        LinearSVC(C=0.01, loss="hinge", tol=1e-7),
+    ],
+    ids=["l2", "elastic net", "none", "squared hinge", "hinge"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_odd_silos_give_the_pooled_model(model, request):
+    table, parts = rows_apart()
+    apart = model.fit_silos([(table[rows], Y[rows]) for rows in parts]).coef_
+    together = model.fit(table, Y).coef_
+    loose = 1e-3 if "hinge" in request.node.callspec.id and "squared" not in request.node.callspec.id else 1e-5
+    assert np.linalg.norm(apart - together) <= loose * np.linalg.norm(together)
+    assert list(model.classes_) == ["ill", "well"]
+
+
+def test_labels_of_any_kind():
+    for labels in (np.array([True, False]), np.array([-3.0, 7.0]), np.array(["b", "a"], dtype=object)):
+        y = labels[(Y == "ill").astype(int)]
+        model = LogisticRegression().fit(X, y, groups=np.arange(1200) % 2)
+        assert set(model.predict(X)) <= set(labels) and (model.predict(X) == y).mean() > 0.7
+
+
+def test_one_class_overall():
+    with pytest.raises(InputError, match=r"one class 'ill'.*at least 2 classes"):
+        LogisticRegression().fit(X, np.full(1200, "ill"), groups=np.arange(1200) % 2)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_separable_without_a_penalty(classes):
+    x = np.linspace(-1, 1, 60)[:, None]
+    y = np.digitize(x[:, 0], np.linspace(-1, 1, classes + 1)[1:-1])
+    table = np.column_stack([x, x**2])
+    with pytest.raises(InputError, match=r"separable.*give a finite C"):
+        LogisticRegression(C=np.inf).fit(table, y, groups=np.arange(60) % 3)
+    assert LogisticRegression(C=10.0).fit(table, y).score(table, y) > 0.9
+
+
+def test_unpenalised_says_that_nothing_is_proven():
+    with pytest.warns(ConvergenceWarning, match="tol was not certified: nothing is proven"):
+        model = LogisticRegression(C=np.inf).fit(X, Y, groups=np.arange(1200) % 3)
+    assert model.certificate_ is None and "ridge" in model.certificate_reason_
+
+
+def test_too_few_rounds_warn():
+    with pytest.warns(ConvergenceWarning, match="tol was not certified: .* 1 rounds"):
+        LogisticRegression(max_rounds=1, tol=1e-12, algorithm="lbfgs", penalize_intercept=True).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        (LogisticRegression(algorithm="dualfl"), "dualfl needs a strongly convex.*penalize_intercept.*auto.*can"),
+        (LogisticRegression(algorithm="giant", l1_ratio=1.0), "giant is for smooth problems.*l1.*prox-newton"),
+        (LinearSVC(algorithm="lbfgs", loss="hinge"), "lbfgs needs a gradient, and the Hinge loss has none.*fedipm"),
+        (LogisticRegression(algorithm="fedpdd"), "no algorithm 'fedpdd'; did you mean fedpd"),
+        (LogisticRegression(algorithm=3), "algorithm must be a name or an Algorithm, and it is 3"),
+        (LogisticRegression(C=0.0), "C must be a number > 0, and it is 0.0"),
+        (LogisticRegression(l1_ratio=1.5), "l1_ratio must be between 0 .* and it is 1.5"),
+        (LogisticRegression(tol=0.0), "tol must be a number > 0"),
+        (LinearSVC(loss="logistic"), "squared_hinge.*and it is 'logistic'"),
+        (LinearSVC(penalty="l0"), "penalty must be .* and it is 'l0'"),
+    ],
+)
+def test_refusals(model, why):
+    with pytest.raises((InputError, NotSupported), match=why):
+        model.fit(X, Y)
+
+
+def test_refusals_of_regressors():
+    y = X[:, 0]
+    with pytest.raises(InputError, match="alpha must be a number >= 0, and it is -1"):
+        Ridge(-1).fit(X, y)
+    with pytest.raises(InputError, match="counts >= 0"):
+        PoissonRegressor().fit(X, y)
+    with pytest.raises(InputError, match="0 < tau < 1"):
+        QuantileRegressor(quantile=1.5).fit(X, y)
+
+
+def test_silos_that_do_not_match():
+    with pytest.raises(InputError, match=r"Silo north: X has 3 features.*4 features"):
+        Ridge().fit_silos([(X, X[:, 0]), (X[:, :3], X[:, 0])], names=["south", "north"])
+    with pytest.raises(InputError, match="at least one silo"):
+        Ridge().fit_silos([])
+    with pytest.raises(InputError, match=r"must be a pair \(X, y\)"):
+        Ridge().fit_silos([X])
+    with pytest.raises(InputError, match="has 3 entries for 1200 rows"):
+        Ridge().fit(X, X[:, 0], groups=[1, 2, 3])
+    with pytest.raises(InputError, match="2 silos and 1 names"):
+        Ridge().fit_silos([(X, X[:, 0])] * 2, names=["a"])
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        Ridge().fit(X, X[:, 0], sample_weight=np.zeros(1200))
+
+
+def test_a_silo_without_weight_is_left_out():
+    w = np.where(np.arange(1200) < 600, 1.0, 0.0)
+    weighted = LogisticRegression(tol=1e-10).fit(X, Y, groups=w, sample_weight=w)
+    assert np.allclose(weighted.coef_, LogisticRegression(tol=1e-10).fit(X[:600], Y[:600]).coef_, rtol=1e-6)
