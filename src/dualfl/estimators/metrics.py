@@ -113,7 +113,7 @@ def classification_sums(model: Any, silo: Silo, bins: int = BINS, shelves: int =
     classes: AnyArray = model.classes_
     unseen = np.setdiff1d(silo.y, classes)
     if len(unseen):
-        raise InputError(f"Silo {silo.name} has the class {unseen[0]!r}, which the model does not know.")
+        raise InputError(f"Silo {silo.name} has the class {unseen.tolist()[0]!r}, which the model does not know.")
     y = np.searchsorted(classes, silo.y)
     w = np.ones(silo.n) if silo.weights is None else silo.weights
     z = model.decision_function(silo.X)
@@ -300,7 +300,7 @@ def evaluate(
 
 
 def _evaluated(silo: Any, name: str) -> Silo:
-    X, y = silo[0], np.asarray(silo[1])
+    X, y = silo[0] if hasattr(silo[0], "shape") else np.asarray(silo[0]), np.asarray(silo[1])
     weights = None if len(silo) < 3 or silo[2] is None else np.asarray(silo[2], dtype=np.float64)
     if X.shape[0] != len(y) or len(y) == 0:
         raise InputError(

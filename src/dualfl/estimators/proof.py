@@ -28,7 +28,7 @@ from dualfl.objectives import L1, LinearModel, Softmax
 from dualfl.objectives.average import Average
 from dualfl.typing import Array
 
-STEP = 1e-6  # delta, relative to the intercept
+STEPS = (1e-8, 1e-6, 1e-4)  # delta, relative to the intercept; the least that encloses the minimum counts
 
 
 class Cut(NamedTuple):
@@ -76,13 +76,14 @@ class FreeIntercept:
         return Cut(value - float(G @ theta), G)
 
     def _shifted_pair(self, theta: Array) -> tuple[float, Cut, Cut] | None:
-        self.exchanges += 1
-        delta = STEP * (1 + abs(float(theta[self.free][0])))
-        low, high = (self.cut(theta + np.where(self.free, shift, 0.0)) for shift in (-delta, delta))
-        left, right = float(low.G[self.free][0]), float(high.G[self.free][0])
-        if not left < 0 < right:  # the minimiser in b is not between them yet
-            return None
-        return left / (left - right), low, high
+        self.exchanges += 1  # all shifts are asked for at once
+        for step in STEPS:
+            delta = step * (1 + abs(float(theta[self.free][0])))
+            low, high = (self.cut(theta + np.where(self.free, shift, 0.0)) for shift in (-delta, delta))
+            left, right = float(low.G[self.free][0]), float(high.G[self.free][0])
+            if left < 0 < right:
+                return left / (left - right), low, high
+        return None  # the best intercept is not yet between them
 
     def _softmax_pair(self, theta: Array) -> tuple[float, Cut, Cut] | None:
         self.exchanges += 2
