@@ -63,9 +63,10 @@ def to_words(name: str, x: Any, weight: float, bits: int) -> Words:
     if not_finite(x):
         raise InputError(f"{name!r} holds NaN or infinity")
     # Weights add up to 1 at most, so if no x is too large, no weighted sum is.
-    if np.abs(x).max(initial=0.0) * max(weight, 1.0) * 2.0**bits >= LARGEST:
+    largest = float(np.abs(x).max(initial=0.0))
+    if largest * max(weight, 1.0) * 2.0**bits >= LARGEST:
         raise InputError(
-            f"{name!r} holds {np.abs(x).max():.3g}, and secure sums carry numbers below "
+            f"{name!r} holds {largest:.3g}, and secure sums carry numbers below "
             f"{LARGEST / 2.0**bits / max(weight, 1.0):.3g}; scale the columns, or run without secure aggregation"
         )
     words: Words = np.rint(x * weight * 2.0**bits).astype(np.int64).view(np.uint64)

@@ -136,7 +136,7 @@ class Keeper:
             content |= describe(rows, request.get("task"))
         key = self.home.path / "key"
         if key.exists():
-            content["offer"] = tuple(sign(key.read_bytes(), experiment.id, self.home.name, experiment.secret()))
+            content["offer"] = experiment.offer(key)
         return content
 
     def agree(self, request: Content, message: bytes) -> Content:
@@ -265,6 +265,15 @@ class Experiment:
                     files.write_atomically(path, new_secret())
                     os.chmod(path, 0o600)
         return path.read_bytes()
+
+    def offer(self, key: Path) -> tuple[str, ...]:
+        """The signed key of this experiment; a signature is never the same twice, so it is kept."""
+        path, secret = self.path / "offer.json", self.secret()
+        with self.locked():
+            if not path.exists():
+                offered = sign(key.read_bytes(), self.id, self.home.name, secret)
+                files.write_atomically(path, json.dumps(offered).encode())
+        return tuple(json.loads(path.read_text()))
 
     @cached_property
     def plan(self) -> Content:

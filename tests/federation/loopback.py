@@ -1,0 +1,99 @@
+"""Silos in this process, reached by the same bytes as silos elsewhere; every fault can be played."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dualfl.engines import Problem
+from dualfl.engines.remote import Federation, Remote, Terms
+from dualfl.engines.run import Limits, Session
+from dualfl.federation.post import Came, Post
+from dualfl.federation.silo import Keeper
+
+Fault = Callable[["Loopback", int, bytes, bytes], "list[Came] | None"]
+
+
+class Loopback:
+    """A transport. `fault` sees (transport, node, request, answer) and may put something else in its place."""
+
+    def __init__(self, homes: Sequence[Path], fault: Fault | None = None, order: Callable = sorted) -> None:
+        self.homes, self.fault, self.order = {100 + i: home for i, home in enumerate(homes)}, fault, order
+        self.box: list[Came] = []
+        self.count = 0
+
+    def nodes(self):
+        return self.order(self.homes)
+
+    def push(self, messages: Mapping[int, bytes]) -> dict[int, str]:
+        ids = {}
+        for node, message in messages.items():
+            self.count += 1
+            ids[node] = str(self.count)
+            answer = Keeper(self.homes[node]).handle(message)  # a new one a message, as a process would be
+            played = None if self.fault is None else self.fault(self, node, message, answer)
+            self.box += [Came(ids[node], answer)] if played is None else [c._replace(sent=ids[node]) for c in played]
+        return ids
+
+    def pull(self, ids: Sequence[str]) -> list[Came]:
+        came, self.box = [c for c in self.box if c.sent in ids], [c for c in self.box if c.sent not in ids]
+        return came
+
+
+def pickled_homes(folder: Path, problem: Problem) -> list[Path]:
+    homes = []
+    for j, (f, solver, size) in enumerate(zip(problem.clients, problem.solvers, problem.sizes)):
+        home = folder / f"silo-{j:03d}"
+        home.mkdir(parents=True)
+        (home / "silo.json").write_text(json.dumps({"name": home.name, "pickle": "client.pkl", "identity": str(j)}))
+        (home / "client.pkl").write_bytes(pickle.dumps((f, solver, size, problem.penalty)))
+        homes.append(home)
+    return homes
+
+
+def sign_up(homes: Sequence[Path]) -> None:
+    """Keys and a roster for everybody."""
+    roster = {}
+    for home in homes:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", home / "key"], check=True)
+        roster[home.name] = (home / "key.pub").read_text()
+    for home in homes:
+        (home / "roster.json").write_text(json.dumps(roster))
+
+
+def csv_homes(folder: Path, rows: Sequence[int] = (40, 25, 35), seed: int = 0) -> list[Path]:
+    """Silos with CSV files of a number or two, a category and a class."""
+    rng = np.random.default_rng(seed)
+    homes = []
+    for name, n in zip("abcdefgh", rows):
+        home = folder / name
+        home.mkdir(parents=True)
+        age, income = rng.normal(50, 10, n), rng.normal(3e4, 1e4, n)
+        town = rng.choice(["north", "south", "west"], n)
+        sick = (age - 50) / 10 + (town == "south") + rng.normal(0, 1, n) > 0
+        lines = [
+            f"{a!r},{i!r},{t},{'yes' if s else 'no'}" for a, i, t, s in zip(age.tolist(), income.tolist(), town, sick)
+        ]
+        (home / "data.csv").write_text("age,income,town,sick\n" + "\n".join(lines) + "\n")
+        settings = {"name": name, "data": "data.csv", "target": "sick", "identity": f"id-{name}", "minimum": 2}
+        (home / "silo.json").write_text(json.dumps(settings))
+        homes.append(home)
+    return homes
+
+
+def run_over(transport, terms: Terms, template, penalty=None, *, rounds: int = 5, path=None, resume=False, **post):
+    """A run by a remote engine; returns (result, engine)."""
+    federation = Federation(Post(transport, poll=0.0, patience=post.pop("patience", 5.0), **post), terms)
+    setup = federation.meet()
+    if template is None:
+        from dualfl.federation.model import template as empty
+
+        template, penalty = empty(setup.schema, terms.problem)
+    engine = Remote(federation, setup, template, penalty)
+    session = Session(engine, None, True, path, 1)
+    return session.run(Limits(rounds), resume), engine

@@ -1,0 +1,221 @@
+"""Secure aggregation: masked uploads look uniform, masks cancel exactly, and nobody can get into the middle."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from loopback import Loopback, csv_homes, run_over, sign_up
+from needs import need
+from scipy import stats
+
+need("cryptography", "flower")
+
+# ruff: noqa: E402 (nothing below can be imported without it)
+from dualfl.algorithms.registry import make
+from dualfl.engines.remote import Terms
+from dualfl.errors import InputError
+from dualfl.federation import fixed
+from dualfl.federation.masks import Masks, Offer, check, new_secret, public_part, sign
+from dualfl.federation.silo import Keeper
+from dualfl.federation.wire import decode, encode
+
+TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
+
+
+def family(names="abc", experiment="e"):
+    secrets = {name: new_secret() for name in names}
+    keys = {name: public_part(secret) for name, secret in secrets.items()}
+    return {name: Masks(name, secret, keys, experiment) for name, secret in secrets.items()}
+
+
+def terms(name="dualfl", secure=fixed.BITS, **options):
+    return Terms("e", ("a", "b", "c"), make(name), TABLE, secure=secure, **options)
+
+
+@pytest.fixture
+def homes(tmp_path):
+    made = csv_homes(tmp_path)
+    sign_up(made)
+    return made
+
+
+# -- masks ---------------------------------------------------------------------------------------
+
+
+def test_masks_cancel_and_each_upload_looks_uniform():
+    masks, size = family("abcde"), 20_000
+    words = np.full(size, 7, dtype=np.uint64)
+    covered = {name: mask.cover(words, "tag", list("abcde")) for name, mask in masks.items()}
+    assert (sum(covered.values()) == 5 * 7).all()
+    for row in covered.values():
+        assert stats.kstest(row / 2.0**64, "uniform").pvalue > 1e-4
+        bits = np.unpackbits(row.view(np.uint8)).mean()
+        assert abs(bits - 0.5) < 5 * 0.5 / np.sqrt(64 * size)
+    low = covered["a"] % 256
+    assert stats.chisquare(np.bincount(low.astype(int), minlength=256)).pvalue > 1e-4
+
+
+def test_another_request_has_another_mask_and_the_same_request_the_same():
+    mask, words = family()["a"], np.zeros(1000, dtype=np.uint64)
+    first = mask.cover(words, "one", ["a", "b", "c"])
+    assert np.array_equal(first, mask.cover(words, "one", ["a", "b", "c"]))
+    other = mask.cover(words, "two", ["a", "b", "c"])
+    assert not (first == other).any()
+    assert stats.kstest((first - other) / 2.0**64, "uniform").pvalue > 1e-4
+    assert not (mask.noise("one", 1000) == mask.noise("two", 1000)).any()
+
+
+def test_a_sum_without_one_silo_says_nothing():
+    masks = family()
+    covered = [masks[name].cover(np.zeros(5000, dtype=np.uint64), "t", ["a", "b", "c"]) for name in "ab"]
+    assert stats.kstest((covered[0] + covered[1]) / 2.0**64, "uniform").pvalue > 1e-4
+
+
+def test_a_key_that_its_silo_did_not_sign_is_refused(tmp_path, homes):
+    private = (homes[0] / "key").read_bytes()
+    roster = json.loads((homes[0] / "roster.json").read_text())
+    offer = sign(private, "e", "a", new_secret())
+    check(roster["a"], "e", "a", offer)
+    for key, experiment, silo, offered in [
+        (roster["b"], "e", "a", offer),  # another silo's
+        (roster["a"], "f", "a", offer),  # of another experiment
+        (roster["a"], "e", "b", offer),  # under another name
+        (roster["a"], "e", "a", Offer(public_part(new_secret()), offer.signature)),  # a key put in the middle
+    ]:
+        with pytest.raises(InputError, match="is not signed by it"):
+            check(key, experiment, silo, offered)
+
+
+# -- numbers -------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50)
+@given(st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20), st.integers(1, 50))
+def test_sums_on_the_grid_are_exact_and_what_is_kept_is_what_was_sent(xs, N):
+    x, w = np.array(xs), 1 / N
+    released, wire, memory = fixed.FixedPoint(w).encode({"x": x}, {}, None)
+    kept = released["x"]
+    assert wire["x"] is kept and memory == {}
+    assert np.abs(kept - x).max() <= N * 2.0**-fixed.BITS
+    words = fixed.to_words("x", kept, w, fixed.BITS)
+    assert np.array_equal(words, fixed.to_words("x", x, w, fixed.BITS))
+    total = sum([words] * N)
+    assert np.abs(fixed.from_words(total, fixed.BITS) - kept).max() <= 1e-9
+
+
+@given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=5))
+def test_two_words_lose_nothing(xs):
+    summed = {}
+    for name, (x, weight, bits) in fixed.halves("s", np.array(xs)).items():
+        summed[name] = fixed.from_words(fixed.to_words(name, x, weight, bits), bits)
+    assert np.allclose(fixed.whole(summed)["s"], xs, rtol=1e-15, atol=1e-17)
+
+
+@pytest.mark.parametrize("x", [2.0**22, -1e300, np.nan, np.inf])
+def test_what_would_wrap_around_is_refused_with_its_name(x):
+    with pytest.raises(InputError, match="'theta' holds"):
+        fixed.to_words("theta", np.array([0.0, x]), 0.5, fixed.BITS)
+    fixed.to_words("theta", np.array([2.0**21]), 0.5, fixed.BITS)
+
+
+@given(st.lists(st.floats(-1e15, 1e15), min_size=1, max_size=6))
+def test_a_secret_maximum_is_rounded_up_by_a_percent_at_most(xs):
+    rng = np.random.default_rng(0)
+    noise = rng.integers(1, 2**64, (len(xs), len(fixed.ladder())), dtype=np.uint64)
+    rungs = sum((fixed.to_rungs(x, row) for x, row in zip(xs, noise)), np.zeros(len(fixed.ladder()), dtype=np.uint64))
+    found, largest = fixed.from_rungs(rungs), max(xs)
+    assert found >= largest
+    assert found - largest <= 0.011 * abs(largest) + 1e-19
+
+
+# -- runs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "algorithm", [make("dualfl", nu=0.1, rho=0.15), make("lbfgs", scale=1.0, mu=0.1), make("fedpd", eta=2.0)]
+)
+def test_a_run_with_masks_ends_at_the_model_without(algorithm, homes, tmp_path):
+    plan = Terms("e", ("a", "b", "c"), algorithm, TABLE)
+    clear, _ = run_over(Loopback(csv_homes(tmp_path / "clear")), plan, None, rounds=8)
+    masked, engine = run_over(Loopback(homes), replace(plan, secure=fixed.BITS), None, rounds=8)
+    models = [result.algorithm.model(result.state) for result in (clear, masked)]
+    assert np.abs(models[0] - models[1]).max() < 1e-9
+    assert abs(masked.energy - clear.energy) < 1e-12
+    if algorithm.certifies:
+        assert masked.certificate == pytest.approx(clear.certificate, rel=1e-3, abs=1e-11)
+    assert engine.constants.mu == 0.1
+
+
+def test_the_default_step_suffers_little_from_a_secret_survey(homes):
+    result, engine = run_over(Loopback(homes), terms(), None, rounds=15)
+    assert result.certificate is not None and result.certificate < 1e-3
+    assert engine.constants.L == pytest.approx(0.6052, rel=0.012)
+
+
+def test_what_the_server_sees_is_masked_and_a_repeated_request_gets_the_same_bytes(homes):
+    seen = []
+
+    def spy(transport, node, request, answer):
+        seen.append((decode(request), decode(answer)))
+        assert Keeper(transport.homes[node]).handle(request) == answer
+
+    run_over(Loopback(homes, spy), terms(), None, rounds=2)
+    kinds = {request["kind"] for request, _ in seen}
+    assert kinds == {"hello", "agree", "moments", "step", "value"}
+    for request, answer in seen:
+        if request["kind"] != "hello":
+            # nothing but masked words, the names of fields, and who it is
+            assert set(answer) - {"words", "fields", "maxima", "silo", "identity", "tag", "data"} == set()
+    first = np.concatenate([answer["words"] for request, answer in seen if request["kind"] == "step"])
+    assert stats.kstest(first / 2.0**64, "uniform").pvalue > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda home: (home / "roster.json").unlink(), "Silo 'b': secure aggregation needs the roster"),
+        (lambda home: (home / "key").unlink(), "Silo 'b' has no key"),
+    ],
+)
+def test_without_keys_there_is_no_secret(change, sentence, homes):
+    roster = json.loads((homes[0] / "roster.json").read_text())
+    change(homes[1])
+    with pytest.raises(InputError, match=sentence):
+        run_over(Loopback(homes), terms(roster=roster), None, rounds=1)
+
+
+def test_a_coordinator_in_the_middle_is_noticed(homes):
+    """It hands out a key of its own under the name of silo c."""
+    plans = []
+
+    def spy(transport, node, request, answer):
+        plans.extend([request] if decode(request)["kind"] == "agree" else [])
+
+    run_over(Loopback(homes, spy), terms(), None, rounds=0)
+    plan = decode(plans[0])
+    forged = {"c": (public_part(new_secret()), plan["offers"]["c"][1])}
+    refusal = decode(Keeper(homes[0]).handle(encode(plan | {"offers": plan["offers"] | forged})))["refusal"]
+    assert "'c' is not signed by it; somebody may be in the middle" in refusal
+    swapped = {"a": plan["offers"]["b"], "b": plan["offers"]["a"]}
+    assert (
+        "not signed" in decode(Keeper(homes[0]).handle(encode(plan | {"offers": plan["offers"] | swapped})))["refusal"]
+    )
+    fewer = {"names": ("a", "b")}
+    assert "another plan" in decode(Keeper(homes[0]).handle(encode(plan | fewer)))["refusal"]
+
+
+def test_sums_over_some_silos_are_refused_unless_operators_allow_them(homes):
+    with pytest.raises(InputError, match="to 1 of 3 silos, and two sums that differ by one silo are no secret"):
+        run_over(Loopback(homes), terms("disco"), None, rounds=1)
+    with pytest.raises(InputError, match=r"to \d of 3 silos"):
+        run_over(Loopback(homes), Terms("f", ("a", "b", "c"), make("feddyn", C=2), TABLE, secure=40), None, rounds=2)
+    for home in homes:
+        path = home / "silo.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"allow_sampling": True}))
+    result, _ = run_over(
+        Loopback(homes), Terms("g", ("a", "b", "c"), make("feddyn", C=2), TABLE, secure=40), None, rounds=2
+    )
+    assert result.energy < 0.7

@@ -1,0 +1,134 @@
+"""Silos that are reached by bytes give the iterates of one process, to the last bit, in whatever order they answer."""
+
+import json
+
+import numpy as np
+import pytest
+from loopback import Loopback, csv_homes, pickled_homes, run_over
+
+from dualfl.algorithms.codecs import TopK
+from dualfl.algorithms.registry import make
+from dualfl.data import make_problem
+from dualfl.engines import Problem, run
+from dualfl.engines.remote import Terms
+from dualfl.errors import InputError
+from dualfl.federation.silo import Experiment, Home
+from dualfl.objectives.penalties import L1
+
+TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
+
+
+def rows(history):
+    return [row._replace(seconds=0.0) for row in history]
+
+
+def same(a, b):
+    return np.array_equal(a.theta, b.theta) and rows(a.history) == rows(b.history) and a.certificate == b.certificate
+
+
+# One of each kind: all asked, a cohort, several exchanges, stochastic, sparse, low rank, uniform weights, one client.
+KINDS = ["dualfl", "feddyn", "giant", "s-local-svrg", "tamuna", "fednl", "apcg-dual", "extragradient", "lbfgs"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_iterates_are_those_of_one_process(name, tmp_path):
+    problem = make_problem("iris", clients=4)  # 38, 38, 37 and 37 rows
+    expected = run(problem, make(name), rounds=3, seed=5, threads=1)
+    homes = pickled_homes(tmp_path, problem)
+    terms = Terms("e", tuple(home.name for home in homes), make(name), seed=5, tables=False)
+    backwards = Loopback(homes, order=lambda nodes: sorted(nodes, reverse=True))
+    result, _ = run_over(backwards, terms, problem.clients[0], rounds=3)
+    assert same(result, expected)
+
+
+@pytest.mark.parametrize("name", ["dualfl", "feddr"])
+def test_a_penalty_a_start_and_a_codec_travel(name, tmp_path):
+    problem = make_problem("iris", clients=3)
+    problem = Problem(problem.clients, penalty=L1(0.01))
+    start = np.linspace(-1, 1, problem.d)
+    codec = TopK(8) if name == "dualfl" else None
+    expected = run(problem, make(name), rounds=3, start=start, codec=codec, threads=1)
+    homes = pickled_homes(tmp_path, problem)
+    names = tuple(home.name for home in homes)
+    terms = Terms("e", names, make(name), start=start, codec=codec, tables=False)
+    result, _ = run_over(Loopback(homes), terms, problem.clients[0], problem.penalty, rounds=3)
+    assert same(result, expected)
+
+
+def test_files_are_harmonised_and_standardised_by_sums_alone(tmp_path):
+    homes = csv_homes(tmp_path)
+    terms = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE)
+    result, engine = run_over(Loopback(homes), terms, None, rounds=4)
+    objectives = [Experiment(Home(home), "e").source[0] for home in homes]
+    assert same(result, run(Problem(objectives), make("dualfl"), rounds=4, threads=1))
+    table = [line.split(",") for home in homes for line in (home / "data.csv").read_text().splitlines()[1:]]
+    ages = np.array([float(row[0]) for row in table])
+    assert engine.setup.schema.features == ("age", "income", "town=south", "town=west")
+    assert engine.setup.schema.labels == ("no", "yes")
+    assert np.isclose(engine.setup.center[0], ages.mean()) and np.isclose(engine.setup.spread[0], ages.std())
+    pooled = np.concatenate([f.design.X for f in objectives])
+    assert np.allclose(pooled.mean(axis=0), 0) and np.allclose(pooled.std(axis=0), 1)
+
+
+def test_measuring_costs_one_exchange_in_all_and_the_file_is_read_once(tmp_path, monkeypatch):
+    homes = csv_homes(tmp_path)
+    result, engine = run_over(Loopback(homes), Terms("e", ("a", "b", "c"), make("dualfl"), TABLE), None, rounds=5)
+    # hello, agree, moments, survey, five rounds, and the value of the last model
+    assert engine.federation.post.traffic.messages == 3 * (4 + 5 + 1)
+    assert result.history[-1].exchanges == 5
+
+    def unread(*args):
+        raise AssertionError("a later round reads the data file")
+
+    monkeypatch.setattr("dualfl.federation.silo.read_rows", unread)
+    monkeypatch.setattr("dualfl.federation.silo.digest_of", unread)
+    assert Experiment(Home(homes[0]), "e").source[0].n == 40
+
+
+def test_the_bytes_of_a_round_are_its_floats_times_eight(tmp_path):
+    rng, d = np.random.default_rng(0), 100_000
+    from dualfl.objectives import LinearModel, Squared
+
+    clients = [LinearModel(rng.standard_normal((2, d)), np.ones(2), Squared(), 1.0) for _ in range(2)]
+    homes = pickled_homes(tmp_path, Problem(clients))
+    terms = Terms("e", tuple(home.name for home in homes), make("dualfl"), tables=False)
+    result, engine = run_over(Loopback(homes), terms, clients[0], rounds=3)
+    last, traffic = result.history[-1], engine.federation.post.traffic
+    assert traffic.up <= 1.1 * 8 * last.floats_up
+    # The model that is measured last goes down once more, on its own.
+    assert traffic.down <= 1.1 * 8 * (last.floats_down + 2 * d)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"data.csv": "age,town,sick\n1.0,x,yes\n2.0,y,no\n"}, "Silo 'b' lacks 'income'"),
+        ({"data.csv": "age,income,town,sick,zip\n1,2,x,yes,3\n2,1,y,no,4\n"}, "Silo 'b' has 'zip' besides"),
+        (
+            {"data.csv": "age,income,town,sick\n1,2,x,0.5\n2,1,y,1.7\n"},
+            "a regression target and silo 'a' a classification",
+        ),
+        ({"data.csv": "age,income,town,sick\n1,2,x,yes\n2,nan,y,no\n"}, "Silo 'b': .*NaN"),
+        ({"silo.json": {"minimum": 4}}, "Silo 'b': .*at least 4 silos, and the plan has 3"),
+        ({"silo.json": {"secure_only": True}}, "Silo 'b': .*sends nothing without secure aggregation"),
+        ({"silo.json": {"name": "a", "identity": "id-b"}}, "Two silos call themselves 'a'"),
+        ({"silo.json": {"name": "z"}}, "called 'z' has joined, and it is none of a, b, c"),
+        ({"silo.json": {"data": "gone.csv"}}, "Silo 'b': There is no data file"),
+    ],
+)
+def test_what_silos_cannot_agree_on_is_said_with_the_silo(change, sentence, tmp_path):
+    homes = csv_homes(tmp_path)
+    for file, content in change.items():
+        path = homes[1] / file
+        if isinstance(content, dict):
+            content = json.dumps(json.loads(path.read_text()) | content)
+        path.write_text(content)
+    with pytest.raises(InputError, match=sentence):
+        run_over(Loopback(homes), Terms("e", ("a", "b", "c"), make("dualfl"), TABLE), None, rounds=1)
+
+
+def test_an_algorithm_that_does_not_fit_is_refused_before_the_first_round(tmp_path):
+    homes = csv_homes(tmp_path)
+    terms = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE | {"ridge": 0.0})
+    with pytest.raises(InputError, match="strong"):
+        run_over(Loopback(homes), terms, None, rounds=1)
