@@ -14,6 +14,9 @@ from dualfl.errors import DualflError
 COMMANDS = {
     "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep what came of it."),
     "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem under one account."),
+    "fit": ("dualfl.cli.fit:fit_command", "Fit a model to files, each a silo, as if they were pooled."),
+    "predict": ("dualfl.cli.predict:predict_command", "Predict the rows of a file with a fitted model."),
+    "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files, from sums."),
     "report": ("dualfl.cli.report:report_command", "One page for the browser from one or several runs."),
     "tune": ("dualfl.cli.tune:tune_command", "Search hyperparameters, as for the paper's Table 2."),
     "demo": ("dualfl.cli.demo:demo_command", "The paper's Figure 1 on handwritten digits, in about a minute."),

@@ -40,6 +40,9 @@ def command_line(ctx: click.Context) -> str:
         if source is not click.core.ParameterSource.COMMANDLINE or option.name in ("force", "resume", "page"):
             continue
         value = ctx.params[option.name or ""]
+        if isinstance(option, click.Argument):
+            words += [str(item) for item in (value if isinstance(value, tuple) else (value,))]
+            continue
         flag = max(option.opts, key=len)
         if isinstance(option, click.Option) and option.is_flag:
             words.append(flag if value else option.secondary_opts[0])

@@ -44,6 +44,11 @@ class Bar:
         if self.show:
             self._bar.update(self._task, completed=row.round, state=describe(row))
 
+    def step(self) -> None:
+        """One more of the total is done."""
+        if self.show:
+            self._bar.advance(self._task)
+
 
 def describe(row: Row) -> str:
     """The most telling number of a row."""

@@ -19,12 +19,17 @@ UNSEEN = ("error", "baseline")
 
 
 def features(table: Table, schema: Schema, unseen: str = "error") -> Array:
-    """Rows by columns; the intercept has none. A level that the model has not seen is an error, or, as "baseline", a row
-    of zeros: the reference level, or no level at all where every level has a column."""
+    """Rows by columns; the intercept has none.
+
+    A level that the model has not seen is an error, or, as "baseline", a row of zeros: the reference level, or no level
+    at all where every level has a column.
+    """
     lacking = [one.name for one in schema.features if one.name not in table.columns]
     if lacking:
         hint = nearest("column", lacking[0], table.columns).partition("; ")[2]
-        raise InputError(f"{table.name} has no column {', '.join(map(repr, lacking[:4]))}, which the model needs; {hint}")
+        raise InputError(
+            f"{table.name} has no column {', '.join(map(repr, lacking[:4]))}, which the model needs; {hint}"
+        )
     parts = [_columns(table, feature, unseen) for feature in schema.features]
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
@@ -38,7 +43,8 @@ def _columns(table: Table, feature: Feature, unseen: str) -> Array:
     if unseen == "error":
         _check_levels(table, feature, text)
     kept = [level for level in feature.levels if level != feature.reference]
-    return (text[:, None] == np.array(kept, dtype=np.str_)).astype(np.float64)
+    dummies: Array = (text[:, None] == np.array(kept, dtype=np.str_)).astype(np.float64)
+    return dummies
 
 
 def _numbers(table: Table, feature: Feature, values: AnyArray) -> Array:
@@ -47,8 +53,8 @@ def _numbers(table: Table, feature: Feature, values: AnyArray) -> Array:
         if not gaps.all():
             example = next(value for value in values if value)
             raise InputError(
-                f"{table.name} has text such as {str(example)!r:.40} in column {feature.name!r}, and the model was fitted "
-                "to numbers there; correct the file."
+                f"{table.name} has text such as {str(example)!r:.40} in column {feature.name!r}, and the model was "
+                "fitted to numbers there; correct the file."
             )
         values = np.full(len(values), np.nan)
     filled = np.where(gaps, feature.mean, values)
@@ -63,8 +69,8 @@ def _check_levels(table: Table, feature: Feature, text: AnyArray) -> None:
     what = "a gap" if level == MISSING else f"the level {level!r}"
     raise InputError(
         f"{table.name} has {what} in column {feature.name!r}, row {row}, and the model knows only "
-        f"{', '.join(feature.levels[:6])}{', ...' if len(feature.levels) > 6 else ''}; correct the file, or count such rows "
-        "as the reference level with --unseen baseline."
+        f"{', '.join(feature.levels[:6])}{', ...' if len(feature.levels) > 6 else ''}; correct the file, "
+        "or count such rows as the reference level with --unseen baseline."
     )
 
 
@@ -83,8 +89,8 @@ def targets(table: Table, schema: Schema) -> AnyArray:
     strange = [label for label in np.unique(text) if label not in schema.classes]
     if strange:
         raise InputError(
-            f"{table.name} has the class {str(strange[0])!r} in column {schema.target!r}, the target, and the model knows "
-            f"only {', '.join(schema.classes)}; correct the file, or fit a model with this class."
+            f"{table.name} has the class {str(strange[0])!r} in column {schema.target!r}, the target, and the model "
+            f"knows only {', '.join(schema.classes)}; correct the file, or fit a model with this class."
         )
     number = {label: k for k, label in enumerate(schema.classes)}
     return np.array([number[label] for label in text], dtype=np.intp)

@@ -18,7 +18,7 @@ from dualfl.estimators.silos import Silo, total_mass
 from dualfl.fitting import inference
 from dualfl.fitting.encode import Scaling, features, scaling, targets
 from dualfl.fitting.influence import Without, drop_each, stacked
-from dualfl.fitting.models import SMALL_RIDGE, Fitted, Recipe
+from dualfl.fitting.models import SMALL_RIDGE, Fitted, Recipe, Separable
 from dualfl.fitting.reading import Table
 from dualfl.fitting.schema import Request, Schema, Summary, agree, summarise, used
 from dualfl.objectives import Huber, Logistic, Poisson, Softmax, Squared
@@ -43,6 +43,7 @@ class Wishes:
     rule: str = "min"
     level: float = 0.95
     influence: bool = True
+    said_nothing: bool = False  # about the penalty, so that it is the small ridge
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,17 +87,22 @@ class Fit:
 
 
 def fit_tables(
-    tables: Sequence[Table], recipe: Recipe, wishes: Wishes, *, progress: bool = False, say: Callable[[str], None] = str
+    tables: Sequence[Table],
+    recipe: Recipe,
+    wishes: Wishes,
+    *,
+    progress: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> Fit:
     """Fit one model to the tables of all silos, none of which sees another's rows."""
     request = wishes.request
     summaries = [summarise(table, request) for table in tables]
     coding = wishes.coding or ("full" if recipe.share > 0 else "reference")
     if coding == "full" and recipe.penalty == "none":
-        raise InputError("--coding full needs a penalty, because levels add up to 1; take --coding reference or a penalty.")
-    schema = agree(
-        summaries, request, coding=coding, positive=wishes.positive, allow_empty=wishes.allow_empty
-    )
+        raise InputError(
+            "--coding full needs a penalty, because levels add up to 1; take --coding reference or a penalty."
+        )
+    schema = agree(summaries, request, coding=coding, positive=wishes.positive, allow_empty=wishes.allow_empty)
     check_targets(summaries, schema, recipe)
     kept = [used(table, request)[0] for table in tables]
     matrices = [features(table, schema) for table in kept]
@@ -106,12 +112,19 @@ def fit_tables(
     recipe = with_delta(recipe, silos)
     path = None
     if wishes.cross_validate:
-        say("choosing alpha by cross-validation")
+        if say is not None:
+            say("choosing alpha by cross-validation")
         path = choose_penalty(recipe, wishes, silos, len(schema.classes), progress)
         recipe = replace(recipe, alpha=path.value)
     if recipe.penalty == "none":
         inference.check_determined(np.sum([inference.gram(silo) for silo in silos], axis=0), schema.names)
-    estimator, notes = fitted(recipe, silos, len(schema.classes), progress)
+    try:
+        estimator, notes = fitted(recipe, silos, len(schema.classes), progress)
+    except Separable as error:
+        raise InputError(
+            f"The other columns of {', '.join(silo.name for silo in silos[:4])} tell the classes of {schema.target!r} "
+            "apart without a mistake, so without a penalty the coefficients would grow for ever; take --penalty l2."
+        ) from error
     errors, reason = inferred(recipe, wishes, estimator, silos, scaled, schema)
     without: list[Without] = []
     if wishes.influence:
@@ -221,6 +234,7 @@ def inferred(
     reason = inference.obstacle(loss, recipe.l1, len(theta))
     if reason:
         return None, reason
+    silos = estimator._problems(silos)[0]  # with targets as the loss takes them
     H = np.sum([inference.information(silo, loss, theta) for silo in silos], axis=0)
     if recipe.penalty == "none" and isinstance(loss, Logistic | Softmax | Poisson):
         G = np.sum([inference.gram(silo) for silo in silos], axis=0)

@@ -5,9 +5,9 @@ coefficients and 0 on the intercept,
 
     Cov  =  phi (H + P)^+ H (H + P)^+.
 
-Without a penalty that is phi H^+, the inverse Fisher information. With a ridge it is the sandwich form: the spread of the
-penalised estimate around its own mean; its bias, which a small ridge keeps small, is not in it. phi is 1 for counts and
-classes; for least squares it is the residual sum of squares over n - tr((H + P)^+ H), and intervals are Student's.
+Without a penalty that is phi H^+, the inverse Fisher information. With a ridge it is the sandwich form: the spread of
+the penalised estimate around its own mean; its bias, which a small ridge keeps small, is not in it. phi is 1 for counts
+and classes; for least squares it is the residual sum of squares over n - tr((H + P)^+ H), and intervals are Student's.
 
 Softmax coefficients are determined up to a constant that all classes share; their mean is 0, and ^+ leaves it so.
 """
@@ -104,8 +104,8 @@ def check_determined(G: Array, names: Sequence[str]) -> None:
     if values[0] > COLLINEAR * values[-1]:
         return
     raise InputError(
-        f"The columns {_involved(vectors[:, 0], names)} determine each other (their combination is constant), so without "
-        "a penalty their coefficients are not determined; leave one out with --drop, or take --penalty l2."
+        f"The columns {_involved(vectors[:, 0], names)} determine each other (their combination is constant), so "
+        "without a penalty their coefficients are not determined; leave one out with --drop, or take --penalty l2."
     )
 
 
@@ -122,8 +122,9 @@ def check_finite(H: Array, G: Array, loss: Loss, names: Sequence[str]) -> None:
         return
     strength = np.abs(vectors[:, 0]).reshape(-1, k).max(axis=1)
     raise InputError(
-        f"The columns {_involved(strength, names)} separate some rows without a mistake (one of their values occurs with "
-        "one class only), so without a penalty the coefficients would grow for ever; take --penalty l2, or --drop them."
+        f"The columns {_involved(strength, names)} separate some rows without a mistake (one of their values occurs "
+        "with one class only), so without a penalty the coefficients would grow for ever; "
+        "take --penalty l2, or --drop them."
     )
 
 

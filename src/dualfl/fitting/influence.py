@@ -27,6 +27,7 @@ class Without:
 
     silo: str
     theta: Array | None = None
+    exchanges: int = 0
     reason: str = ""
 
 
@@ -37,17 +38,18 @@ def drop_each(
     if len(silos) < 2:
         return []
     found = []
-    with Bar("without each silo", len(silos), progress):
+    with Bar("without each silo", len(silos), progress) as bar:
         for j, silo in enumerate(silos):
             others = [*silos[:j], *silos[j + 1 :]]
             try:
-                found.append(Without(silo.name, _refit(make(), fitted, others, names)))
+                found.append(Without(silo.name, *_refit(make(), fitted, others, names)))
             except DualflError as error:
                 found.append(Without(silo.name, reason=str(error)))
+            bar.step()
     return found
 
 
-def _refit(model: Fitted, fitted: Fitted, silos: list[Silo], names: Sequence[str]) -> Array:
+def _refit(model: Fitted, fitted: Fitted, silos: list[Silo], names: Sequence[str]) -> tuple[Array, int]:
     _check_enough(model, silos)
     if model.ridge == model.l1 == 0:
         check_determined(np.sum([gram(silo) for silo in silos], axis=0), names)
@@ -56,7 +58,7 @@ def _refit(model: Fitted, fitted: Fitted, silos: list[Silo], names: Sequence[str
         results = model._solve(silos, [result.theta for result in fitted.results_])
     W, b = coefficients([result.theta for result in results], results[0].shape, True)
     model._keep(W, b)  # as the fit keeps them: those of classes around their mean
-    return stacked(model)
+    return stacked(model), max(result.history[-1].exchanges for result in results)
 
 
 def _check_enough(model: Fitted, silos: list[Silo]) -> None:

@@ -3,8 +3,8 @@
     (1/n) sum_i l(y_i, x_i'w + b)  +  alpha (r |w|_1 + (1 - r)/2 |w|^2),
 
 n the rows of all silos, b free, x standardised unless told otherwise. r is 0 for l2, 1 for l1 and 1/2 or --l1-ratio for
-the elastic net; the paper's mu is alpha (1 - r). This is glmnet's way to write it: alpha means the same for few rows and
-for many.
+the elastic net; the paper's mu is alpha (1 - r). This is glmnet's way to write it: alpha means the same for few rows
+and for many.
 """
 
 from __future__ import annotations
@@ -120,14 +120,14 @@ class Recipe:
 
     def estimator(self, classes: int = 0, progress: bool = False) -> Fitted:
         """The estimator of the recipe, not yet fitted."""
-        shape: type[Fitted] = {
+        shape: Any = {
             "logistic": Probabilities,
             "multinomial": Probabilities,
             "svm": Margins,
             "squared-hinge": Margins,
             "poisson": Counts,
         }.get(self.model, Values)
-        made = shape(self.loss(classes), self.ridge, self.l1, tol=self.tol, verbose=progress)
+        made: Fitted = shape(self.loss(classes), self.ridge, self.l1, tol=self.tol, verbose=progress)
         if classes:
             made.classes_ = np.arange(classes)
         return made
@@ -168,23 +168,21 @@ class Fitted(FederatedLinear):
         return self
 
 
-class Probabilities(Fitted, LogisticRegression):  # type: ignore[misc]
+class Separable(InputError):
+    """Some hyperplane makes no mistake, so that twice the coefficients are always better."""
+
+
+class Probabilities(Fitted, LogisticRegression):
     """Classes with probabilities."""
 
     def _inspect(self, silos: list[Silo], cost: Cost, results: list[Result]) -> None:
         if cost.ridge == cost.l1 == 0 and separates(results[0], self._problems(silos)[0], True):
-            raise InputError(SEPARABLE)
+            raise Separable("The classes are separable, and there is no penalty.")
 
     def _keep(self, W: Array, b: Array) -> None:
         if len(self.classes_) > 2 and self.ridge == self.l1 == 0:
             W = W - W.mean(axis=0)  # the same vector added to all classes changes nothing
         super()._keep(W, b)
-
-
-SEPARABLE = (
-    "The columns separate the classes without a mistake, so without a penalty the coefficients would grow for ever; "
-    "take --penalty l2."
-)
 
 
 class Margins(Fitted, LinearSVC):  # type: ignore[misc]
@@ -195,7 +193,5 @@ class Values(Fitted, FederatedRegressor):
     """Real targets."""
 
 
-class Counts(Fitted, PoissonRegressor):  # type: ignore[misc]
+class Counts(Fitted, PoissonRegressor):
     """Expected counts."""
-
-

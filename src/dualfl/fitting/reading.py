@@ -1,7 +1,7 @@
 """Tables as people have them: CSV or Parquet, columns of numbers or of text, with gaps.
 
-A column of numbers is an array of floats, with nan where an entry is missing; any other column is an array of text, with
-"" where an entry is missing. Empty cells, NA, N/A, NaN and null, in capitals or not, are missing.
+A column of numbers is an array of floats, with nan where an entry is missing; any other column is an array of text,
+with "" where an entry is missing. Empty cells, NA, N/A, NaN and null, in capitals or not, are missing.
 """
 
 from __future__ import annotations

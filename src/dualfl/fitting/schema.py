@@ -1,8 +1,8 @@
 """What the columns mean, agreed upon by silos that show each other no row.
 
-Each silo answers a `Request` with a `Summary`: the names of its columns, and of each whether it has numbers or text, how
-many entries are there and how many are missing, the mean and the spread of numbers, and how many rows have each level of
-a text. `agree` makes one `Schema` of the summaries, or says which file and column stands in the way.
+Each silo answers a `Request` with a `Summary`: the names of its columns, and of each whether it has numbers or text,
+how many entries are there and how many are missing, the mean and the spread of numbers, and how many rows have each
+level of a text. `agree` makes one `Schema` of the summaries, or says which file and column stands in the way.
 
 Missing values. Rows without a target are dropped, and counted. A missing number becomes the mean of all silos ("fill"),
 with a column of its own that says so if asked for ("indicator"); a missing text is a level of its own, "(missing)". Or
@@ -105,7 +105,8 @@ def used(table: Table, request: Request) -> tuple[Table, int, int]:
     if request.target not in table.columns:
         hint = nearest("column", request.target, table.columns).partition("; ")[2]
         raise InputError(
-            f"{table.name} has no column {request.target!r}, the target; {hint} Rename it in the file, or give --target."
+            f"{table.name} has no column {request.target!r}, the target; {hint} "
+            "Rename it in the file, or give another --target."
         )
     columns = {name: values for name, values in table.columns.items() if name not in request.drop}
     columns |= {name: as_text(columns[name]) for name in request.categorical if name in columns}
@@ -113,7 +114,8 @@ def used(table: Table, request: Request) -> tuple[Table, int, int]:
     there = ~missing(table.columns[request.target])
     if not there.any():
         raise InputError(
-            f"{table.name} has no entry at all in column {request.target!r}, the target; fill it, or leave the file out."
+            f"{table.name} has no entry at all in column {request.target!r}, the target; fill it, "
+            "or leave the file out."
         )
     whole = there
     if request.missing == "drop":
@@ -253,8 +255,9 @@ def check_same_kinds(silos: Sequence[Summary], request: Request) -> None:
         if "numeric" in first and "categorical" in first:
             text, numbers = first["categorical"], first["numeric"]
             raise InputError(
-                f"{text.name} has text such as {text.columns[name].example!r:.40} in column {name!r}, and {numbers.name} "
-                f"has numbers there; correct the file, or take it as a category with --categorical {name!r}."
+                f"{text.name} has text such as {text.columns[name].example!r:.40} in column {name!r}, and "
+                f"{numbers.name} has numbers there; correct the file, or take them as categories "
+                f"with --categorical {name!r}."
             )
 
 
@@ -269,8 +272,8 @@ def check_not_empty(silos: Sequence[Summary], allow: bool) -> None:
             )
         if empty and not allow:
             raise InputError(
-                f"{empty[0].name} has no entry at all in column {name!r}; leave the column out with --drop {name!r}, or "
-                "let the rule for missing values fill it with --allow-empty."
+                f"{empty[0].name} has no entry at all in column {name!r}; leave the column out with --drop {name!r}, "
+                "or let the rule for missing values fill it with --allow-empty."
             )
 
 
@@ -278,7 +281,7 @@ def _is_constant(column: ColumnSummary) -> bool:
     if column.kind == "categorical":
         return len(column.levels) == 1 and not column.missing
     rounding = (column.present * np.finfo(float).eps * column.mean) ** 2
-    return column.squares <= rounding and not column.missing
+    return bool(column.squares <= rounding) and not column.missing
 
 
 def _feature(name: str, column: ColumnSummary, request: Request, coding: str) -> Feature:
@@ -291,8 +294,9 @@ def _feature(name: str, column: ColumnSummary, request: Request, coding: str) ->
         counts[MISSING] = column.missing
     if len(counts) > MOST_LEVELS:
         raise InputError(
-            f"Column {name!r} has {len(counts):,} different texts, such as {column.example!r:.40}, and {MOST_LEVELS} are "
-            f"the most a category may have; leave it out with --drop {name!r}, group its levels, or make it numbers."
+            f"Column {name!r} has {len(counts):,} different texts, such as {column.example!r:.40}, and {MOST_LEVELS} "
+            f"are the most a category may have; leave it out with --drop {name!r}, "
+            "group its levels, or make it numbers."
         )
     reference = max(counts, key=lambda level: counts[level]) if coding == "reference" else None
     return Feature(name, "categorical", levels=tuple(counts), reference=reference)
@@ -312,20 +316,23 @@ def class_names(silos: Sequence[Summary], request: Request, positive: str | None
     check_target_kinds(silos, request.target)
     if len(names) < 2:
         raise InputError(
-            f"Column {request.target!r}, the target, is {names[0]!r} in all {sum(silo.rows for silo in silos):,} rows of "
-            f"{_listed([silo.name for silo in silos])}; a classifier needs rows of at least 2 classes."
+            f"Column {request.target!r}, the target, is {names[0]!r} in all {sum(silo.rows for silo in silos):,} rows "
+            f"of {_listed([silo.name for silo in silos])}; a classifier needs rows of at least 2 classes."
         )
     if positive is None:
         return tuple(names)
     if positive not in names:
         raise InputError(f"--positive: {nearest(f'class in column {request.target!r},', positive, names)}")
     if len(names) > 2:
-        raise InputError(f"--positive is for two classes, and column {request.target!r} has {len(names)}; leave it out.")
+        raise InputError(
+            f"--positive is for two classes, and column {request.target!r} has {len(names)}; leave it out."
+        )
     return tuple(sorted(names, key=lambda name: name == positive))
 
 
 def check_target_kinds(silos: Sequence[Summary], target: str) -> None:
     """Classes called 0 and 1 in one file and no and yes in another are not the same classes."""
+
     def numbers(silo: Summary) -> bool:
         return all(_order(label)[0] == 0 for label in silo.target.levels)
 
@@ -334,7 +341,8 @@ def check_target_kinds(silos: Sequence[Summary], target: str) -> None:
     if plain and named:
         raise InputError(
             f"{named[0].name} has the class {named[0].target.example!r:.40} in column {target!r}, the target, and "
-            f"{plain[0].name} has numbers there, such as {plain[0].target.example!r}; call the classes alike in all files."
+            f"{plain[0].name} has numbers there, such as {plain[0].target.example!r}; "
+            "call the classes alike in all files."
         )
 
 

@@ -1,0 +1,112 @@
+"""`dualfl evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+
+@click.command("evaluate", context_settings={"show_default": True})
+@click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option("--bins", type=click.IntRange(10), default=1000, help="Of the scores, for the ROC curve.")
+@click.option(
+    "--unseen",
+    type=click.Choice(["error", "baseline"]),
+    default="error",
+    help="Levels that the model does not know: refuse them, or count them as the reference level.",
+)
+@click.option("--force", is_flag=True, help="Replace the file --out.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the numbers and the curves here, as JSON.")
+def evaluate_command(
+    folder: Path, files: tuple[Path, ...], bins: int, unseen: str, force: bool, out: Path | None
+) -> None:
+    """Evaluate a model on files, each a silo, and on all of them together.
+
+    MODEL is a folder that `dualfl fit` wrote; each FILE has the columns of
+    the model and the target. Silos send sums and histograms: the area
+    under the ROC curve is known up to the binning, and how far is said.
+
+    \b
+    Example:
+      dualfl evaluate model new_a.csv new_b.csv
+    """
+    from dualfl.engines.checkpoint import write_atomically
+    from dualfl.errors import InputError
+    from dualfl.fitting.model_folder import as_json, read
+    from dualfl.fitting.predicting import evaluated
+    from dualfl.fitting.reading import read_tables
+
+    if out is not None and out.is_dir():
+        raise InputError(f"{out} is a folder; give --out the name of a file, such as {out / 'evaluation.json'}.")
+    if out is not None and out.exists() and not force:
+        raise InputError(f"{out} exists already; give another --out, or --force to replace it.")
+    model = read(folder)
+    evaluation, lost = evaluated(model, read_tables(files), unseen, bins)
+    if out is not None:
+        write_atomically(out, as_json(details(evaluation, model.schema.classes)))
+    click.echo("\n".join(lines(evaluation, model, bins, lost)))
+    if out is not None:
+        click.echo(f"\nthe numbers and the curves: {out}")
+
+
+def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
+    """Numbers of every silo; ROC curve and calibration of all rows together."""
+    content: dict[str, Any] = {"silos": evaluation.table()}
+    if not classes:
+        return content
+    curves = []
+    total = evaluation.overall
+    for k, name in enumerate(classes[1:] if len(classes) == 2 else classes):
+        fpr, tpr = (values.tolist() for values in total.roc(k))
+        predicted, observed, rows = (values.tolist() for values in total.calibration(k))
+        curves.append(
+            {
+                "class": name,
+                "roc": {"false positive rate": fpr, "true positive rate": tpr},
+                "calibration": {"predicted": predicted, "observed": observed, "rows": rows},
+            }
+        )
+    return {**content, "bins": total.bins, "curves": curves}
+
+
+def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
+    from dualfl.fitting.account import table
+
+    target, classes = model.schema.target, model.schema.classes
+    found = evaluation.table()
+    keys = [key for key in found["overall"] if key != "auc_error" and np.isfinite(found["overall"][key])]
+    if classes and len(found) > 2:
+        keys = [key for key in keys if key != "auc" or np.isfinite(found["overall"]["auc"])]
+    rows = [[name, *(number(key, line[key]) for key in keys)] for name, line in found.items()]
+    text = [f"{model.recipe.model} of {target}" + (f"; {lost:,} rows without it were left out" if lost else ""), ""]
+    text += table(["silo", *(key.replace("_", " ") for key in keys)], rows)
+    if not classes:
+        return text
+    total = evaluation.overall
+    if np.isfinite(total.auc):
+        text += ["", f"auc from {bins:,} bins, exact to {total.auc_error:.1g}."]
+    if np.isfinite(total.log_loss):
+        text += ["", *calibration(total, classes)]
+    return text
+
+
+def number(key: str, value: float) -> str:
+    if key == "rows":
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if np.isfinite(value) else "-"
+
+
+def calibration(total: Any, classes: tuple[str, ...]) -> list[str]:
+    """Whether rows that were given a probability of 0.3 are so in three of ten cases."""
+    from dualfl.fitting.account import table
+
+    shown = list(enumerate(classes[1:] if len(classes) == 2 else classes))
+    rows = []
+    for k, name in shown:
+        for predicted, observed, mass in zip(*total.calibration(k)):
+            rows.append([name, f"{mass:,.0f}", f"{predicted:.3f}", f"{observed:.3f}"])
+    return table(["calibration, class", "rows", "predicted", "observed"], rows)

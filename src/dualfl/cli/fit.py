@@ -1,0 +1,131 @@
+"""`dualfl fit`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dualfl.cli.options import page_option
+from dualfl.cli.run import command_line, say
+from dualfl.errors import InputError
+from dualfl.fitting.models import MODELS, PENALTIES, SMALL_RIDGE
+
+
+def parse_alpha(text: str | None, penalty: str) -> tuple[float, bool]:
+    """A number, or whether cross-validation is to choose it. A ridge is small unless told; an l1 part depends on the
+    unit of the target, so there is no number that is small for all."""
+    if text is None:
+        return SMALL_RIDGE, penalty in ("l1", "elastic-net")
+    if text == "cv":
+        return SMALL_RIDGE, True
+    try:
+        return float(text), False
+    except ValueError:
+        raise InputError(f"--alpha must be a number greater than 0, or cv, and it is {text!r}.") from None
+
+
+def parse_folds(text: str) -> int | str:
+    if text == "silo" or (text.isdecimal() and int(text) >= 2):
+        return text if text == "silo" else int(text)
+    raise InputError(f"--cv must be a number of folds, 2 or more, or silo, and it is {text!r}.")
+
+
+@click.command("fit", context_settings={"show_default": True})
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option("--target", required=True, help="The column to predict.")
+@click.option("--model", required=True, type=click.Choice(list(MODELS)), metavar="NAME", help="See above.")
+@click.option("--penalty", type=click.Choice(PENALTIES), help="[default: l2, or what the model is named for]")
+@click.option("--alpha", help=f"Strength of the penalty, or cv.  [default: {SMALL_RIDGE:g} for l2, cv with l1]")
+@click.option("--l1-ratio", default=0.5, help="Of elastic-net: how much of it is l1.")
+@click.option("--quantile", default=0.5, help="Of the model quantile.")
+@click.option("--delta", type=float, help="Of huber: where it gets linear.  [default: 1.35 spreads]")
+@click.option("--tol", default=1e-6, help="Stop when E - E* <= TOL |E| is proven.")
+@click.option("--standardise/--no-standardise", default=True, help="Whether alpha acts on columns of unit spread.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave it out; repeatable.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="Its numbers are categories; repeatable.")
+@click.option(
+    "--missing",
+    type=click.Choice(["fill", "indicator", "drop"]),
+    default="fill",
+    help="Numbers become the mean of all files, also with a column that says so, or their rows are dropped.",
+)
+@click.option("--allow-empty", is_flag=True, help="A file may have no entry at all in a column.")
+@click.option("--coding", type=click.Choice(["reference", "full"]), help="[default: reference; full with l1]")
+@click.option("--positive", metavar="CLASS", help="Of two, the class to model.  [default: the last]")
+@click.option("--cv", default="5", help="Folds in every file, or silo: leave out one file at a time.")
+@click.option("--rule", type=click.Choice(["min", "1se"]), default="min", help="Best, or strongest within its error.")
+@click.option("--level", default=0.95, help="Of the confidence intervals.")
+@click.option("--influence/--no-influence", default=True, help="Whether to fit without each file, too.")
+@page_option
+@click.option("--force", is_flag=True, help="Replace the model in --out.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("model"), help="Folder of the model.")
+@click.pass_context
+def fit_command(ctx: click.Context, /, **given: Any) -> None:
+    """Fit a model to files, each a silo that keeps its rows.
+
+    FILE is CSV or Parquet, with named columns of numbers or text. The
+    coefficients are those of the pooled table; only sums, and the names
+    of columns and levels, pass between silos. NAME of --model is one of
+
+    \b
+      logistic multinomial   probabilities of two, or of any classes
+      svm squared-hinge      support vector machines
+      linear ridge lasso elastic-net huber quantile poisson
+
+    Rows without a target are left out. A missing number becomes the mean
+    of all files, a missing text the level "(missing)". The objective is
+    the mean loss plus alpha (|w|^2/2, |w|_1, or a mix); coefficients are
+    reported for the columns as they are.
+
+    \b
+    Example:
+      dualfl fit a.csv b.csv c.csv --target outcome --model logistic
+    """
+    from dualfl.fitting import model_folder
+    from dualfl.fitting.account import account, places
+    from dualfl.fitting.fit import Wishes, fit_tables
+    from dualfl.fitting.models import Recipe
+    from dualfl.fitting.reading import read_tables
+    from dualfl.fitting.schema import Request
+
+    kind = MODELS[given["model"]]
+    penalty = given["penalty"] or kind.penalty
+    alpha, choose = parse_alpha(given["alpha"], penalty)
+    if not 0 < given["level"] < 1:
+        raise InputError(f"--level must be between 0 and 1, and it is {given['level']:g}.")
+    recipe = Recipe(given["model"], penalty, alpha, given["l1_ratio"], given["quantile"], given["delta"], given["tol"])
+    if given["target"] in given["drop"]:
+        raise InputError(f"--drop {given['target']!r} is the target; drop other columns only.")
+    request = Request(given["target"], not kind.classes, given["drop"], given["categorical"], given["missing"])
+    wishes = Wishes(
+        request,
+        coding=given["coding"],
+        positive=given["positive"],
+        allow_empty=given["allow_empty"],
+        standardise=given["standardise"],
+        cross_validate=choose,
+        cv=parse_folds(given["cv"]),
+        rule=given["rule"],
+        level=given["level"],
+        influence=given["influence"],
+        said_nothing=penalty == "l2" and given["alpha"] is None,
+    )
+    out = given["out"]
+    model_folder.check_place(out, given["force"])
+    tables = read_tables(given["files"])
+    for name in (*given["drop"], *given["categorical"]):
+        check_column(name, tables)
+    fit = fit_tables(tables, recipe, wishes, progress=True, say=say)
+    written = model_folder.write(fit, out, command_line(ctx), page=given["page"])
+    click.echo(account(fit))
+    click.echo("\n" + places(out, written, given["page"]))
+
+
+def check_column(name: str, tables: Any) -> None:
+    """A name that no file has is a mistake."""
+    from dualfl.names import nearest
+
+    if not any(name in table.columns for table in tables):
+        raise InputError(nearest("column", name, {column for table in tables for column in table.columns}))

@@ -1,0 +1,50 @@
+"""`dualfl predict`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command("predict", context_settings={"show_default": True})
+@click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path))
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option(
+    "--unseen",
+    type=click.Choice(["error", "baseline"]),
+    default="error",
+    help="Levels that the model does not know: refuse them, or count them as the reference level.",
+)
+@click.option("--force", is_flag=True, help="Replace the file --out.")
+@click.option("--out", type=click.Path(path_type=Path), help="The file.  [default: the screen]")
+def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Path | None) -> None:
+    """Predict the rows of a file with a model.
+
+    MODEL is a folder that `dualfl fit` wrote, FILE a CSV or Parquet file
+    with the same columns; the target need not be there. The answer is CSV:
+    a row's number, the prediction, and the probability of each class, or
+    for support vector machines the decision value.
+
+    \b
+    Example:
+      dualfl predict model new.csv --out predictions.csv
+    """
+    from dualfl.engines.checkpoint import write_atomically
+    from dualfl.errors import InputError
+    from dualfl.fitting.model_folder import as_csv, read
+    from dualfl.fitting.predicting import predictions
+    from dualfl.fitting.reading import read_table
+
+    if out is not None and out.is_dir():
+        raise InputError(f"{out} is a folder, and predictions are a file; give --out a name such as {out / 'new.csv'}.")
+    if out is not None and out.exists() and not force:
+        raise InputError(f"{out} exists already; give another --out, or --force to replace it.")
+    model = read(folder)
+    table = read_table(file)
+    text = as_csv(*predictions(model, table, unseen))
+    if out is None:
+        click.echo(text.decode(), nl=False)
+        return
+    write_atomically(out, text)
+    click.echo(f"predictions of {table.rows:,} rows: {out}")

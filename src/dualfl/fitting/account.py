@@ -1,0 +1,219 @@
+"""A fit in words and tables, 80 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dualfl.fitting.fit import Fit
+from dualfl.fitting.influence import Without
+from dualfl.fitting.model_folder import INTERCEPT
+from dualfl.fitting.schema import MISSING
+from dualfl.report.summary import WIDTH, certificate_line, entry
+
+SHOWN = 40  # coefficients in a table
+
+
+def account(fit: Fit) -> str:
+    """All that a fit says on the screen."""
+    lines = [entry(label, text) for label, text in entries(fit) if text]
+    return "\n".join([*lines, "", *coefficient_table(fit), "", *silo_table(fit)])
+
+
+def entries(fit: Fit) -> Iterator[tuple[str, str]]:
+    yield "data", data_line(fit)
+    yield "model", model_line(fit)
+    yield "penalty", penalty_line(fit)
+    yield "missing", missing_line(fit)
+    yield "categories", categories_line(fit)
+    if fit.schema.constant:
+        yield "left out", f"{', '.join(fit.schema.constant)}: the same in every row of every file"
+    yield "algorithm", fit.estimator.algorithm_.rstrip(".")
+    yield "exchanges", exchanges_line(fit)
+    yield "certificate", certificate(fit)
+    for note in fit.notes:
+        yield "note", note
+    yield "errors", errors_line(fit)
+
+
+def data_line(fit: Fit) -> str:
+    files, lost = len(fit.summaries), sum(one.without_target for one in fit.summaries)
+    gaps = sum(one.with_gaps for one in fit.summaries)
+    text = f"{files} file{'s' * (files > 1)}, each a silo; {fit.rows:,} rows"
+    text += f", {lost:,} more without a target were left out" if lost else ""
+    text += f", {gaps:,} more with other gaps were left out" if gaps else ""
+    return f"{text}; {len(fit.schema.features)} columns, {len(fit.schema.names)} coefficients and the intercept"
+
+
+def model_line(fit: Fit) -> str:
+    recipe, schema = fit.recipe, fit.schema
+    text = f"{recipe.model}: {recipe.kind.about}"
+    if recipe.model == "huber":
+        text += f", linear beyond {recipe.delta:.4g}"
+    if recipe.model == "quantile":
+        text += f", the {recipe.quantile:g} quantile"
+    if len(schema.classes) == 2:
+        return f"{text}; the coefficients are for {schema.target} = {schema.classes[1]}"
+    if schema.classes:
+        return f"{text}; {schema.target} is one of {', '.join(schema.classes)}"
+    return f"{text}; it predicts {schema.target}"
+
+
+def penalty_line(fit: Fit) -> str:
+    recipe = fit.recipe
+    if recipe.penalty == "none":
+        return "none"
+    text = f"{recipe.penalty}, alpha = {recipe.alpha:.4g}"
+    if recipe.penalty == "elastic-net":
+        text += f", l1 share {recipe.l1_ratio:g}"
+    if fit.wishes.said_nothing:
+        text += ", the default, a small ridge"
+    if fit.path is not None:
+        by = "leaving one file out at a time" if fit.wishes.cv == "silo" else f"{fit.wishes.cv} folds in every file"
+        text += f", chosen among {len(fit.path.values)} by cross-validation, {by}, {fit.path.exchanges:,} exchanges"
+    return text + (", on standardised columns" if fit.wishes.standardise else ", on the columns as they are")
+
+
+def missing_line(fit: Fit) -> str:
+    """Which rule was applied to how many entries."""
+    kinds = {feature.name: feature.kind for feature in fit.schema.features}
+    gaps = {"numeric": 0, "categorical": 0}
+    for one in fit.summaries:
+        for name, kind in kinds.items():
+            gaps[kind] += one.columns[name].missing
+    parts = []
+    if gaps["numeric"]:
+        extra = ", with a column that says so" if fit.wishes.request.missing == "indicator" else ""
+        parts.append(f"{gaps['numeric']:,} numbers became the mean of all files{extra}")
+    if gaps["categorical"]:
+        parts.append(f'{gaps["categorical"]:,} categories became the level "{MISSING}"')
+    return "; ".join(parts)
+
+
+def categories_line(fit: Fit) -> str:
+    categories = [feature for feature in fit.schema.features if feature.kind == "categorical"]
+    if not categories:
+        return ""
+    if fit.coding == "full":
+        return "every level has a coefficient"
+    return "compared with " + ", ".join(f"{one.name}={one.reference}" for one in categories) + ", the most frequent"
+
+
+def exchanges_line(fit: Fit) -> str:
+    estimator = fit.estimator
+    floats = sum(one.history[-1].floats_up + one.history[-1].floats_down for one in estimator.results_)
+    others = ["1 for columns and levels"]
+    others += ["1 for the scaling"] if fit.wishes.standardise else []
+    others += ["1 for errors"] if fit.errors is not None else []
+    others += [f"{sum(one.exchanges for one in fit.without)} for the fits without a silo"] if fit.without else []
+    return f"{estimator.n_exchanges_} for the fit, {floats:,} numbers up and down, no row; {', '.join(others)}"
+
+
+def certificate(fit: Fit) -> str:
+    estimator = fit.estimator
+    return certificate_line(estimator.certificate_, estimator.objective_, estimator.certificate_reason_)
+
+
+def errors_line(fit: Fit) -> str:
+    if fit.errors is None:
+        return f"none: {fit.no_errors}"
+    return f"{fit.errors.form}, from Hessians summed over silos; intervals at {fit.wishes.level:.0%}"
+
+
+# -- tables -----------------------------------------------------------------------------------------------
+
+
+def coefficient_table(fit: Fit) -> list[str]:
+    """A line for each; where there are many, the largest in units of the columns' spread."""
+    names = [*fit.schema.names, INTERCEPT]
+    several = len(fit.outputs) > 1
+    weight = np.abs(fit.theta) * np.append(fit.scaling.spread, np.inf)[:, None]
+    if not fit.wishes.standardise:
+        weight = np.abs(fit.theta)
+    places = [(i, k) for k in range(len(fit.outputs)) for i in range(len(names))]
+    if len(places) > SHOWN:
+        places = sorted(sorted(places, key=lambda place: -weight[place])[:SHOWN], key=lambda place: place[::-1])
+    errors = fit.standard_errors
+    head = ["coefficient", *(["class"] if several else []), "estimate"]
+    head += [] if errors is None else ["std error", "low", "high"]
+    rows = []
+    for i, k in places:
+        row = [names[i], *([fit.outputs[k]] if several else []), f"{fit.theta[i, k]:.4g}"]
+        if errors is not None and fit.errors is not None:
+            half = fit.errors.quantile * errors[i, k]
+            row += [f"{value:.4g}" for value in (errors[i, k], fit.theta[i, k] - half, fit.theta[i, k] + half)]
+        rows.append(row)
+    lines = table(head, rows, texts=2 if several else 1)
+    total = len(names) * len(fit.outputs)
+    return [*lines, *([f"The {SHOWN} largest of {total:,}; all are in coefficients.csv."] if total > SHOWN else [])]
+
+
+def silo_table(fit: Fit) -> list[str]:
+    """How the model fits each silo, and what the fit without it would have changed."""
+    name, score = ("accuracy", "accuracy") if fit.schema.classes else ("R2", "r2")
+    head = ["silo", "rows", "loss", name]
+    rows = []
+    for one, loss, sums in zip(fit.summaries, fit.losses, fit.evaluation.silos.values()):
+        rows.append([one.name, f"{one.rows:,}", f"{loss:.4g}", f"{getattr(sums, score):.4g}"])
+    sizes = np.array([one.rows for one in fit.summaries])
+    overall = float(sizes @ np.array(fit.losses) / sizes.sum())
+    rows.append(["all", f"{fit.rows:,}", f"{overall:.4g}", f"{getattr(fit.evaluation.overall, score):.4g}"])
+    if fit.without:
+        head.append("without it, moves most")
+        rows = [[*row, moved] for row, moved in zip(rows, [*(moves(fit, one) for one in fit.without), ""])]
+    lines = table(head, rows, last_text=bool(fit.without))
+    for each in fit.without:
+        if each.theta is None:
+            lines.append(entry("", f"{each.silo}: no fit without it, {each.reason.rstrip('.')}."))
+    return lines
+
+
+def moves(fit: Fit, without: Without) -> str:
+    """The coefficient that leaving the silo out changes most: in standard errors, or else by itself."""
+    change = fit.moved(without)
+    if change is None:
+        return "-"
+    errors = fit.standard_errors
+    names = [*fit.schema.names, INTERCEPT]
+    if errors is None:
+        size = np.abs(change[:-1]) * fit.scaling.spread[:, None]
+        i, k = np.unravel_index(int(np.argmax(size)), size.shape)
+        return f"{names[i]} by {change[i, k]:+.2g}"
+    size = np.abs(change) / errors
+    i, k = np.unravel_index(int(np.argmax(size)), size.shape)
+    return f"{names[i]} by {change[i, k] / errors[i, k]:+.2f} std errors"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1, last_text: bool = False) -> list[str]:
+    """Texts to the left, numbers to the right; the first text is cut where a line would be longer than 80."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    over = sum(widths) + 2 * (len(widths) - 1) - WIDTH
+    if over > 0:
+        widths[0] = max(12, widths[0] - over)
+    left = {*range(texts), *([len(head) - 1] if last_text else [])}
+
+    def line(row: Sequence[str]) -> str:
+        cells = [
+            short(cell, w).ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
+        ]
+        return "  ".join(cells).rstrip()
+
+    return [line(head), "-" * min(WIDTH, sum(widths) + 2 * (len(widths) - 1)), *map(line, rows)]
+
+
+def short(text: str, width: int) -> str:
+    """The text, its middle left out if it is too long: the end of a path tells more than its beginning."""
+    if len(text) <= width:
+        return text
+    kept = width - 3
+    return f"{text[: kept // 3]}...{text[len(text) - (kept - kept // 3) :]}"
+
+
+def places(out: Path, files: Sequence[str], page: bool) -> str:
+    """Where everything is, and what one may do with it."""
+    lines = [entry("files", f"in {out}: {', '.join(files)}")]
+    if page:
+        lines.append(entry("page", f"{out / 'report.html'}, for the browser"))
+    return "\n".join([*lines, entry("next", f"dualfl predict {out} NEW.csv")])
