@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,14 @@ from scipy.optimize import linprog
 from sklearn.linear_model import ElasticNet as SkElasticNet
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
+from dualfl.algorithms import Place
 from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton
 from dualfl.algorithms.few_exchanges import fedipm as module
 from dualfl.algorithms.few_exchanges.interior_point import advance, central, first, metric, pieces, smoothed
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
+from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo, lower_bound
 from dualfl.engines import Problem, run
+from dualfl.engines.client import LocalCost
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives import (
     L1,
@@ -31,6 +35,7 @@ from dualfl.objectives import (
     Logistic,
     Loss,
     Objective,
+    Penalised,
     Penalty,
     Poisson,
     Quantile,
@@ -262,6 +267,61 @@ def test_a_newton_step_solves_the_linearised_central_path() -> None:
     new = Regulariser(np.full(f.d, 0.1), np.zeros(f.d)).newton(H, pull, theta)
     _, wanted = advance(P, P.margins(f.predictors(new)[:, 0]), a, D, t, 0.9)
     assert np.allclose(Z.T @ (f.s * wanted[0]), 0.1 * new, rtol=1e-10)
+
+
+# -- bounds from any dual point ---------------------------------------------------------------------------
+
+
+def test_a_free_intercept_needs_balanced_dual_points() -> None:
+    """Every dual point bounds E* from below, far from the solution too; without the balance some do not."""
+    assert sum(unbalanced(loss) for loss in (Hinge(), Absolute(), Quantile(0.8))) > 0
+
+
+def unbalanced(loss: Loss) -> int:
+    """How many of 200 dual points would be a wrong bound if nobody balanced them; none is, once they are balanced."""
+    problem = federated(loss, 0.05, intercept="free")
+    best = run(problem, FedIPM(race=False), rounds=60, tol=1e-9, threads=1)
+    R = Regulariser(np.r_[np.full(6, 0.05), 0.0], np.zeros(7))
+    rng, silos = np.random.default_rng(0), [module.Silo(LocalCost(f), Place(0, 4, 7)) for f in problem.clients]
+    violations = 0
+    for _ in range(200):
+        theta = best.theta + 10.0 ** rng.uniform(-4, 0) * rng.standard_normal(7)
+        mix, t = 1 - 10.0 ** rng.uniform(-4, 0), 10.0 ** rng.uniform(-5, -1)
+        sums: Any = {}
+        for silo, weight in zip(silos, problem.weights):
+            u = silo.margins(theta)
+            random = silo.P.lo + silo.P.width * rng.uniform(size=u.shape)
+            a = mix * central(silo.P, u, t) + (1 - mix) * random
+            for name, value in silo.sums(u, a, metric(silo.P, u, a, t)).items():
+                sums[name] = sums.get(name, 0.0) + weight * value
+        m = SimpleNamespace(**sums)
+        assert FedIPM().lower(R, m) <= best.energy * (1 + 1e-12)
+        careless = R.lower_bound(m.ab, np.where(R.flat, 0.0, m.v))
+        violations += careless > best.energy * (1 + 1e-9)
+    return violations
+
+
+@pytest.mark.parametrize("intercept", [False, "free"])
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), Huber(0.5), Poisson()], ids=str)
+def test_scaled_slopes_bound_the_minimum_from_anywhere(loss: Loss, intercept: Any) -> None:
+    """Without a ridge the slopes must be scaled into the box of the l1 penalty, and their conjugates with them."""
+    problem = federated(loss, 0.0, intercept=intercept, penalty=L1(0.05))
+    best = run(problem, ProxNewton(), rounds=30, tol=1e-9, threads=1)
+    R = Regulariser(np.zeros(problem.d), np.zeros(problem.d), Penalised(problem.clients[0], L1(0.05)))
+    rng, violations, finite = np.random.default_rng(0), 0, 0
+    for _ in range(100):
+        x = best.theta + 10.0 ** rng.uniform(-6, 0) * rng.standard_normal(problem.d)
+        sums: Any = {}
+        for f, weight in zip(problem.clients, problem.weights):
+            for name, value in SmoothSilo(LocalCost(f)).sums(x, hessian=False).items():
+                sums[name] = sums.get(name, 0.0) + weight * value
+        m = SimpleNamespace(**sums)
+        bound = lower_bound(R, m, x)
+        assert bound <= best.energy * (1 + 1e-12)
+        finite += bound > -np.inf
+        unscaled = SimpleNamespace(**{k: np.full_like(v, v[0]) if "conj" in k else v for k, v in sums.items()})
+        violations += lower_bound(R, unscaled, x) > best.energy * (1 + 1e-9)
+    assert finite > 50 and violations > 0
 
 
 # -- the safeguard ------------------------------------------------------------------------------------

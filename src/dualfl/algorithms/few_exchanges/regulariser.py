@@ -73,7 +73,8 @@ class Regulariser:
     @cached_property
     def flat(self) -> npt.NDArray[np.bool_]:
         """Where R is linear: a dual point must vanish there."""
-        return (self.m == 0) & ~self.penalised_at
+        where: npt.NDArray[np.bool_] = (self.m == 0) & ~self.penalised_at
+        return where
 
     def value(self, z: Array) -> float:
         penalty = 0.0 if self.penalised is None else self.penalised.penalty_value(z)

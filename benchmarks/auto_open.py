@@ -1,0 +1,98 @@
+"""Three questions about nonsmooth problems that only a measurement answers.
+
+    DUALFL_DATA=... python -m benchmarks.auto_open [many] [wide] [start]
+
+many   fedipm with 1,000 clients (svm a8a, shuffled and Dirichlet 0.3): does it need more exchanges than with 8?
+wide   3,000 features, too many for d x d sums: which of the others is closest after 20 and 60 exchanges?
+start  how far inside the box the mean of the local solutions should start: t_B by |b|, or by the bound of E*?
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from benchmarks.auto_nonsmooth import CASES, LEVELS, PARTITIONS, RIDGES, measure, median, minimum, problem
+from dualfl.algorithms.few_exchanges.fedipm import FedIPM, Server
+from dualfl.algorithms.registry import make
+from dualfl.engines import Problem, run
+from dualfl.objectives import Hinge, LinearModel
+from dualfl.solvers import SDCA, PrimalDualGap, minimise
+
+
+def many() -> None:
+    print("svm a8a, exchanges to 1e-3/1e-4/1e-6 and certified 1e-6")
+    for ridge in RIDGES:
+        E = minimum("svm a8a", ridge)
+        for part in ("shuffled", "dirichlet:0.3"):
+            for clients in (8, 1000):
+                found = run(
+                    problem(CASES["svm a8a"], ridge, part, 0, clients),
+                    FedIPM(least_rows=1),
+                    rounds=30,
+                    tol=1e-6,
+                    threads=1,
+                )
+                best = np.minimum.accumulate(found.history.column("energy"))
+                counts = [int(np.argmax(best - E <= level * E)) for level in LEVELS]
+                print(f"  ridge {ridge:g}, {part}, {clients} clients: {counts}, certified {found.rounds}", flush=True)
+
+
+WIDE: list[tuple[str, dict[str, Any]]] = [
+    ("bundle", {}),
+    ("dualfl", {}),
+    ("cocoa", {}),
+    ("feddr", {"eta": 1.0, "penalty_rule": "balanced"}),
+]
+
+
+def wide() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 3000)) * (rng.random((4000, 3000)) < 0.02)
+    y = np.where(X @ rng.standard_normal(3000) + rng.standard_normal(4000) > 0, 1.0, -1.0)
+    print("svm, 4,000 rows, 3,000 features, relative error after 20 and 60 exchanges")
+    for ridge in RIDGES:
+        E = minimise(LinearModel(X, y, Hinge(), ridge), solver=SDCA(), stop=PrimalDualGap(1e-10, cap=2000)).value
+        for part in ("shuffled", "sorted"):
+            order = np.argsort(y, kind="stable") if part == "sorted" else rng.permutation(len(y))
+            clients = [LinearModel(X[i], y[i], Hinge(), ridge) for i in np.array_split(order, 8)]
+            for name, options in WIDE:
+                found = run(Problem(clients), make(name, **options), rounds=60, seconds=60, threads=1)
+                best = np.minimum.accumulate((found.history.column("energy") - E) / E)
+                shown = [f"{best[min(k, len(best) - 1)]:.1e}" for k in (20, 60)]
+                print(f"  ridge {ridge:g}, {part}, {name}: {' '.join(shown)} ({len(best) - 1} rounds)", flush=True)
+
+
+class ByEnergy(FedIPM):
+    """t_B scaled by the lower bound of E* that the local solutions give."""
+
+    part = 0.1
+
+    def rival_t(self, s: Server) -> float:
+        return self.part * max(s.bound, 1e-6 * s.size)
+
+
+class Larger(FedIPM):
+    def rival_t(self, s: Server) -> float:
+        return 0.03 * s.size
+
+
+def start() -> None:
+    rules = {"0.01 |b|": FedIPM(least_rows=1), "0.03 |b|": Larger(least_rows=1), "0.1 bound": ByEnergy(least_rows=1)}
+    names = ("LAD diabetes", "quantile 0.9 diabetes", "LAD 5,000 x 200")
+    print("exchanges to 1e-6, certified, summed over ridges and partitions (medians of three seeds)")
+    for name in names:
+        for rule, algorithm in rules.items():
+            total = np.zeros(2)
+            for ridge in RIDGES:
+                for part in ("shuffled", "Dirichlet 0.3", "skew"):
+                    runs = [measure(name, ridge, PARTITIONS[part], seed, algorithm, 40) for seed in range(3)]
+                    total += [median([r[key][-1] for r in runs]) for key in ("reached", "proven")]
+            print(f"  {name}, t_B = {rule}: {total[0]:g}, {total[1]:g}", flush=True)
+
+
+if __name__ == "__main__":
+    for question in sys.argv[1:] or ["many", "wide", "start"]:
+        {"many": many, "wide": wide, "start": start}[question]()
