@@ -72,6 +72,9 @@ def draw(axes: Any, panel: Panel) -> None:
     for number, line in enumerate(line for line in panel.faint if len(line.errors)):
         style = FAINT | {"linestyle": FAINT_LINES[number % len(FAINT_LINES)]}
         axes.plot(np.maximum(line.errors, FLOOR), label=title_of(line.label), **style)
+    for line in panel.check:
+        hollow = {"marker": "o", "markersize": 8, "markerfacecolor": "none", "linestyle": "none", "zorder": 6}
+        axes.plot(np.maximum(line.errors, FLOOR), label="DualFL, paper's AOGM", color=VERMILION, **hollow)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(numticks=9))
     axes.yaxis.set_minor_formatter(NullFormatter())
