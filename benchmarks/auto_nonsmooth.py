@@ -1,13 +1,14 @@
 """The fewest exchanges on nonsmooth and penalised problems: every algorithm, every partition, five seeds.
 
-    DUALFL_DATA=... python -m benchmarks.auto_nonsmooth [--quick] [--only NAME]
+    DUALFL_DATA=... python -m benchmarks.auto_nonsmooth [--quick] [--only NAME] [--so-far]
 
 Problems with a ridge of 1e-2 and 1e-4, eight clients, intercepts regularised; the method that `auto` picks against all
 others of the library that apply, with their defaults (splitting methods have none here, so eta = 1; feddr also with a
 balanced penalty). An exchange is one message down and one up. A model counts when the server has it. E* is found on the
 pooled rows and certified to 1e-9. Skew is 1000:1 between the largest and the smallest client, 100:1 for small tables.
 Others get as many exchanges as the method needed, and SECONDS: whoever is at 1e-6 by then has won or tied.
-Cells are kept in results/auto-nonsmooth.json, and a run that was interrupted goes on from there.
+Cells are kept in results/auto-nonsmooth.json, and a run that was interrupted goes on from there; --so-far measures
+nothing and prints the problems that are complete.
 """
 
 from __future__ import annotations
@@ -170,9 +171,7 @@ def measure(name: str, ridge: float, how: str, seed: int, algorithm: Algorithm, 
         return (proven[-1] is not None if ours else reached[-1] is not None) or row.exchanges >= most
 
     began = time.perf_counter()
-    result = run(
-        problem(CASES[name], ridge, how, seed), algorithm, rounds=most, seconds=600, stop=look, threads=1
-    )
+    result = run(problem(CASES[name], ridge, how, seed), algorithm, rounds=most, seconds=600, stop=look, threads=1)
     return {
         "reached": reached,
         "proven": proven,
@@ -210,11 +209,13 @@ def rivals() -> list[tuple[str, dict[str, Any]]]:
 class Cells:
     """What has been measured, on disk after every cell."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, sealed: bool) -> None:
+        self.path, self.sealed = path, sealed
         self.kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
 
     def get(self, key: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        if key not in self.kept and self.sealed:
+            raise KeyError(key)
         if key not in self.kept:
             print(f"{key} ...", file=sys.stderr, flush=True)
             self.kept[key] = compute()
@@ -301,15 +302,26 @@ def table(cells: Cells, names: list[str], seeds: int) -> str:
     return "\n".join([*lines, "", *summary])
 
 
+def complete(cells: Cells, name: str, seeds: int) -> bool:
+    try:
+        table(cells, [name], seeds)
+    except KeyError:
+        return False
+    return True
+
+
 def main() -> None:
-    quick = "--quick" in sys.argv[1:]
-    names = list(QUICK if quick else CASES)
-    if "--only" in sys.argv[1:]:
-        names = [sys.argv[sys.argv.index("--only") + 1]]
+    asked = sys.argv[1:]
+    quick, so_far = "--quick" in asked, "--so-far" in asked
+    names = [asked[asked.index("--only") + 1]] if "--only" in asked else list(QUICK if quick else CASES)
     seeds = 2 if quick else SEEDS
-    text = table(Cells(CELLS.with_suffix(".quick.json") if quick else CELLS), names, seeds)
+    cells = Cells(CELLS.with_suffix(".quick.json") if quick else CELLS, so_far)
+    missing = [name for name in names if so_far and not complete(cells, name, seeds)]
+    text = table(cells, [name for name in names if name not in missing], seeds)
+    if missing:
+        text += f"\nNot measured yet: {', '.join(missing)}."
     print(text)
-    if not quick and "--only" not in sys.argv[1:]:
+    if not quick and "--only" not in asked:
         head = (
             f"`{COMMAND}`: {CLIENTS} clients, median over {seeds} partition seeds. Certified: exchanges until 1e-6 is "
             "proven. Next best: the smallest relative error that any other algorithm of the library has after as many "
