@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from dualfl.data import Dataset, Mix, find_reference, load, make_problem, rows_o
 from dualfl.data.minimum import Reference
 from dualfl.engines import Problem, Result, run
 from dualfl.engines.continuation import Stage, run_regularised
+from dualfl.engines.decision import decide
 from dualfl.errors import DualflError, InputError
 from dualfl.names import nearest
 from dualfl.solvers.base import Solver
@@ -90,6 +91,7 @@ def execute(
     settings: Settings,
     *,
     threads: int | None = None,
+    engine: str = "inprocess",
     checkpoint: Path | None = None,
     checkpoint_every: int = 1,
     resume: bool = False,
@@ -105,6 +107,9 @@ def execute(
     say(f"Reading {settings.dataset} ...")
     dataset = load(settings.dataset, scale=settings.scale, target=settings.target, task=settings.task)
     problem = problem_of(settings, dataset, solver)
+    algorithm, choice = decide(problem, algorithm)
+    if choice:
+        say(choice)
     minimum, why = find_minimum(problem, settings, say)
     options: dict[str, Any] = {
         "rounds": settings.rounds,
@@ -113,6 +118,7 @@ def execute(
         "reference": None if minimum is None else minimum.energy,
         "seed": settings.seed,
         "threads": threads,
+        "engine": engine,
         "codec": codec,
         "progress": progress,
     }
@@ -125,7 +131,7 @@ def execute(
         # An engine asks for L only where theory needs it; a reader wants to see it, and a note may depend on it.
         known = constants_of(problem) if algorithm.resolved else None
         result = run(problem, algorithm, constants=known, **options, **files)
-    return Finished(settings, dataset, problem, algorithm, result, minimum, why, stages)
+    return Finished(settings, dataset, problem, algorithm, replace(result, choice=choice), minimum, why, stages)
 
 
 def problem_of(settings: Settings, dataset: Dataset, solver: Solver | None = None) -> Problem:

@@ -25,6 +25,7 @@ def summary(run: Finished) -> str:
     entries = [
         ("data", data_line(run)),
         ("clients", clients_line(run)),
+        ("chosen", run.result.choice),
         ("algorithm", algorithm_line(run)),
         ("constants", constants_line(run)),
         ("rounds", rounds_line(run)),

@@ -44,5 +44,5 @@ class Parabolas:
         gram = mu * (V @ V.T)
         highest = float(max(self.e))
         c = np.array(self.e) - highest + gram.diagonal() / 2
-        beta = minimise_on_simplex(gram, c)
+        beta = minimise_on_simplex(gram, c, iterations=200)
         return Parabolas(self.v, self.e, max(self.bound, highest - value(gram, c, beta)))

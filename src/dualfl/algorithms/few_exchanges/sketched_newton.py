@@ -40,6 +40,7 @@ from dualfl.typing import Array
 
 RAY = (0.5, 0.25, 0.125, 0.0625, 0.03125)
 ARMIJO = 1e-4
+TRUST = (0.5, 1.5)  # of the promised decrease: then an exact metric needs no secant pairs
 SHORTER = 0.4  # the second trial, once one has failed
 NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
 EXACT = 2**18  # numbers in a Hessian that is sent as a whole, every time
@@ -89,6 +90,7 @@ class Server:
     rejected: int = 0  # in a row
     slow: bool = False  # a trial was rejected: two an exchange from then on
     t: float = 1.0
+    trusted: bool = True  # the last step gained what its metric had promised
     bounds: Parabolas = NOTHING_YET
     decrement: float = np.inf
 
@@ -205,6 +207,8 @@ class SketchedNewton(Algorithm):
         s = replace(s, S=S, Y=Y)
         best = int(order[-1])
         if self.accepts(s, X[best], float(m.E[best]), m.g[best]):
+            gained = 2 * (s.E - float(m.E[best])) / max(s.decrement, 1e-300)  # 1 for an exact Newton step
+            s = replace(s, trusted=best == 0 and s.t == 1 and TRUST[0] <= gained <= TRUST[1])
             return self.stepped(self.arrived(s, best, X, m))
         s = replace(s, rejected=s.rejected + 1, request=(), slow=True)
         if s.rejected >= 3:
@@ -233,7 +237,7 @@ class SketchedNewton(Algorithm):
         i = min(i, len(s.request) - 1)  # of two trials on a ray only the first has one, and it is near enough
         metric = sketch.metric(s.basis, s.ridge, s.free, *(getattr(m, f"{name}{i}") for name in "MTW"))
         grown = s.near and metric.rank > s.metric.rank > 0
-        keep = 0 if metric.exact else len(s.S) if grown else min(3, len(s.S))
+        keep = 0 if metric.exact and s.trusted else len(s.S) if grown else min(3, len(s.S))
         return replace(s, metric=metric, since=0, S=s.S[len(s.S) - keep :], Y=s.Y[len(s.Y) - keep :])
 
     def stepped(self, s: Server) -> Server:
