@@ -1,5 +1,7 @@
 """Fits of files against the pooled table: pandas encodes it, SciPy minimises, NumPy inverts the information."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,10 +9,11 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp, softmax
 from scipy.stats import t
 
+from dualfl.errors import InputError
 from dualfl.fitting.fit import Wishes, fit_tables
 from dualfl.fitting.models import Recipe
 from dualfl.fitting.reading import Table, read_table
-from dualfl.fitting.schema import Request
+from dualfl.fitting.schema import Request, Schema, Summary, agree, summarise
 
 TIGHT = 1e-13
 
@@ -234,3 +237,60 @@ def test_numbers_in_a_file_mean_what_they_mean_to_pandas(tmp_path):
     again = read_table(tmp_path / "t.parquet").columns
     np.testing.assert_array_equal(again["a"], columns["a"])
     assert again["e"].tolist() == ["True", "False", ""] and again["f"].tolist() == ["u", "", "v"]
+
+
+def test_what_is_not_used_is_not_looked_at(tmp_path):
+    frame = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=6), "x": [1.0, 2, 3, np.inf, 5, 6]})
+    frame["z"], frame["y"] = [1.0, 3, 2, 5, 4, 4], [0.0, 1, 1, 2, 1, 2]
+    frame.to_parquet(tmp_path / "t.parquet")
+    table = read_table(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t\.parquet has entries of type timestamp.* in column 'when'.*--drop 'when'"):
+        summarise(table, Request("y", True))
+    with pytest.raises(InputError, match=r"t\.parquet has inf in column 'x', row 4.*--drop 'x'"):
+        summarise(table, Request("y", True, drop=("when",)))
+    assert summarise(table, Request("y", True, drop=("when", "x"))).rows == 6
+
+
+def test_summaries_may_travel_and_hold_no_row(pooled):
+    """A silo's answer as JSON, agreed upon far away, is the schema that one process finds."""
+    request = Request("died")
+    there = [summarise(table, request) for table in tables(pooled, "died")]
+    here = [Summary.from_json(json.loads(json.dumps(one.as_json()))) for one in there]
+    assert here == there
+    schema = agree(here, request)
+    assert Schema.from_json(json.loads(json.dumps(schema.as_json()))) == schema
+    assert schema.classes == ("alive", "dead")
+    dose = next(one for one in schema.features if one.name == "dose")
+    assert dose.mean == pytest.approx(pooled.dose[pooled.died.notna()].mean(), rel=1e-12)
+    assert all(len(one.columns["age"].levels) == 0 for one in here)  # numbers are said by their moments alone
+
+
+def test_the_silos_may_be_of_one_row_and_of_a_thousand(pooled):
+    """And the answer does not depend on who holds which row."""
+    frame = pd.concat([pooled[pooled.silo == 0]] * 4, ignore_index=True)
+    frame["silo"] = np.where(frame.index == 7, 1, 0)
+    recipe = Recipe("logistic", "none", tol=TIGHT)
+    apart = fit(frame, "died", recipe)
+    together = fit(frame.assign(silo=0), "died", recipe)
+    np.testing.assert_allclose(apart.theta, together.theta, rtol=1e-7)
+    np.testing.assert_allclose(apart.standard_errors, together.standard_errors, rtol=1e-7)
+    assert apart.rows == 4 * 149 and together.without == ()
+
+
+def test_huber_turns_linear_where_the_account_says(pooled):
+    """Its threshold is 1.35 root mean squares of the residuals of the linear fit, and its answer SciPy's."""
+    found = fit(pooled, "cost", Recipe("huber", "l2", 0.01, tol=TIGHT), influence=False)
+    X, y = design(pooled, "cost")
+    X = X[list(found.schema.names)].to_numpy()
+    scaled = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(X))])
+    P = len(X) * 0.01 * np.diag([*np.ones(X.shape[1]), 0])
+    residuals = y - scaled @ np.linalg.solve(scaled.T @ scaled + P, scaled.T @ y)
+    delta = 1.35 * np.sqrt((residuals**2).mean())
+    assert found.recipe.delta == pytest.approx(delta, rel=1e-9)
+
+    def energy(theta):
+        r = np.abs(y - scaled @ theta)
+        return np.where(r <= delta, r**2 / 2, delta * r - delta**2 / 2).mean() + 0.005 * (theta[:-1] ** 2).sum()
+
+    best = minimize(energy, np.zeros(scaled.shape[1]), method="BFGS", options={"gtol": 1e-9}).x
+    np.testing.assert_allclose(found.theta[:-1, 0], best[:-1] / X.std(axis=0), rtol=1e-4, atol=1e-6)

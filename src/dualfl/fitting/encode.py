@@ -10,7 +10,7 @@ import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.estimators.scaler import Moments, moments
-from dualfl.fitting.reading import Table, as_text, is_numeric, missing
+from dualfl.fitting.reading import Table, as_text, check_usable, is_numeric, missing
 from dualfl.fitting.schema import MISSING, Feature, Schema
 from dualfl.names import nearest
 from dualfl.typing import AnyArray, Array
@@ -35,6 +35,7 @@ def features(table: Table, schema: Schema, unseen: str = "error") -> Array:
 
 
 def _columns(table: Table, feature: Feature, unseen: str) -> Array:
+    check_usable(table, feature.name)
     values = table.columns[feature.name]
     if feature.kind == "numeric":
         return _numbers(table, feature, values)

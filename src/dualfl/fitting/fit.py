@@ -18,7 +18,7 @@ from dualfl.estimators.silos import Silo, total_mass
 from dualfl.fitting import inference
 from dualfl.fitting.encode import Scaling, features, scaling, targets
 from dualfl.fitting.influence import Without, drop_each, stacked
-from dualfl.fitting.models import SMALL_RIDGE, Fitted, Recipe, Separable
+from dualfl.fitting.models import SMALL_RIDGE, Fitted, NoMinimiser, Recipe
 from dualfl.fitting.reading import Table
 from dualfl.fitting.schema import Request, Schema, Summary, agree, summarise, used
 from dualfl.objectives import Huber, Logistic, Poisson, Softmax, Squared
@@ -26,6 +26,7 @@ from dualfl.typing import Array
 
 WEAKEST, LARGEST_RIDGE, SMALLEST_RIDGE = 1e-3, 10.0, 1e-4  # of the paths of penalties
 PENALTIES = {True: 20, False: 11}  # so many on a path with an l1 part, and without
+FAINT = 1e-6  # a ridge that only keeps coefficients finite
 TUNING = 1.35  # Huber's: 95 % as good as least squares where there are no outliers
 
 
@@ -117,14 +118,11 @@ def fit_tables(
         path = choose_penalty(recipe, wishes, silos, len(schema.classes), progress)
         recipe = replace(recipe, alpha=path.value)
     if recipe.penalty == "none":
-        inference.check_determined(np.sum([inference.gram(silo) for silo in silos], axis=0), schema.names)
+        inference.check_determined(grams(silos), schema.names)
     try:
         estimator, notes = fitted(recipe, silos, len(schema.classes), progress)
-    except Separable as error:
-        raise InputError(
-            f"The other columns of {', '.join(silo.name for silo in silos[:4])} tell the classes of {schema.target!r} "
-            "apart without a mistake, so without a penalty the coefficients would grow for ever; take --penalty l2."
-        ) from error
+    except NoMinimiser as error:
+        raise InputError(endless(recipe, silos, schema)) from error
     errors, reason = inferred(recipe, wishes, estimator, silos, scaled, schema)
     without: list[Without] = []
     if wishes.influence:
@@ -237,11 +235,35 @@ def inferred(
     silos = estimator._problems(silos)[0]  # with targets as the loss takes them
     H = np.sum([inference.information(silo, loss, theta) for silo in silos], axis=0)
     if recipe.penalty == "none" and isinstance(loss, Logistic | Softmax | Poisson):
-        G = np.sum([inference.gram(silo) for silo in silos], axis=0)
-        inference.check_finite(H, G, loss, schema.names)
+        curvature, involved = inference.flattest(H, grams(silos), loss, schema.names)
+        if curvature < inference.ENDLESS:
+            raise InputError(told_apart(involved, silos, schema))
     residuals = 0.0
     if isinstance(loss, Squared):
         residuals = sum(inference.squared_residuals(silo, theta) for silo in silos)
     errors = inference.standard_errors(H, loss, recipe.ridge, total_mass(silos), residuals, wishes.level)
     back = np.kron(scaled.back, np.eye(loss.outputs))
     return replace(errors, covariance=back @ errors.covariance @ back.T), ""
+
+
+def grams(silos: Sequence[Silo]) -> Array:
+    total: Array = np.sum([inference.gram(silo) for silo in silos], axis=0)
+    return total
+
+
+def endless(recipe: Recipe, silos: list[Silo], schema: Schema) -> str:
+    """Which columns have no finite coefficients: a faint ridge keeps them finite, and the likelihood is flat there."""
+    faint = replace(recipe, penalty="l2", alpha=FAINT, tol=1e-4)
+    estimator, _ = fitted(faint, silos, len(schema.classes))
+    theta, prepared = stacked(estimator).ravel(), estimator._problems(silos)[0]
+    H = np.sum([inference.information(silo, estimator.loss, theta) for silo in prepared], axis=0)
+    return told_apart(inference.flattest(H, grams(silos), estimator.loss, schema.names)[1], silos, schema)
+
+
+def told_apart(involved: str, silos: Sequence[Silo], schema: Schema) -> str:
+    what = "class" if schema.classes else "value"
+    return (
+        f"Some values of the columns {involved} in {', '.join(silo.name for silo in silos[:4])} occur with one {what} "
+        f"of {schema.target!r} only, so without a penalty the coefficients would grow for ever; take --penalty l2, "
+        "or leave the columns out with --drop."
+    )

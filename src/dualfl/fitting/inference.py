@@ -109,23 +109,17 @@ def check_determined(G: Array, names: Sequence[str]) -> None:
     )
 
 
-def check_finite(H: Array, G: Array, loss: Loss, names: Sequence[str]) -> None:
-    """Refuse coefficients that grow for ever, from the summed Hessians at what the fit found.
+def flattest(H: Array, G: Array, loss: Loss, names: Sequence[str]) -> tuple[float, str]:
+    """The least curvature of the summed loss, against that of the columns alone, and the columns in that direction.
 
     Where some value of a column occurs with one class only (or with no counts), the likelihood rises with the
-    coefficient without end, and the curvature in its direction goes to zero.
+    coefficient without end, and the curvature goes to zero.
     """
     k = loss.outputs
-    H = H + np.kron(G, np.full((k, k), 1.0 / k)) if k > 1 else H
+    H = H + np.kron(G, np.full((k, k), 1.0 / k)) if k > 1 else H  # not the direction that all classes share
     values, vectors = scipy.linalg.eigh(H, np.kron(G, np.eye(k)), subset_by_index=[0, 0])
-    if values[0] > ENDLESS:
-        return
     strength = np.abs(vectors[:, 0]).reshape(-1, k).max(axis=1)
-    raise InputError(
-        f"The columns {_involved(strength, names)} separate some rows without a mistake (one of their values occurs "
-        "with one class only), so without a penalty the coefficients would grow for ever; "
-        "take --penalty l2, or --drop them."
-    )
+    return float(values[0]), _involved(strength[:-1], names)
 
 
 def _involved(direction: Array, names: Sequence[str]) -> str:

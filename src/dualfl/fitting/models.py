@@ -16,8 +16,8 @@ import numpy as np
 
 from dualfl.engines.inprocess import Result
 from dualfl.errors import InputError
-from dualfl.estimators.base import FederatedClassifier, FederatedLinear, FederatedRegressor
-from dualfl.estimators.classifiers import LinearSVC, LogisticRegression, separates
+from dualfl.estimators.base import FederatedClassifier, FederatedLinear, FederatedRegressor, Models
+from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
 from dualfl.estimators.regressors import PoissonRegressor
 from dualfl.estimators.silos import Silo
 from dualfl.estimators.solving import Cost
@@ -133,10 +133,15 @@ class Recipe:
         return made
 
 
+class NoMinimiser(InputError):
+    """Without a penalty, larger coefficients are always better: some rows are told apart without a mistake."""
+
+
 class Fitted(FederatedLinear):
     """An estimator whose penalty is given as the paper gives it; it keeps what its runs returned."""
 
     fit_intercept, penalize_intercept = True, False
+    _no_minimiser = "There is no minimiser, because there is no penalty."
 
     def __init__(
         self,
@@ -157,6 +162,14 @@ class Fitted(FederatedLinear):
     def _cost(self, mass: float) -> Cost:
         return Cost(self.loss, self.ridge, self.l1)
 
+    def _solve(self, silos: list[Silo], start: Models | None = None) -> list[Result]:
+        try:
+            return super()._solve(silos, start)
+        except InputError as error:
+            if str(error) == self._no_minimiser:
+                raise NoMinimiser(str(error)) from error
+            raise
+
     def _read(self, results: list[Result], offset: float = 0.0) -> None:
         super()._read(results, offset)
         self.results_ = results
@@ -168,16 +181,8 @@ class Fitted(FederatedLinear):
         return self
 
 
-class Separable(InputError):
-    """Some hyperplane makes no mistake, so that twice the coefficients are always better."""
-
-
 class Probabilities(Fitted, LogisticRegression):
     """Classes with probabilities."""
-
-    def _inspect(self, silos: list[Silo], cost: Cost, results: list[Result]) -> None:
-        if cost.ridge == cost.l1 == 0 and separates(results[0], self._problems(silos)[0], True):
-            raise Separable("The classes are separable, and there is no penalty.")
 
     def _keep(self, W: Array, b: Array) -> None:
         if len(self.classes_) > 2 and self.ridge == self.l1 == 0:

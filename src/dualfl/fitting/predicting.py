@@ -11,7 +11,7 @@ from dualfl.errors import InputError
 from dualfl.estimators.metrics import Evaluation, evaluate
 from dualfl.fitting.encode import features, targets
 from dualfl.fitting.model_folder import Model
-from dualfl.fitting.reading import Table, missing
+from dualfl.fitting.reading import Table, check_usable, missing
 
 
 def predictions(model: Model, table: Table, unseen: str = "error") -> tuple[list[str], Iterator[list[Any]]]:
@@ -38,6 +38,7 @@ def evaluated(model: Model, tables: Sequence[Table], unseen: str = "error", bins
     for table in tables:
         if target not in table.columns:
             raise InputError(f"{table.name} has no column {target!r}, the target; add it, or use `dualfl predict`.")
+        check_usable(table, target)
         there = ~missing(table.columns[target])
         if not there.any():
             raise InputError(f"{table.name} has no entry at all in column {target!r}, the target; fill it.")

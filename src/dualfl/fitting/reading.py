@@ -6,7 +6,7 @@ with "" where an entry is missing. Empty cells, NA, N/A, NaN and null, in capita
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 from dualfl.data.formats import format_of
 from dualfl.data.tables import csv_rows
 from dualfl.errors import InputError
-from dualfl.typing import AnyArray, Array
+from dualfl.typing import AnyArray
 
 GAPS = frozenset({"", "na", "n/a", "nan", "null"})
 
@@ -58,8 +58,23 @@ def as_text(values: AnyArray) -> AnyArray:
     return np.array(["" if np.isnan(value) else f"{value:.15g}" for value in values], dtype=np.str_)
 
 
-def read_table(path: Path, skip: Collection[str] = ()) -> Table:
-    """The columns of a file, except those to skip."""
+def check_usable(table: Table, name: str, remedy: str = "") -> None:
+    """Refuse a column of dates, lists or infinite numbers; only those that are used are looked at."""
+    values = table.columns[name]
+    if values.dtype.kind == "O":
+        raise InputError(
+            f"{table.name} has entries of type {values[0]} in column {name!r}; make them numbers or text{remedy}."
+        )
+    endless: AnyArray = np.flatnonzero(np.isinf(values)) if is_numeric(values) else np.empty(0)
+    if len(endless):
+        raise InputError(
+            f"{table.name} has {values[endless[0]]:g} in column {name!r}, row {endless[0] + 1}; "
+            f"put a number there, or nothing{remedy}."
+        )
+
+
+def read_table(path: Path) -> Table:
+    """The columns of a file."""
     if not path.exists():
         raise InputError(f"There is no file {path}.")
     if path.is_dir():
@@ -67,46 +82,34 @@ def read_table(path: Path, skip: Collection[str] = ()) -> Table:
     kind = format_of(path)
     if kind not in ("CSV", "Parquet"):
         raise InputError(f"{path} is a {kind} file, whose columns have no names; give a CSV or a Parquet file.")
-    return Table(str(path), _from_csv(path, skip) if kind == "CSV" else _from_parquet(path, skip))
+    return Table(str(path), _from_csv(path) if kind == "CSV" else _from_parquet(path))
 
 
-def read_tables(paths: Sequence[Path], skip: Collection[str] = ()) -> list[Table]:
+def read_tables(paths: Sequence[Path]) -> list[Table]:
     """One table a file; no file twice."""
     seen: set[Path] = set()
     for path in paths:
         if path.resolve() in seen:
             raise InputError(f"{path} is given twice; each file is a silo, give each once.")
         seen.add(path.resolve())
-    return [read_table(path, skip) for path in paths]
+    return [read_table(path) for path in paths]
 
 
-def _from_csv(path: Path, skip: Collection[str]) -> dict[str, AnyArray]:
+def _from_csv(path: Path) -> dict[str, AnyArray]:
     names, rows = csv_rows(path)
-    return {name: _parsed(path, name, cells) for name, cells in zip(names, zip(*rows)) if name not in skip}
+    return {name: _parsed(cells) for name, cells in zip(names, zip(*rows))}
 
 
-def _parsed(path: Path, name: str, cells: Sequence[str]) -> AnyArray:
+def _parsed(cells: Sequence[str]) -> AnyArray:
     """Numbers where every entry that is there is one."""
     text = ["" if cell.strip().lower() in GAPS else cell.strip() for cell in cells]
     try:
-        return _finite(path, name, np.array([cell or "nan" for cell in text], dtype=np.float64))
-    except InputError:
-        raise
+        return np.array([cell or "nan" for cell in text], dtype=np.float64)
     except ValueError:
         return np.array(text, dtype=np.str_)
 
 
-def _finite(path: Path, name: str, values: Array) -> Array:
-    endless = np.flatnonzero(np.isinf(values))
-    if len(endless):
-        raise InputError(
-            f"{path} has {values[endless[0]]:g} in column {name!r}, row {endless[0] + 1}; "
-            f"put a number there, leave it empty, or leave the column out with --drop {name!r}."
-        )
-    return values
-
-
-def _from_parquet(path: Path, skip: Collection[str]) -> dict[str, AnyArray]:
+def _from_parquet(path: Path) -> dict[str, AnyArray]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError as error:
@@ -117,21 +120,17 @@ def _from_parquet(path: Path, skip: Collection[str]) -> dict[str, AnyArray]:
         raise InputError(f"{path} is not a Parquet file ({str(error).splitlines()[0]}); write it again.") from error
     if table.num_rows == 0:
         raise InputError(f"{path} holds no rows.")
-    found = zip(table.column_names, table.columns)
-    return {str(name): _of_arrow(path, str(name), column) for name, column in found if name not in skip}
+    return {str(name): _of_arrow(column) for name, column in zip(table.column_names, table.columns)}
 
 
-def _of_arrow(path: Path, name: str, column: Any) -> AnyArray:
+def _of_arrow(column: Any) -> AnyArray:
+    """Numbers or text; of any other type, only its name."""
     from pyarrow import types
 
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
-        numbers = [np.nan if value is None else value for value in column.to_pylist()]
-        return _finite(path, name, np.array(numbers, dtype=np.float64))
+        return np.array([np.nan if value is None else value for value in column.to_pylist()], dtype=np.float64)
     if types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind):
         text = ["" if value is None else str(value).strip() for value in column.to_pylist()]
         return np.array(["" if cell.lower() in GAPS else cell for cell in text], dtype=np.str_)
-    raise InputError(
-        f"{path} has entries of type {column.type} in column {name!r}; "
-        f"make them numbers or text, or leave the column out with --drop {name!r}."
-    )
+    return np.full(len(column), str(column.type), dtype=object)

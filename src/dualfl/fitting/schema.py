@@ -24,7 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.fitting.reading import Table, as_text, is_numeric, missing
+from dualfl.fitting.reading import Table, as_text, check_usable, is_numeric, missing
 from dualfl.names import nearest
 from dualfl.typing import AnyArray
 
@@ -62,7 +62,8 @@ class ColumnSummary:
 
     @property
     def example(self) -> str:
-        return next(iter(self.levels), "")
+        """A level, of texts one that is no number: it shows what is wrong with the others."""
+        return next((level for level in self.levels if _order(level)[0]), next(iter(self.levels), ""))
 
     def __add__(self, other: ColumnSummary) -> ColumnSummary:
         """Both silos together (Chan, Golub and LeVeque); an empty one adds nothing but its gaps."""
@@ -109,6 +110,9 @@ def used(table: Table, request: Request) -> tuple[Table, int, int]:
             "Rename it in the file, or give another --target."
         )
     columns = {name: values for name, values in table.columns.items() if name not in request.drop}
+    for name in columns:
+        remedy = "" if name == request.target else f", or leave the column out with --drop {name!r}"
+        check_usable(table, name, remedy)
     columns |= {name: as_text(columns[name]) for name in request.categorical if name in columns}
     table = Table(table.name, columns)
     there = ~missing(table.columns[request.target])

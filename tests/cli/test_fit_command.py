@@ -1,0 +1,370 @@
+"""`dualfl fit`, `predict` and `evaluate`: from three files to a model, and what they refuse."""
+
+import csv
+import json
+import runpy
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss, roc_auc_score
+
+from dualfl.cli import main
+from dualfl.report.results import read
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FILES = [EXAMPLES / "hospitals" / f"{name}.csv" for name in ("north", "river", "hill")]
+
+
+def dualfl(*words, code=0):
+    done = CliRunner().invoke(main, [str(word) for word in words], prog_name="dualfl", catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    assert all(len(line) <= 80 or "/" in line for line in done.stdout.splitlines()), done.stdout  # paths may be long
+    return done
+
+
+def rows(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The model of the three hospitals, and what was said about it."""
+    out = tmp_path_factory.mktemp("fit") / "model"
+    said = dualfl("fit", *FILES, "--target", "readmitted", "--model", "logistic", "--tol", 1e-12, "--out", out)
+    return out, said.output
+
+
+def pooled():
+    """The table that nobody has, as pandas makes it."""
+    frame = pd.concat([pd.read_csv(path, keep_default_na=True) for path in FILES])
+    return frame[frame.readmitted.notna()].reset_index(drop=True)
+
+
+# -- a model -------------------------------------------------------------------------------------------------
+
+
+def test_the_example_files_are_those_that_the_script_makes(tmp_path):
+    runpy.run_path(str(EXAMPLES / "make_hospitals.py"))["main"](tmp_path)
+    for path in FILES:
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+def test_three_files_become_a_model_a_certificate_and_a_page(model):
+    out, said = model
+    for word in (
+        "alpha = 0.001, the default, a small ridge",
+        "auto runs",
+        "proven",
+        "4 more without a target",
+        "sandwich",
+    ):
+        assert word in " ".join(said.split()), said
+    names = {path.name for path in out.iterdir()}
+    wanted = {"model.json", "coefficients.csv", "fit.json", "history.csv", "influence.csv", "partition.json"}
+    assert names == wanted | {"report.html"}
+    assert [path.name for path in out.parent.iterdir()] == ["model"]  # nothing is left beside it
+    found = read(out)
+    assert len(found.coefficients) == 10 and all(one.error > 0 for one in found.coefficients)
+    assert found.partition.clients == tuple(str(path) for path in FILES)
+    assert shlex.split(found.record["command"])[:5] == ["dualfl", "fit", *map(str, FILES)]
+    content = json.loads((out / "model.json").read_text())
+    assert content["certificate"] <= 1e-12 * content["objective"]
+
+
+def test_its_coefficients_are_scikit_learns_on_the_pooled_table(model):
+    out, _ = model
+    frame = pooled()
+    X = frame[["age", "blood_pressure", "earlier_admissions", "days"]].fillna(frame.mean(numeric_only=True))
+    dummies = pd.get_dummies(frame[["smoker", "ward"]].fillna("(missing)"), prefix_sep="=").astype(float)
+    X = pd.concat([X, dummies.drop(columns=["smoker=never", "ward=general"])], axis=1)
+    right = LogisticRegression(C=1 / (0.001 * len(X)), tol=1e-12, solver="newton-cholesky")
+    right.fit((X - X.mean()) / X.std(ddof=0), frame.readmitted)
+    expected = dict(zip(X.columns, right.coef_[0] / X.std(ddof=0)))
+    expected["(intercept)"] = right.intercept_[0] - sum(expected[name] * X[name].mean() for name in X)
+    found = {row["feature"]: float(row["coefficient"]) for row in rows(out / "coefficients.csv")}
+    assert found.keys() == expected.keys()
+    np.testing.assert_allclose([found[name] for name in expected], list(expected.values()), rtol=1e-6)
+
+
+def test_predictions_are_those_of_the_coefficients(model, tmp_path):
+    out, _ = model
+    printed = dualfl("predict", out, FILES[2]).stdout
+    dualfl("predict", out, FILES[2], "--out", tmp_path / "p.csv")
+    assert (tmp_path / "p.csv").read_text() == printed
+    frame = pd.read_csv(FILES[2])
+    found = rows(tmp_path / "p.csv")
+    w = {row["feature"]: float(row["coefficient"]) for row in rows(out / "coefficients.csv")}
+    mean = pooled().mean(numeric_only=True)
+    z = w["(intercept)"] + sum(w[name] * frame[name].fillna(mean[name]) for name in mean.index)
+    for name in ("smoker", "ward"):
+        z = z + frame[name].fillna("(missing)").map(lambda level, name=name: w.get(f"{name}={level}", 0.0))
+    np.testing.assert_allclose([float(row["probability yes"]) for row in found], expit(z), rtol=1e-9)
+    assert [row["prediction"] for row in found] == list(np.where(z > 0, "yes", "no"))
+    assert [row["row"] for row in found] == [str(i + 1) for i in range(len(frame))]
+
+
+def test_evaluation_is_that_of_the_pooled_predictions(model, tmp_path):
+    out, _ = model
+    said = dualfl("evaluate", out, *FILES, "--out", tmp_path / "e.json").stdout
+    content = json.loads((tmp_path / "e.json").read_text())
+    p, y = [], []
+    for number, path in enumerate(FILES):
+        dualfl("predict", out, path, "--out", tmp_path / f"{number}.csv")
+        truth = pd.read_csv(path).readmitted
+        p += [float(r["probability yes"]) for r, t in zip(rows(tmp_path / f"{number}.csv"), truth) if not pd.isna(t)]
+        y += [t == "yes" for t in truth if not pd.isna(t)]
+    overall = content["silos"]["overall"]
+    assert overall["log_loss"] == pytest.approx(log_loss(y, p), rel=1e-9)
+    assert abs(overall["auc"] - roc_auc_score(y, p)) <= overall["auc_error"] + 1e-12
+    assert overall["accuracy"] == pytest.approx(np.mean((np.array(p) > 0.5) == y))
+    assert "1,000 bins" in said and "4 rows without it" in said
+    assert sum(content["curves"][0]["calibration"]["rows"]) == len(y)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--target", "days", "--model", "quantile", "--quantile", "0.9", "--penalty", "l2"],
+        ["--target", "days", "--model", "huber", "--missing", "indicator"],
+        ["--target", "earlier_admissions", "--model", "poisson", "--penalty", "none"],
+        ["--target", "ward", "--model", "svm", "--alpha", "0.1"],
+        ["--target", "ward", "--model", "multinomial", "--penalty", "l1", "--alpha", "0.02"],
+        ["--target", "days", "--model", "linear", "--categorical", "earlier_admissions", "--missing", "drop"],
+    ],
+)
+def test_every_kind_of_model_is_kept_and_used(words, tmp_path):
+    out = tmp_path / "m"
+    said = dualfl("fit", *FILES, *words, "--no-report", "--out", out).stdout
+    assert "coefficient" in said and not (out / "report.html").exists()
+    read(out)
+    assert len(dualfl("predict", out, FILES[2], "--unseen", "baseline").stdout.splitlines()) == 61
+    said = dualfl("evaluate", out, FILES[0], FILES[1], "--unseen", "baseline").stdout
+    assert "overall" in said and "nan" not in said
+
+
+def test_cross_validation_draws_its_path(tmp_path):
+    out = tmp_path / "m"
+    words = ["fit", *FILES, "--target", "days", "--model", "lasso", "--no-influence", "--rule", "1se", "--out", out]
+    said = " ".join(dualfl(*words).stdout.split())
+    path = rows(out / "path.csv")
+    chosen = [row for row in path if row["chosen"] == "1"]
+    assert len(path) == 20 and len(chosen) == 1
+    assert f"alpha = {float(chosen[0]['alpha']):.4g}, chosen among 20" in said
+    best = min(path, key=lambda row: float(row["held_out_loss"]))
+    strongest = [
+        row
+        for row in path
+        if float(row["held_out_loss"]) <= sum(map(float, [best["held_out_loss"], best["std_error"]]))
+    ]
+    assert chosen[0] == strongest[0]
+    assert (out / "path.png").read_bytes()[:4] == b"\x89PNG" and "influence" not in said
+
+
+def test_a_model_is_replaced_only_when_asked_and_as_a_whole(model, tmp_path):
+    words = ["fit", *FILES, "--target", "days", "--model", "ridge", "--no-report", "--out", tmp_path / "m"]
+    dualfl(*words, "--positive", "x")  # no classes: nothing to be positive, and no harm
+    before = (tmp_path / "m" / "model.json").read_bytes()
+    assert "--force" in dualfl(*words, code=2).stderr
+    dualfl(*words, "--alpha", "1", "--force")
+    assert (tmp_path / "m" / "model.json").read_bytes() != before
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("years")
+    assert "would be lost" in dualfl(*words[:-1], tmp_path / "other", "--force", code=2).stderr
+    assert (tmp_path / "other" / "thesis.txt").read_text() == "years"
+
+
+# -- bad input -----------------------------------------------------------------------------------------------
+
+GOOD = "x,g,y\n" + "".join(f"{i},{'ab'[i % 2]},{'no' if (i * 7) % 5 < 2 else 'yes'}\n" for i in range(20))
+NUMBERS = GOOD.replace("no", "0").replace("yes", "1")
+SIDES = "x,g,y\n" + "".join(f"{i},{'ab'[i % 2]},{'no' if i < 10 else 'yes'}\n" for i in range(20))
+QUASI = GOOD.replace("a,no", "a,yes")  # level a has one class only
+
+BAD = {
+    "no target": ("a,b,z\n1,2,3\n", [], ["b.csv", "'y'", "the target", "Rename"]),
+    "target is empty": (GOOD.replace("yes", "").replace("no", ""), [], ["b.csv", "no entry at all", "'y'", "fill it"]),
+    "column lacking": (GOOD.replace("x,g", "x,h"), [], ["has no column", "'h'", "--drop 'h'"]),
+    "other type": (GOOD.replace("\n3,", "\nthree,"), [], ["b.csv", "'three'", "'x'", "--categorical 'x'"]),
+    "empty column": (
+        "x,g,y\n" + "".join(f",a,{'no' if i % 3 else 'yes'}\n" for i in range(9)),
+        [],
+        ["b.csv", "no entry at all in column 'x'", "--drop 'x'", "--allow-empty"],
+    ),
+    "not UTF-8": (b"x,g,y\n1,caf\xe9,no\n", [], ["b.csv", "not text", "UTF-8"]),
+    "empty file": ("", [], ["b.csv is empty", "first line"]),
+    "header only": ("x,g,y\n", [], ["b.csv", "no rows"]),
+    "ragged": ("x,g,y\n1,a\n", [], ["b.csv", "line 2", "2 entries"]),
+    "infinite": (GOOD.replace("\n3,", "\ninf,"), [], ["b.csv", "inf", "'x'", "row 4", "--drop 'x'"]),
+    "other classes": (NUMBERS, [], ["'y'", "the target", "a.csv", "b.csv", "alike"]),
+    "three classes": (GOOD.replace("\n3,b,no", "\n3,b,maybe"), [], ["'y'", "3 classes", "multinomial"]),
+    "text for a regression": (GOOD, ["--model", "linear"], ["a.csv", "'y'", "needs numbers"]),
+    "names": (
+        "x,g,y\n" + "".join(f"1,patient {i},{'no' if i % 3 else 'yes'}\n" for i in range(60)),
+        [],
+        ["'g'", "62 different texts", "--drop 'g'"],
+    ),
+    "not a column": (GOOD, ["--drop", "gg"], ["There is no column 'gg'", "g"]),
+    "not a class": (GOOD, ["--positive", "yess"], ["'yess'", "did you mean yes"]),
+    "alpha": (GOOD, ["--alpha", "little"], ["--alpha", "'little'", "cv"]),
+    "alpha 0": (GOOD, ["--alpha", "0"], ["--alpha must be a number greater than 0"]),
+    "two penalties": (GOOD, ["--model", "lasso", "--penalty", "l2"], ["lasso", "l1", "--model linear"]),
+    "folds": (GOOD, ["--cv", "1"], ["--cv", "silo"]),
+    "full without a penalty": (GOOD, ["--penalty", "none", "--coding", "full"], ["--coding full", "reference"]),
+    "drop the target": (GOOD, ["--drop", "y"], ["'y' is the target"]),
+}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.csv").write_text(GOOD)
+    return tmp_path
+
+
+def refused(place, words, *, files=("a.csv", "b.csv")):
+    """The one sentence; nothing else is there afterwards."""
+    before = sorted(path.name for path in place.iterdir())
+    done = dualfl("fit", *files, "--target", "y", "--model", "logistic", *words, code=2)
+    assert sorted(path.name for path in place.iterdir()) == before
+    assert done.stderr.startswith("Error: ") and done.stderr.count("\n") == 1 and done.stdout == "", done.output
+    return done.stderr
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_sentence_and_nothing_is_written(place, name):
+    content, words, said = BAD[name]
+    (place / "b.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    sentence = refused(place, words)
+    for word in said:
+        assert word in sentence, sentence
+
+
+def test_one_class_only(place):
+    (place / "a.csv").write_text(GOOD.replace("no", "yes"))
+    (place / "b.csv").write_text(GOOD.replace("no", "yes"))
+    sentence = refused(place, [])
+    assert "'y', the target, is 'yes' in all 40 rows of a.csv, b.csv" in sentence
+    (place / "b.csv").write_text(GOOD)  # one file with one class is fine
+    dualfl("fit", "a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report")
+
+
+def test_classes_that_can_be_separated_need_a_penalty(place):
+    for name in ("a.csv", "b.csv"):
+        (place / name).write_text(SIDES)
+    sentence = refused(place, ["--penalty", "none"])
+    assert "a.csv, b.csv" in sentence and "'y'" in sentence and "--penalty l2" in sentence
+    dualfl("fit", "a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report")
+
+
+def test_a_level_with_one_class_only_needs_a_penalty(place):
+    for name in ("a.csv", "b.csv"):
+        (place / name).write_text(QUASI)
+    sentence = refused(place, ["--penalty", "none"])
+    assert "'g=" in sentence and "one class of 'y' only" in sentence and "--penalty l2" in sentence
+
+
+def test_columns_that_repeat_each_other_need_a_penalty(place):
+    lines = GOOD.splitlines()
+    doubled = ["z," + lines[0], *(f"{3 * float(line.split(',')[0]) + 1}," + line for line in lines[1:])]
+    for name in ("a.csv", "b.csv"):
+        (place / name).write_text("\n".join(doubled))
+    sentence = refused(place, ["--penalty", "none"])
+    assert "'x'" in sentence and "'z'" in sentence and "determine each other" in sentence
+    dualfl("fit", "a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report")
+
+
+def test_a_file_twice_a_folder_and_no_file(place):
+    assert "given twice" in refused(place, [], files=["a.csv", "./a.csv"])
+    assert "is a folder" in refused(place, [], files=["a.csv", "."])
+    assert "no file none.csv" in refused(place, [], files=["none.csv"])
+    (place / "b.parquet").write_bytes(b"PAR1 but not really")
+    assert "b.parquet" in refused(place, [], files=["a.csv", "b.parquet"])
+
+
+def test_counts_are_not_negative_and_targets_differ(place):
+    (place / "a.csv").write_text("x,y\n1,2\n2,-1\n")
+    assert "a.csv has -1 in column 'y'" in refused(place, ["--model", "poisson"], files=["a.csv"])
+    (place / "a.csv").write_text("x,y\n1,2\n2,2\n")
+    assert "'y', the target, is 2 in every row" in refused(place, ["--model", "ridge"], files=["a.csv"])
+    (place / "a.csv").write_text("x,y\n1,2\n1,3\n")
+    assert "nothing to learn from" in refused(place, ["--model", "ridge"], files=["a.csv"])
+
+
+def test_empty_columns_are_filled_when_allowed_and_constant_ones_left_out(place):
+    (place / "a.csv").write_text(GOOD.replace("x,g,y", "k,x,g,y").replace("\n", "\n7,").removesuffix("7,"))
+    (place / "b.csv").write_text("k,x,g,y\n" + "".join(f"7,,a,{'no' if i % 3 else 'yes'}\n" for i in range(9)))
+    words = ["a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report", "--allow-empty"]
+    said = " ".join(dualfl("fit", *words).stdout.split())
+    assert "left out k: the same in every row" in said and "9 numbers became the mean" in said
+
+
+# -- bad input for a model -----------------------------------------------------------------------------------
+
+
+def test_what_a_model_cannot_predict(model, tmp_path):
+    out, _ = model
+    good = FILES[2].read_text()
+
+    def sentence(text, *words, command="predict"):
+        (tmp_path / "new.csv").write_text(text)
+        target = tmp_path / "p"
+        done = dualfl(command, out, tmp_path / "new.csv", "--out", target, *words, code=2)
+        assert not target.exists() and done.stderr.count("\n") == 1
+        return done.stderr
+
+    strange = good.replace("former", "pipe")
+    said = sentence(strange)
+    for word in ("new.csv", "'smoker'", "'pipe'", "row 1", "never", "--unseen baseline"):
+        assert word in said
+    done = dualfl("predict", out, tmp_path / "new.csv", "--unseen", "baseline")
+    (tmp_path / "never.csv").write_text(good.replace("former", "never"))
+    assert done.stdout == dualfl("predict", out, tmp_path / "never.csv").stdout
+    assert "no column 'age'" in sentence(good.replace("age", "years", 1))
+    assert "'old'" in sentence(good.replace(",67,", ",old,")) and "'age'" in sentence(good.replace(",67,", ",old,"))
+    assert "no column 'readmitted', the target" in sentence(good.replace("readmitted", "back", 1), command="evaluate")
+    assert "the class 'perhaps'" in sentence(good.replace("\nno,", "\nperhaps,"), command="evaluate")
+    (tmp_path / "new.csv").write_text(good.replace("readmitted", "back", 1))
+    dualfl("predict", out, tmp_path / "new.csv")  # predictions need no target
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda text: text.replace('"format": 1', '"format": 2').replace('"dualfl": "0.', '"dualfl": "9.'), "format 2"),
+        (lambda text: text[:200], "not JSON"),
+        (lambda text: "[]", "format None"),
+        (lambda text: text.replace('"intercepts"', '"constants"'), "damaged"),
+    ],
+)
+def test_a_model_that_this_version_cannot_read(model, tmp_path, damage, said):
+    out, _ = model
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "model.json").write_text(damage((out / "model.json").read_text()))
+    for command in ("predict", "evaluate"):
+        sentence = dualfl(command, tmp_path / "m", FILES[2], code=2).stderr
+        assert said in sentence and "fit the model again" in sentence and str(tmp_path / "m") in sentence
+
+
+def test_a_folder_without_a_model(tmp_path):
+    assert "has no model.json" in dualfl("predict", tmp_path, FILES[2], code=2).stderr
+    assert "does not exist" in dualfl("predict", tmp_path / "m", FILES[2], code=2).stderr
+
+
+def test_an_interruption_leaves_nothing(model, tmp_path, monkeypatch):
+    from dualfl.report import page
+
+    def interrupted(folders):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(page, "write_page", interrupted)
+    words = ["fit", *FILES, "--target", "days", "--model", "ridge", "--no-influence", "--out", tmp_path / "m"]
+    assert "nothing was written" in dualfl(*words, code=130).stderr
+    assert list(tmp_path.iterdir()) == []
