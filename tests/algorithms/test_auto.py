@@ -19,7 +19,7 @@ def problem(loss: Loss, mu: float = 0.1, rows: int = 40, penalty: Any = None, so
     rng = np.random.default_rng(0)
     X = rng.standard_normal((4 * rows, 4)) + 1.0
     z = X @ np.array([1.0, -2.0, 0.5, 0.0]) - 0.5
-    y = np.digitize(z, [-1, 1]) if isinstance(loss, Softmax) else z if loss.outputs == 1 else z
+    y = np.digitize(z, [-1, 1]) if isinstance(loss, Softmax) else z
     if isinstance(loss, Logistic | Hinge):
         y = np.where(z > 0, 1.0, -1.0)
     order = np.argsort(y, kind="stable") if sort else np.arange(4 * rows)
