@@ -100,7 +100,7 @@ class Settled:
         self.limits, self.proof = limits, proof
         self.energies: list[float] = []
         self.proven = -np.inf  # lower bound of E*
-        self.tried = np.inf  # the gain before the last attempt at a proof
+        self.enough = np.inf  # the gain of a round below which another attempt at a proof is worth its exchange
 
     def __call__(self, row: Row, theta: Array) -> bool:
         if row.energy is None:
@@ -110,20 +110,17 @@ class Settled:
         scale = abs(best + limits.offset)
         if certified(row.certificate, best, first, limits):
             return True
-        if self.proof is not None and row.energy == best and self.worth_a_proof(np.sqrt(limits.tol) * scale):
-            self.proven = max(self.proven, self.proof.bound(theta))
-            if certified(best - self.proven, best, first, limits):
-                return True
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
-        return self.gain(patience) <= min(1e-2 * limits.tol, 1e-14) * abs(best)
-
-    def worth_a_proof(self, near: float) -> bool:
-        """A method that converges quadratically has about the square of its last gain to go; who is wrong waits."""
-        gain = self.gain(1)
-        if not gain <= min(near, self.tried / 10):
-            return False
-        self.tried = gain
-        return True
+        idle = self.gain(patience) <= min(1e-2 * limits.tol, 1e-14) * abs(best)
+        # A method that converges quadratically has about the square of its last gain to go.
+        near = row.energy <= best + ROUNDING * scale and self.gain(1) <= min(np.sqrt(limits.tol) * scale, self.enough)
+        if self.proof is not None and (near or idle):
+            self.proven = max(self.proven, self.proof.bound(theta))
+            gap = best - self.proven
+            # What is left is about proportional to the last gain, so the next attempt waits for that.
+            self.enough = self.gain(1) * min(0.1, limits.tol * scale / gap if 0 < gap < np.inf else 0.1)
+            return idle or certified(gap, best, first, limits)
+        return idle
 
     def gain(self, rounds: int) -> float:
         """By how much the energy has fallen in the last rounds; infinite if there were not so many."""
