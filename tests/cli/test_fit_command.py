@@ -368,3 +368,19 @@ def test_an_interruption_leaves_nothing(model, tmp_path, monkeypatch):
     words = ["fit", *FILES, "--target", "days", "--model", "ridge", "--no-influence", "--out", tmp_path / "m"]
     assert "nothing was written" in dualfl(*words, code=130).stderr
     assert list(tmp_path.iterdir()) == []
+
+
+# -- the page in docs/ ---------------------------------------------------------------------------------------
+
+
+def test_the_documentation_shows_what_is_printed(tmp_path, monkeypatch):
+    for path in FILES:
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    page = (EXAMPLES.parent / "docs" / "fit.md").read_text(encoding="utf-8")
+    command = next(line.strip() for line in page.splitlines() if line.startswith("    dualfl fit "))
+    shown = page.partition("```text\n")[2].partition("```")[0].splitlines()
+    printed = dualfl(*shlex.split(command)[1:]).stdout.splitlines()
+    for one, other in zip(shown, printed, strict=True):
+        if not one.startswith("certificate") and "E - E*" not in one:  # rounding differs between machines
+            assert one == other

@@ -78,11 +78,12 @@ def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
 
     target, classes = model.schema.target, model.schema.classes
     found = evaluation.table()
-    keys = [key for key in found["overall"] if key != "auc_error" and np.isfinite(found["overall"][key])]
-    if classes and len(found) > 2:
-        keys = [key for key in keys if key != "auc" or np.isfinite(found["overall"]["auc"])]
+    keys = [key for key, value in found["overall"].items() if key != "auc_error" and np.isfinite(value)]
     rows = [[name, *(number(key, line[key]) for key in keys)] for name, line in found.items()]
-    text = [f"{model.recipe.model} of {target}" + (f"; {lost:,} rows without it were left out" if lost else ""), ""]
+    text = [
+        f"{model.recipe.model} of {target}" + (f"; {lost:,} row{'s' * (lost > 1)} without it left out" if lost else ""),
+        "",
+    ]
     text += table(["silo", *(key.replace("_", " ") for key in keys)], rows)
     if not classes:
         return text

@@ -11,7 +11,7 @@ from dualfl.fitting.fit import Fit
 from dualfl.fitting.influence import Without
 from dualfl.fitting.model_folder import INTERCEPT
 from dualfl.fitting.schema import MISSING
-from dualfl.report.summary import WIDTH, certificate_line, entry
+from dualfl.report.summary import WIDTH, entry
 
 SHOWN = 40  # coefficients in a table
 
@@ -112,8 +112,12 @@ def exchanges_line(fit: Fit) -> str:
 
 
 def certificate(fit: Fit) -> str:
-    estimator = fit.estimator
-    return certificate_line(estimator.certificate_, estimator.objective_, estimator.certificate_reason_)
+    """How far the objective E, the mean loss with its penalty, can be from the best that there is."""
+    bound, energy = fit.estimator.certificate_, fit.estimator.objective_
+    if bound is None:
+        return f"none: {fit.estimator.certificate_reason_}"
+    share = f"E - E* <= {bound:.2e} = {bound / abs(energy):.1e} |E|" if energy else f"E - E* <= {bound:.2e}"
+    return f"{share}: so near is the objective to the pooled table's optimum, proven"
 
 
 def errors_line(fit: Fit) -> str:
