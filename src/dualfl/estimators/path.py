@@ -113,7 +113,7 @@ def follow(
         raise InputError(f'rule must be "min" or "1se", and it is {rule!r}.')
     losses = np.empty((len(folds), len(values)))
     exchanges = 0
-    with Bar("cross-validation", len(folds) * len(values), progress):
+    with Bar("cross-validation", len(folds) * len(values), progress) as bar:
         for i, fold in enumerate(folds):
             start = None
             for j, value in enumerate(values):
@@ -122,6 +122,7 @@ def follow(
                 start = [result.theta for result in results]
                 exchanges += sum(result.history[-1].exchanges for result in results)
                 losses[i, j] = held_out(model, start, fold.test)
+                bar.step()
     masses = np.array([total_mass(fold.test) for fold in folds])
     return Path(
         parameter, values, losses, masses, tuple(f.name for f in folds), choice(losses, masses, rule), exchanges
