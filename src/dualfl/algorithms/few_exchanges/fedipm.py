@@ -20,8 +20,9 @@ the new one, and r0 + t r1 is affine in it: the server chooses t after it has se
 Every sample is clipped on its own, so no step length, a minimum over all samples, has to be agreed on.
 
 Race. In exchange 1 every client also solves its own problem. The mean theta_B of the solutions is a model at once, and
-their dual variables a bound of E*. Exchange 2 answers at both theta_A and theta_B, there with a on the central path;
-B goes on if its gap is at most 0.3 of its energy. Alike clients save a few exchanges, others lose one vector.
+their dual variables a bound of E*. Exchange 2 answers at both theta_A and theta_B, there with a on the central path of
+t_B = bound d/(2 n_j), about how much too well d coefficients fit n_j rows. B goes on if its gap is at most 0.3 of its
+energy. Alike clients save a few exchanges, others lose one vector.
 
 Certificate. D(a), where a may be scaled down at no cost (regulariser.py). A free intercept asks for sum_i s_i a_i q_i =
 0: the terms of either sign are added up apart (d + 1 more floats), and the larger sum is scaled down. Where nothing is
@@ -92,6 +93,7 @@ class Server:
     M: Array | None = None  # ridge and tilt, as the clients told
     c: Array | None = None
     size: float = 1.0  # mean |b|, the scale of the loss
+    optimism: float = 0.0  # about how much better, relatively, clients fit their own rows than those of others
     rival: Array | None = None
     switch: bool = False  # the clients go on with the rival
     least: float = np.inf  # the smallest comp + res
@@ -150,7 +152,7 @@ class FedIPM(Algorithm):
         return self.stepped(replace(s, switch=False), m, at)
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
-        s = replace(s, M=m.M, c=m.tilt, size=m.size, t=m.size)
+        s = replace(s, M=m.M, c=m.tilt, size=m.size, optimism=at.d * m.row / 2, t=m.size)
         if not self.race:
             return self.stepped(s, m, at)
         bound = self.regulariser(s, at).lower_bound(m.local_ab, m.local_v)
@@ -168,7 +170,10 @@ class FedIPM(Algorithm):
         return self.stepped(s, m, at)
 
     def rival_t(self, s: Server) -> float:
-        return 0.01 * s.size
+        """t for the mean of the local solutions: about its gap, as far as d coefficients on n_j rows let one guess."""
+        if s.bound <= 0:
+            return 0.01 * s.size
+        return s.bound * min(max(s.optimism, 0.02), 0.3)
 
     def stepped(self, s: Server, m: Any, at: Place) -> Server:
         """The state after sums at s.th for s.t."""
@@ -276,7 +281,7 @@ class FedIPM(Algorithm):
         u = silo.margins(th)
         a = first(silo.P, u, size or 1.0)
         D = metric(silo.P, u, a, size or 1.0)
-        sums = silo.sums(u, a, D) | {"M": silo.R.M, "tilt": silo.R.c, "size": size}
+        sums = silo.sums(u, a, D) | {"M": silo.R.M, "tilt": silo.R.c, "size": size, "row": 1 / f.n}
         if self.race:
             sums |= silo.alone()
         return at.send(**sums), Local(a, D)
