@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV   ?= .venv
 RUN     = $(VENV)/bin/python
+EXTRAS ?= dev
 READY   = $(VENV)/.ready
 
-.PHONY: demo test lint types unit test-extras bench theory clean
+.PHONY: demo test lint types unit test-extras test-deploy bench bench-deploy theory clean
 
 demo: $(READY)
 	$(RUN) -m dualfl demo --out demo
@@ -25,6 +26,14 @@ test-extras: $(READY)
 	$(VENV)/bin/pip install -q "torch>=2.2" "jax>=0.4.30"
 	$(RUN) -m pytest -m extras tests
 
+test-deploy: $(READY)
+	$(VENV)/bin/pip install -q -e ".[flower]"
+	CI=true $(RUN) -m pytest -m "deploy or faults" tests/deploy -v
+
+bench-deploy: $(READY)
+	$(VENV)/bin/pip install -q -e ".[flower,ray]"
+	$(RUN) -m benchmarks.deploy
+
 bench: $(READY)
 	$(RUN) -m benchmarks.kernels
 
@@ -35,7 +44,7 @@ $(READY): pyproject.toml setup.py $(wildcard native/*)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualfl needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0])'
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing dualfl and its tools into $(VENV) ..."
-	@$(VENV)/bin/pip install -q --disable-pip-version-check -e ".[dev]"
+	@$(VENV)/bin/pip install -q --disable-pip-version-check -e ".[$(EXTRAS)]"
 	@$(RUN) -c 'from dualfl import kernels; print(kernels.describe())'
 	@touch $(READY)
 

@@ -72,6 +72,7 @@ def say(sentence: str) -> None:
 @click.option("--epsilon", type=float, help="Without a ridge: regularise until |E'| <= EPSILON.")
 @click.option("--alpha", type=float, help="Without a ridge: regularise by (ALPHA/2)|theta|^2.")
 @click.option("--reference/--no-reference", default=True, help="Whether to find E*, for relative errors.")
+@click.option("--engine", default="inprocess", help="Who carries the messages: inprocess, ray or flower-simulation.")
 @click.option("--threads", type=int, help="At most so many.  [default: one a processor]")
 @click.option("--checkpoint-every", type=int, metavar="K", help="Save the state every K exchanges.")
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint in --out.")
@@ -102,9 +103,20 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
             hyperparameters[name] = value
     out, force, resume = given.pop("out"), given.pop("force"), given.pop("resume")
     threads, every, page = given.pop("threads"), given.pop("checkpoint_every"), given.pop("page")
+    engine = given.pop("engine")
     out = Path("runs", f"{Path(given['dataset']).name}-{given['algorithm']}") if out is None else out
     settings = Settings(hyperparameters=hyperparameters, **given)
-    perform(settings, out, command_line(ctx), threads=threads, every=every, force=force, resume=resume, page=page)
+    perform(
+        settings,
+        out,
+        command_line(ctx),
+        threads=threads,
+        every=every,
+        force=force,
+        resume=resume,
+        page=page,
+        engine=engine,
+    )
 
 
 def perform(
@@ -113,6 +125,7 @@ def perform(
     command: str,
     *,
     threads: int | None = None,
+    engine: str = "inprocess",
     every: int | None = None,
     force: bool = False,
     resume: bool = False,
@@ -129,6 +142,7 @@ def perform(
     run = execute(
         settings,
         threads=threads,
+        engine=engine,
         checkpoint=checkpoint,
         checkpoint_every=1 if every is None else every,
         resume=resume,

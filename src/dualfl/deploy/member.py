@@ -123,6 +123,7 @@ class Member:
         self.log = self.folder / "logs" / "supernode.log"
 
     def command(self) -> list[str]:
+        """The keeper, and the SuperNode beside it."""
         ca = self.folder / "ca.crt"
         safety = (
             ["--root-certificates", str(ca), "--auth-supernode-private-key", str(self.folder / "key")]
@@ -130,7 +131,8 @@ class Member:
             else ["--insecure"]
         )
         return [
-            "flower-supernode",
+            *(sys.executable, "-m", "dualfl.deploy.keeper", str(self.folder)),
+            runtime.executable("flower-supernode"),
             *safety,
             "--superlink",
             str(self.home.settings["coordinator"]),

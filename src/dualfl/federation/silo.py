@@ -61,7 +61,7 @@ class Home:
     def data(self) -> Path:
         return self.path / str(self.settings["data"])  # an absolute path stays what it is
 
-    @cached_property
+    @property
     def data_digest(self) -> str:
         """Of the data file; read again only if its size or time has changed."""
         stat = self.data.stat()
@@ -91,6 +91,14 @@ class Keeper:
 
     def __init__(self, home: Path | str) -> None:
         self.home = Home(Path(home))
+        self._experiments: dict[str, Experiment] = {}
+
+    def experiment(self, request: Content) -> Experiment:
+        """The same object for all messages of an experiment: a keeper that lives on has the data in memory."""
+        id = str(request["experiment"])
+        if id not in self._experiments:
+            self._experiments = {id: Experiment(self.home, id)}
+        return self._experiments[id]
 
     def handle(self, message: bytes) -> bytes:
         """The answer; a refusal is an answer too."""
@@ -129,7 +137,7 @@ class Keeper:
 
     def hello(self, request: Content, message: bytes) -> Content:
         """Who this is, what its file looks like, and its key for this experiment."""
-        experiment = Experiment(self.home, request["experiment"])
+        experiment = self.experiment(request)
         content: Content = {"d": None}
         if "pickle" not in self.home.settings:
             rows = read_rows(self.home.data, self.home.settings.get("target"), self.home.settings.get("ignore", ()))
@@ -141,7 +149,7 @@ class Keeper:
 
     def agree(self, request: Content, message: bytes) -> Content:
         """Take note of the plan, and answer with how much this silo counts and the sums of its columns."""
-        experiment = Experiment(self.home, request["experiment"])
+        experiment = self.experiment(request)
         self._check_plan(request, experiment)
         experiment.fix("plan", message, "another plan was agreed for this experiment; start a new one")
         if "pickle" in self.home.settings:
@@ -189,7 +197,7 @@ class Keeper:
 
     def moments(self, request: Content, message: bytes) -> Content:
         """Sums of squares around the common centre."""
-        experiment = Experiment(self.home, request["experiment"])
+        experiment = self.experiment(request)
         X, _ = experiment.harmonised
         squares = np.square(X - request["center"]).sum(axis=0)
         return experiment.setup_upload({"squares": squares}, tag(message))
@@ -198,7 +206,7 @@ class Keeper:
 
     def step(self, request: Content, message: bytes) -> Content | bytes:
         """A client step: compute, save, answer."""
-        experiment, name = Experiment(self.home, request["experiment"]), tag(message)
+        experiment, name = self.experiment(request), tag(message)
         with experiment.locked():
             experiment.note_scaling(request)
             surveys = request["round"] < 0 and json.loads(request["algorithm"])["algorithm"] == "survey"
@@ -223,7 +231,7 @@ class Keeper:
 
     def value(self, request: Content, message: bytes) -> Content:
         """f at a point, weighted as an upload is."""
-        experiment = Experiment(self.home, request["experiment"])
+        experiment = self.experiment(request)
         cost, _, _, weight = experiment.client()
         value = cost.objective.value(request["probe"])
         return experiment.value_upload(value, tag(message), weight)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import json
 import os
 import shutil
@@ -49,19 +50,17 @@ class RunFailed(DualflError):
 
 
 def need_flower() -> None:
-    try:
-        import flwr  # noqa: F401
-    except ImportError:
-        raise InputError("This needs Flower, which is not installed; pip install 'dualfl[flower]'.") from None
+    if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("cryptography") is None:
+        raise InputError("This needs Flower, which is not installed; pip install 'dualfl[flower]'.")
 
 
 def write_app(folder: Path) -> Path:
-    """The app as `flwr run` takes it: two files that name ours, which every machine has installed."""
+    """The app as `flwr run` takes it: our client app, which needs nothing of ours, and a file that names the other."""
     write_atomically(folder / "pyproject.toml", APP.encode())
     write_atomically(folder / "dualfl_app" / "__init__.py", b'"""dualfl on Flower."""\n')
-    for side in ("server", "client"):
-        text = f'"""The {side} app of dualfl."""\n\nfrom dualfl.engines.flower.{side} import app\n\n__all__ = ["app"]\n'
-        write_atomically(folder / "dualfl_app" / f"{side}.py", text.encode())
+    write_atomically(folder / "dualfl_app" / "client.py", (Path(__file__).parent / "client.py").read_bytes())
+    text = '"""The server app of dualfl."""\n\nfrom dualfl.engines.flower.server import app\n\n__all__ = ["app"]\n'
+    write_atomically(folder / "dualfl_app" / "server.py", text.encode())
     return folder
 
 
