@@ -174,4 +174,4 @@ def definite(H: Array, damp: float) -> Array:
             return np.asarray(cholesky(H + extra * np.eye(len(H)) if extra else H, lower=True, check_finite=False))
         except np.linalg.LinAlgError:
             continue
-    return np.sqrt(max(mean, damp)) * np.eye(len(H))
+    return np.asarray(np.sqrt(max(mean, damp)) * np.eye(len(H)))
