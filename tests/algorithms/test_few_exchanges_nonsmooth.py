@@ -197,6 +197,19 @@ def test_linear_programs_without_any_regularisation(loss: Loss) -> None:
         assert result.certificate is not None and result.certificate <= 1e-6 * E
 
 
+def test_no_certificate_comes_with_its_reason() -> None:
+    result = run(federated(Logistic(), 0.0), ProxNewton(race=False), rounds=5, threads=1)
+    assert result.certificate is None and result.certificate_reason == "nothing is regularised"
+
+
+@pytest.mark.parametrize("far", [0.0, 3.0])
+def test_it_starts_anywhere(far: float) -> None:
+    problem = federated(Hinge(), 0.01)
+    best = run(problem, FedIPM(), rounds=30, tol=1e-8, threads=1)
+    result = run(problem, FedIPM(), rounds=30, tol=1e-8, threads=1, start=best.theta + far)
+    assert result.stopped == "tol" and result.energy == pytest.approx(best.energy, rel=1e-8)
+
+
 def test_quantile_regression_is_scikit_learns() -> None:
     X, y, w, _ = rows()
     problem = federated(Quantile(0.8), 0.0, intercept="free", penalty=L1(0.02))

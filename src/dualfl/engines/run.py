@@ -366,6 +366,8 @@ class Session:
             return "the energy that is measured is not the one that is minimised"
         if not np.isfinite(self.best.energy):
             return "no model so far has a finite energy"
+        if self.driver.round > 0:
+            return self.engine.algorithm.no_certificate
         return "a lower bound of E* comes with the first round"
 
     # -- checkpoints ------------------------------------------------------------------------------
