@@ -202,6 +202,20 @@ def test_no_certificate_comes_with_its_reason() -> None:
     assert result.certificate is None and result.certificate_reason == "nothing is regularised"
 
 
+@pytest.mark.parametrize("intercept", [True, "free"])
+def test_clients_with_one_label_each(intercept: Any) -> None:
+    """Alone they have nothing to lose: their own problems have the solution 0 loss, or none at all."""
+    X, _, _, _ = rows()
+    y = np.where(X[:, 0] > X[:, 0].mean(), 1.0, -1.0)
+    y[::7] *= -1
+    for ridge in (0.0, 1e-3):
+        clients = [LinearModel(X[y == k], y[y == k], Hinge(), ridge, intercept=intercept) for k in (-1.0, 1.0)]
+        whole = Problem([LinearModel(X, y, Hinge(), ridge, intercept=intercept)])
+        result = run(Problem(clients), FedIPM(), rounds=30, tol=1e-6 if ridge else None, threads=1)
+        best = run(whole, FedIPM(race=False), rounds=40, threads=1)
+        assert result.energy == pytest.approx(best.energy, rel=1e-6)
+
+
 @pytest.mark.parametrize("far", [0.0, 3.0])
 def test_it_starts_anywhere(far: float) -> None:
     problem = federated(Hinge(), 0.01)

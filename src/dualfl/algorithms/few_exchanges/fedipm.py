@@ -182,7 +182,7 @@ class FedIPM(Algorithm):
         s = self.watched(s, m.comp + res, abs(m.loss + R.value(s.th)))
         bound = max(s.bound, self.lower(R, m))
         sigma = self.centring(m.comp, res, m.loss + R.value(s.th), s.calm > 0)
-        t = max(min(s.t, sigma * m.comp), 1e-14 * (m.loss + 1e-300))
+        t = max(min(s.t, sigma * m.comp), lowest(m.loss, s.size))
         if s.base is not None:  # the safeguard begins where the method stands
             th = s.th
         else:
@@ -222,9 +222,11 @@ class FedIPM(Algorithm):
         if not enough[0]:
             best = int(np.argmin(np.where(enough, values, np.inf)))
             # 0 only by rounding: then nothing is left to gain for this t
-            return replace(s, th=points[best], t=s.t if RAY[best] > 0 else CUT * s.t, bound=bound)
+            return replace(
+                s, th=points[best], t=s.t if RAY[best] > 0 else max(CUT * s.t, lowest(m.loss, s.size)), bound=bound
+            )
         central = R.residual(s.th, m.v) <= m.comp  # so that the gap is 2 comp at most, and comp falls with t
-        t = max(CUT * s.t, 1e-14 * m.loss) if central else s.t
+        t = max(CUT * s.t, lowest(m.loss, s.size)) if central else s.t
         th = R.newton(symmetric(m.h, at.d), m.r0 + t * m.r1, s.th)
         return replace(s, base=s.th, th=th, t=t, model=th, bound=bound)
 
@@ -323,6 +325,11 @@ def reach(sigma: float) -> float:
     return max(KEEP, 1 - sigma)
 
 
+def lowest(loss: float, size: float) -> float:
+    """The smallest t: a loss may be zero, t may not."""
+    return 1e-14 * loss + 1e-18 * (size or 1.0)
+
+
 class Silo:
     """One client's rows, and the sums it sends."""
 
@@ -394,7 +401,7 @@ class Silo:
         """The solution of this client's own problem, by the same iteration, and its dual."""
         th, best = np.zeros(len(self.R.M)), np.inf
         u = self.margins(th)
-        t = float(self.s @ np.abs(self.P.b).mean(axis=0)) or 1.0
+        t = size = float(self.s @ np.abs(self.P.b).mean(axis=0)) or 1.0
         a = first(self.P, u, t)
         D = metric(self.P, u, a, t)
         m = self.sums(u, a, D)
@@ -404,10 +411,10 @@ class Silo:
             gap, E = m["comp"] + res, m["loss"] + self.R.value(th)
             if gap < best:
                 best, found = gap, {"local": th, "local_ab": m["ab"], "local_v": m["v"]}
-            if gap <= ACCURACY * abs(E):
+            if gap <= ACCURACY * abs(E) + 1e-12 * size:  # one label alone can be fitted without any loss
                 break
             sigma = FedIPM.centring(m["comp"], res, E, False)
-            t = max(min(t, sigma * m["comp"]), 1e-14 * m["loss"])
+            t = max(min(t, sigma * m["comp"]), lowest(m["loss"], size))
             th = self.R.newton(symmetric(m["h"], len(th)), m["r0"] + t * m["r1"], th)
             m, a, D = self.step(th, t, reach(sigma), a, D)
         return found
