@@ -1,4 +1,4 @@
-"""Folders of a coordinator and of silos: keys stay where they are made, mistakes are sentences, nothing is half-done."""
+"""Folders of a coordinator and of silos: keys stay where they are made, mistakes are sentences, nothing half-done."""
 
 import json
 import stat

@@ -1,0 +1,255 @@
+"""Costs of Flower and Ray: python -m benchmarks.deploy [masks] [ray] [bytes] [round] [--save]
+
+masks : processor time of what secure aggregation and the wire format add.
+round : a round over loopback with TLS and keys, 4 silos, against an app that only echoes a message of the same size,
+        in the same deployment, in the same minutes.
+ray   : milliseconds a round of 100 clients with next to no work of their own, against one process.
+bytes : what really goes over the network between silos and proxy, counted by a relay, against floats times 8.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from dualfl.algorithms.registry import make
+from dualfl.deploy.trial import Deployment
+from dualfl.engines import Problem, run
+from dualfl.engines.flower import runtime
+from dualfl.engines.run import Limits
+from dualfl.objectives import LinearModel, Squared
+
+ECHO_CLIENT = """
+from flwr.app import Message
+from flwr.clientapp import ClientApp
+
+app = ClientApp()
+
+@app.train()
+def train(message, context):
+    return Message(message.content, reply_to=message)
+"""
+ECHO_SERVER = """
+import json, time
+from pathlib import Path
+from flwr.app import Array, ArrayRecord, Message, MessageType, RecordDict
+from flwr.serverapp import ServerApp
+
+app = ServerApp()
+
+@app.main()
+def main(grid, context):
+    folder = Path(context.run_config["job"])
+    wanted = json.loads((folder / "echo.json").read_text())
+    while len(list(grid.get_node_ids())) < wanted["silos"]:
+        time.sleep(0.5)
+    seconds = []
+    for _ in range(wanted["rounds"]):
+        began = time.perf_counter()
+        body = Array("uint8", (wanted["size"],), "bytes", bytes(wanted["size"]))
+        content = RecordDict({"echo": ArrayRecord({"echo": body})})
+        asked = [Message(content, dst_node_id=n, message_type=MessageType.TRAIN) for n in grid.get_node_ids()]
+        replies = list(grid.send_and_receive(asked))
+        assert len(replies) == wanted["silos"] and not any(r.has_error() for r in replies)
+        seconds.append(time.perf_counter() - began)
+    (folder / "outcome.json").write_text(json.dumps({"seconds": seconds}))
+"""
+
+
+def write_wide(folder: Path, silos: int, features: int, rows: int = 12) -> list[Path]:
+    rng, paths = np.random.default_rng(0), []
+    folder.mkdir(parents=True)
+    for j in range(silos):
+        path = folder / f"{j}.npz"
+        X = rng.standard_normal((rows, features))
+        np.savez(path, X=X, y=(X[:, 0] > 0).astype(int))
+        paths.append(path)
+    return paths
+
+
+def echo_app(folder: Path) -> Path:
+    app = runtime.write_app(folder)
+    (app / "dualfl_app" / "client.py").write_text(ECHO_CLIENT)
+    (app / "dualfl_app" / "server.py").write_text(ECHO_SERVER)
+    return app
+
+
+def rounds(silos: int = 4, features: int = 7849, count: int = 6) -> dict[str, float]:
+    """Median seconds of a round, ours and the echo's, taken in turns so that both see the same machine."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        names = [f"silo-{j}" for j in range(silos)]
+        files = write_wide(folder / "data", silos, features)
+        deployment = Deployment(folder, files, "y", names, secure=False, standardise=False)
+        app, job = echo_app(folder / "echo"), folder / "echo-job"
+        job.mkdir()
+        (job / "echo.json").write_text(json.dumps({"silos": silos, "rounds": count, "size": 8 * (features + 1)}))
+        home = deployment.project.flower_home
+        ours: list[float] = []
+        echo: list[float] = []
+        with deployment.running():
+            for turn in range(2):
+                found = runtime.watch(runtime.submit(app, job, home), job, home)
+                echo += found["seconds"][1:]  # the first waits for the silos
+                done = deployment.run(make("dualfl"), Limits(count), name=f"turn-{turn}", progress=False).result
+                ours += np.diff(done.history.column("seconds"))[1:].tolist()
+    return {"ours": statistics.median(ours), "echo": statistics.median(echo)}
+
+
+def on_ray(N: int = 100, d: int = 7850, count: int = 60) -> dict[str, float]:
+    rng = np.random.default_rng(0)
+    problem = Problem([LinearModel(rng.standard_normal((1, d)), np.ones(1), Squared(), 1.0) for _ in range(N)])
+    found = {}
+    for engine in ("inprocess", "ray"):
+        seconds = run(problem, make("gd"), rounds=count, engine=engine, evaluate=False).history.column("seconds")
+        found[engine] = 1e3 * float(np.median(np.diff(seconds)[5:]))
+    return found
+
+
+class Relay:
+    """A port that passes everything on to another and counts the bytes, as a cable would."""
+
+    def __init__(self, target: int) -> None:
+        self.target, self.up, self.down = target, 0, 0
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            client, _ = self.listener.accept()
+            server = socket.create_connection(("127.0.0.1", self.target))
+            for source, sink, up in ((client, server, True), (server, client, False)):
+                threading.Thread(target=self._pass, args=(source, sink, up), daemon=True).start()
+
+    def _pass(self, source: socket.socket, sink: socket.socket, up: bool) -> None:
+        try:
+            while piece := source.recv(1 << 16):
+                sink.sendall(piece)
+                if up:
+                    self.up += len(piece)
+                else:
+                    self.down += len(piece)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def on_the_wire(silos: int = 2, features: int = 99_999, count: int = 3) -> dict[str, float]:
+    """Bytes of `count` rounds, set-up included, between silos and proxy."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        names = [f"silo-{j}" for j in range(silos)]
+        deployment = Deployment(
+            folder, write_wide(folder / "data", silos, features, 4), "y", names, secure=False, standardise=False
+        )
+        relay = Relay(deployment.project.settings.port)
+        for name in names:
+            path = folder / name / "silo.json"
+            path.write_text(json.dumps(json.loads(path.read_text()) | {"coordinator": f"127.0.0.1:{relay.port}"}))
+        with deployment.running():
+            time.sleep(20)
+            before, idle = time.monotonic(), relay.up + relay.down
+            time.sleep(10)
+            idle = (relay.up + relay.down - idle) / (time.monotonic() - before) / silos
+            up, down, began = relay.up, relay.down, time.monotonic()
+            finished = deployment.run(make("dualfl"), Limits(count), name="bytes", progress=False)
+            up, down, seconds = relay.up - up, relay.down - down, time.monotonic() - began
+    last, d = finished.result.history[-1], features + 1
+    return {
+        "up": up / (8 * last.floats_up),
+        "down": down / (8 * (last.floats_down + silos * d)),  # the last model goes down once more, to be measured
+        "idle bytes a second and silo": idle,
+        "messages up": finished.traffic["up"] / (8 * last.floats_up),
+        "messages down": finished.traffic["down"] / (8 * (last.floats_down + silos * d)),
+        "seconds": seconds,
+    }
+
+
+def verdict(ok: bool) -> str:
+    return "reached" if ok else "MISSED"
+
+
+def about_ray() -> list[str]:
+    r = on_ray()
+    return [
+        f"Ray, 100 clients, d = 7,850: {r['ray']:.1f} ms a round, one process {r['inprocess']:.1f} ms; "
+        f"at most 20 ms: {verdict(r['ray'] <= 20)}"
+    ]
+
+
+def about_bytes() -> list[str]:
+    b = on_the_wire()
+    return [
+        f"Bytes over floats x 8, d = 100,000, set-up included: {b['up']:.3f} up, {b['down']:.3f} down through TLS; "
+        f"at most 1.1: {verdict(max(b['up'], b['down']) <= 1.1)}",
+        f"The same, counted in messages: {b['messages up']:.3f} up, {b['messages down']:.3f} down",
+        f"An idle silo: {b['idle bytes a second and silo']:.0f} bytes a second",
+    ]
+
+
+def about_rounds() -> list[str]:
+    f = rounds()
+    ratio = f["ours"] / f["echo"]
+    return [
+        f"Flower, 4 silos, TLS, d = 7,850: {f['ours']:.2f} s a round, an echo of the same size {f['echo']:.2f} s; "
+        f"{ratio:.2f}x, at most 1.2: {verdict(ratio <= 1.2)}"
+    ]
+
+
+def about_masks(d: int = 10**6) -> list[str]:
+    from dualfl.federation import fixed
+    from dualfl.federation.masks import keystream
+    from dualfl.federation.wire import decode, encode
+
+    x = np.random.default_rng(0).standard_normal(d)
+    words = fixed.to_words("x", x, 0.1, fixed.BITS)
+    total, message = words.copy(), encode({"x": x})
+    parts = {
+        "rounding": lambda: fixed.to_words("x", x, 0.1, fixed.BITS),
+        "the mask of one pair": lambda: keystream(bytes(32), b"", "tag", d),
+        "adding at the server": lambda: np.add(total, words, out=total),
+        "writing a message": lambda: encode({"x": x}),
+        "reading it": lambda: decode(message),
+    }
+    costs = ", ".join(f"{name} {1e3 * cpu_seconds(work):.1f} ms" for name, work in parts.items())
+    return [f"Processor time for a million numbers: {costs}"]
+
+
+def cpu_seconds(work: Callable[[], object], repeats: int = 5) -> float:
+    found = []
+    for _ in range(repeats):
+        began = time.process_time()
+        work()
+        found.append(time.process_time() - began)
+    return min(found)
+
+
+PARTS = {"masks": about_masks, "ray": about_ray, "bytes": about_bytes, "round": about_rounds}
+
+
+def main() -> None:
+    wanted = [word for word in sys.argv[1:] if word in PARTS] or list(PARTS)
+    lines = [f"{os.cpu_count()} processors, load {os.getloadavg()[0]:.1f} before the start"]
+    print(lines[0], flush=True)
+    for name in wanted:
+        for line in PARTS[name]():
+            print(line, flush=True)
+            lines.append(line)
+    if "--save" in sys.argv:
+        text = "# Costs of Flower and Ray\n\nBy `python -m benchmarks.deploy --save`.\n\n"
+        Path("results/deploy.md").write_text(text + "\n".join(f"- {line}" for line in lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
