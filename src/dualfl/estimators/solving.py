@@ -12,9 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.few_exchanges.auto import Auto
-from dualfl.algorithms.few_exchanges.fedipm import FedIPM
 from dualfl.algorithms.registry import ALGORITHMS, make
-from dualfl.engines.decision import decide
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import Result
 from dualfl.engines.problem import Problem
@@ -67,9 +65,6 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: Limits, start: A
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, and it is {algorithm!r}.")
     check_able(problem, chosen)
-    chosen, choice = decide(problem, chosen)
-    if choice and isinstance(chosen, FedIPM) and any(trivial(f) for f in problem.clients):
-        chosen = replace(chosen, race=False)
     settled = Settled(limits, FreeIntercept(problem) if FreeIntercept.applies(problem) else None)
     result = run(
         problem,
@@ -80,17 +75,12 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: Limits, start: A
         stop=settled,
         progress=limits.progress,
     )
-    return replace(settled.completed(result), choice=choice)
+    return settled.completed(result)
 
 
 def named(algorithm: str) -> Algorithm:
     """The algorithm of that name. A fit runs in one process, where no sum of few rows leaves anybody's hands."""
     return Auto(least_rows=1) if algorithm == "auto" else make(algorithm)
-
-
-def trivial(f: Any) -> bool:
-    """Whether a silo can fit its own rows perfectly: its own minimiser then says nothing, and the race needs it."""
-    return bool(f.n <= f.design.D or np.ptp(f.y) == 0)
 
 
 class Settled:
