@@ -132,3 +132,45 @@ def test_an_algorithm_that_does_not_fit_is_refused_before_the_first_round(tmp_pa
     terms = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE | {"ridge": 0.0})
     with pytest.raises(InputError, match="strong"):
         run_over(Loopback(homes), terms, None, rounds=1)
+
+
+@pytest.mark.parametrize("kind", ["npz", "libsvm", "parquet"])
+def test_other_files_do_too(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    homes = []
+    for name, n in (("a", 20), ("b", 30)):
+        home = tmp_path / name
+        home.mkdir()
+        X, y = rng.standard_normal((n, 3)), rng.integers(0, 2, n)
+        X[:, 2] *= name == "a"  # a LIBSVM file of b does not show its last column
+        write = {"npz": write_npz, "libsvm": write_libsvm, "parquet": write_parquet}[kind]
+        write(home / f"data.{kind}", X, y)
+        settings = {
+            "name": name,
+            "data": f"data.{kind}",
+            "target": "y" if kind == "parquet" else None,
+            "identity": name,
+        }
+        (home / "silo.json").write_text(json.dumps(settings))
+        homes.append(home)
+    result, engine = run_over(Loopback(homes), Terms("e", ("a", "b"), make("dualfl"), TABLE), None, rounds=2)
+    assert engine.setup.schema.features == ("x0", "x1", "x2") and result.energy < np.log(2)
+    assert (engine.setup.center is None) == (kind == "libsvm")  # sparse rows stay sparse
+
+
+def write_npz(path, X, y):
+    np.savez(path, X=X, y=y)
+
+
+def write_libsvm(path, X, y):
+    from sklearn.datasets import dump_svmlight_file
+
+    dump_svmlight_file(X, y, str(path), zero_based=False)
+
+
+def write_parquet(path, X, y):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    columns = {f"x{i}": X[:, i] for i in range(3)} | {"y": y.astype(float)}
+    parquet.write_table(pyarrow.table(columns), path)

@@ -245,7 +245,7 @@ def join_command(
         folder, name, data, target, coordinator, ca, ignore=ignore, minimum=minimum, secure_only=secure_only
     )
     public = card.partition(" ")[2]
-    click.echo(f"{data}: {rows.n:,} rows, {len(rows.names)} columns of numbers, {len(rows.texts)} of text.")
+    click.echo(f"{data}: {rows.n:,} rows, {rows.width} columns of numbers, {len(rows.texts)} of text.")
     click.echo(
         f"The private key is {folder / 'key'}; it stays here. Send this line ({folder / 'card.txt'}):\n\n{card}\n"
     )

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from dualfl.deploy import keys, pages
 from dualfl.deploy.project import MINIMUM, NAME, write_script
@@ -175,7 +174,3 @@ def explain(log: Path, begins: int) -> str:
         if sign in words:
             return remedy
     return f"The SuperNode ended; see {log}."
-
-
-def describe(rows: Rows) -> dict[str, Any]:
-    return {"rows": rows.n, "columns": len(rows.names) + len(rows.texts)}

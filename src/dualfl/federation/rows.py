@@ -24,7 +24,7 @@ CLASSES = 20  # whole numbers with at most so many values are classes
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A file as it was read: numbers, texts by column, and the target."""
+    """A file as it was read: numbers, texts by column, and the target. Columns of NPZ and LIBSVM have no names."""
 
     X: Any
     names: tuple[str, ...]
@@ -34,6 +34,10 @@ class Rows:
     @property
     def n(self) -> int:
         return int(self.X.shape[0])
+
+    @property
+    def width(self) -> int:
+        return int(self.X.shape[1])
 
 
 def read_rows(path: Path, target: str | None, ignore: Sequence[str] = ()) -> Rows:
@@ -53,7 +57,7 @@ def read_rows(path: Path, target: str | None, ignore: Sequence[str] = ()) -> Row
         rows = Rows(parts.X, parts.names, dict(parts.others), parts.y)
     elif kind in ("npz", "LIBSVM"):
         X, y = read_npz(path, target) if kind == "npz" else read_libsvm(path)
-        rows = Rows(X, tuple(f"x{i}" for i in range(X.shape[1])), {}, y)
+        rows = Rows(X, (), {}, y)
     else:
         raise InputError(f"{path} is a {kind} file, and a silo reads CSV, Parquet, NPZ and LIBSVM.")
     numbers = rows.X.data if hasattr(rows.X, "indptr") else rows.X
@@ -94,6 +98,7 @@ def describe(rows: Rows, task: str | None) -> dict[str, Any]:
     labels = tuple(label(v) for v in known) if task == "classification" else ()
     return {
         "columns": rows.names,
+        "width": rows.width,
         "levels": levels,
         "task": task,
         "labels": labels,
@@ -109,7 +114,8 @@ def label(value: Any) -> str:
 class Schema:
     """What all silos make of their files. Levels and labels are the union over silos, in order."""
 
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # of numbers; none if they have no names
+    width: int
     levels: Mapping[str, tuple[str, ...]]
     task: str
     labels: tuple[str, ...]
@@ -119,18 +125,16 @@ class Schema:
     def features(self) -> tuple[str, ...]:
         """One name a coefficient: numbers as they are, categories with one indicator a level but the first."""
         indicators = [f"{name}={level}" for name, levels in self.levels.items() for level in levels[1:]]
-        return (*self.columns, *indicators)
+        return (*(self.columns or (f"x{i}" for i in range(self.width))), *indicators)
 
 
 def agree(told: Mapping[str, Mapping[str, Any]]) -> Schema:
     """The schema of silos that told this, by name; a sentence that names the odd one otherwise."""
     silos = sorted(told)
     first = told[silos[0]]
-    sparse = bool(first["sparse"])
-    if sparse:  # a LIBSVM file shows no column that is zero everywhere in it
-        columns = max((tuple(told[silo]["columns"]) for silo in silos), key=len)
-    else:
-        columns = tuple(first["columns"])
+    sparse, columns = bool(first["sparse"]), tuple(first["columns"])
+    # A LIBSVM file does not show columns that are zero everywhere in it.
+    width = max(int(told[silo]["width"]) for silo in silos) if sparse else int(first["width"])
     for silo in silos:
         mine = told[silo]
         if bool(mine["sparse"]) != sparse:
@@ -140,26 +144,31 @@ def agree(told: Mapping[str, Mapping[str, Any]]) -> Schema:
                 f"Silo {silo!r} has a {mine['task']} target and silo {silos[0]!r} a {first['task']} target; "
                 "say which it is by `task` in the project's project.json."
             )
-        if sparse:
-            continue
-        for what, ours, theirs in (
-            ("column", columns, tuple(mine["columns"])),
-            ("text column", tuple(first["levels"]), tuple(mine["levels"])),
-        ):
-            missing, extra = sorted(set(ours) - set(theirs)), sorted(set(theirs) - set(ours))
-            if missing or extra:
-                says = [f"lacks {', '.join(map(repr, missing[:5]))}"] if missing else []
-                says += [f"has {', '.join(map(repr, extra[:5]))} besides"] if extra else []
-                raise InputError(
-                    f"Silo {silo!r} {' and '.join(says)}, compared with the {what}s of silo {silos[0]!r}; all silos "
-                    "need the same columns (a silo can leave one out by 'ignore' in its silo.json)."
-                )
+        check_columns(silo, mine, silos[0], first)
+        if not columns and not sparse and int(mine["width"]) != width:
+            raise InputError(
+                f"Silo {silo!r} has {mine['width']} columns and silo {silos[0]!r} has {width}; they have no names to "
+                "go by, so all silos need the same ones in the same order."
+            )
     names = sorted(first["levels"])
     levels = {name: tuple(sorted({v for silo in silos for v in told[silo]["levels"][name]})) for name in names}
     labels = union_of_labels([told[silo]["labels"] for silo in silos])
     if first["task"] == "classification" and len(labels) < 2:
         raise InputError(f"All silos together have the one class {labels[0]!r}; classification needs two at least.")
-    return Schema(tuple(sorted(columns)) if not sparse else columns, levels, first["task"], labels, sparse)
+    return Schema(tuple(sorted(columns)), width, levels, first["task"], labels, sparse)
+
+
+def check_columns(silo: str, mine: Mapping[str, Any], other: str, theirs: Mapping[str, Any]) -> None:
+    """Refuse column names that are not the same in both, numbers or texts."""
+    for what, field in (("column", "columns"), ("text column", "levels")):
+        missing, extra = sorted(set(theirs[field]) - set(mine[field])), sorted(set(mine[field]) - set(theirs[field]))
+        if missing or extra:
+            says = [f"lacks {', '.join(map(repr, missing[:5]))}"] if missing else []
+            says += [f"has {', '.join(map(repr, extra[:5]))} besides"] if extra else []
+            raise InputError(
+                f"Silo {silo!r} {' and '.join(says)}, compared with the {what}s of silo {other!r}; all silos need the "
+                "same columns (a silo can leave one out by 'ignore' in its silo.json)."
+            )
 
 
 def union_of_labels(each: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -175,7 +184,9 @@ def harmonised(rows: Rows, schema: Schema) -> tuple[Any, AnyArray]:
     """(features, targets) as the schema wants them: class numbers, or real targets."""
     if schema.sparse:
         X = rows.X.copy()
-        X.resize((rows.n, len(schema.columns)))
+        X.resize((rows.n, schema.width))
+    elif not schema.columns:
+        X = np.ascontiguousarray(rows.X, dtype=np.float64)
     else:
         places = [rows.names.index(name) for name in schema.columns]
         parts = [np.asarray(rows.X, dtype=np.float64)[:, places]]
