@@ -27,7 +27,7 @@ test-extras: $(READY)
 	$(RUN) -m pytest -m extras tests
 
 test-deploy: $(READY)
-	$(VENV)/bin/pip install -q -e ".[flower]"
+	$(VENV)/bin/pip install -q -e ".[flower,ray]"
 	CI=true $(RUN) -m pytest -m "deploy or faults" tests/deploy -v
 
 bench-deploy: $(READY)

@@ -1,0 +1,35 @@
+"""Flower's simulation runs the same two apps on virtual nodes, with the bits of one process: `make test-deploy`."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "federation"))
+from needs import need
+
+need("flwr", "flower")
+need("ray", "ray")
+
+# ruff: noqa: E402 (nothing below can be imported without it)
+from dualfl.algorithms.registry import make
+from dualfl.data import make_problem
+from dualfl.engines import run
+from dualfl.errors import InputError
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.mark.parametrize("name", ["dualfl", "feddyn", "giant", "s-local-svrg", "tamuna", "fednl"])
+def test_the_iterates_are_those_of_one_process(name):
+    problem = make_problem("iris", clients=3)
+    here = run(problem, make(name), rounds=2, seed=1, threads=1)
+    there = run(problem, make(name), rounds=2, seed=1, engine="flower-simulation")
+    rows = [[row._replace(seconds=0.0) for row in result.history] for result in (here, there)]
+    assert np.array_equal(here.theta, there.theta) and rows[0] == rows[1]
+
+
+def test_a_refusal_of_a_silo_arrives_as_a_sentence():
+    with pytest.raises(InputError, match="must lie in"):
+        run(make_problem("iris", clients=2), make("dualfl", nu=5.0), rounds=1, engine="flower-simulation")
