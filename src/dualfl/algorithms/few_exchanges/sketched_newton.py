@@ -18,7 +18,7 @@ only decides how fast; docs/auto.md has the proof.
 More features than `widest`: C does not travel. Clients send C Omega for a common random Omega of a few hundred columns,
 more of them while the last eigenvalue of the sketch is still felt beside mu.
 
-E* is bounded by all gradients seen (see `bundle_bound`), with a free intercept by `free_intercept`.
+E* is bounded by all gradients seen (see `bundle_bound`), where a ridge acts on every coefficient.
 """
 
 from __future__ import annotations
