@@ -44,7 +44,7 @@ $(READY): pyproject.toml setup.py $(wildcard native/*)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualfl needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0])'
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing dualfl and its tools into $(VENV) ..."
-	@$(VENV)/bin/pip install -q --disable-pip-version-check -e ".[$(EXTRAS)]"
+	@$(VENV)/bin/pip install -q --no-compile --disable-pip-version-check -e ".[$(EXTRAS)]"
 	@$(RUN) -c 'from dualfl import kernels; print(kernels.describe())'
 	@touch $(READY)
 
