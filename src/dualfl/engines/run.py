@@ -116,9 +116,7 @@ def run(
         from dualfl.engines.flower.simulation import simulate
 
         saving = {"reference": reference, "evaluate": evaluate, "path": path, "every": checkpoint_every}
-        return replace(
-            simulate(problem, algorithm, options, limits, saving, measure, resume, progress), choice=choice
-        )
+        return replace(simulate(problem, algorithm, options, limits, saving, measure, resume, progress), choice=choice)
     chosen = make_engine(engine, problem, algorithm, options)
     session = Session(chosen, reference, evaluate, path, checkpoint_every, measure)
     return replace(session.run(limits, resume, progress), choice=choice)
