@@ -106,13 +106,14 @@ def rounds(silos: int = 4, features: int = 7849, count: int = 6) -> dict[str, fl
     return {"ours": statistics.median(ours), "echo": statistics.median(echo)}
 
 
-def on_ray(N: int = 100, d: int = 7850, count: int = 60) -> dict[str, float]:
+def on_ray(N: int = 100, d: int = 7850, count: int = 200) -> dict[str, float]:
     rng = np.random.default_rng(0)
     problem = Problem([LinearModel(rng.standard_normal((1, d)), np.ones(1), Squared(), 1.0) for _ in range(N)])
     found = {}
     for engine in ("inprocess", "ray"):
         seconds = run(problem, make("gd"), rounds=count, engine=engine, evaluate=False).history.column("seconds")
-        found[engine] = 1e3 * float(np.median(np.diff(seconds)[5:]))
+        each = 1e3 * np.diff(seconds)[5:]
+        found[engine], found[f"{engine}, undisturbed"] = float(np.median(each)), float(np.min(each))
     return found
 
 
@@ -184,7 +185,9 @@ def about_ray() -> list[str]:
     r = on_ray()
     return [
         f"Ray, 100 clients, d = 7,850: {r['ray']:.1f} ms a round, one process {r['inprocess']:.1f} ms; "
-        f"at most 20 ms: {verdict(r['ray'] <= 20)}"
+        f"at most 20 ms: {verdict(r['ray'] <= 20)}",
+        f"The fastest round of each, which nobody else disturbed: {r['ray, undisturbed']:.1f} ms, one process "
+        f"{r['inprocess, undisturbed']:.1f} ms",
     ]
 
 
