@@ -212,7 +212,7 @@ def test_features_of_zeros_have_no_curvature():
 @pytest.mark.parametrize("loss", LOSSES, ids=names(LOSSES))
 def test_offers_say_what_can_be_asked(loss):
     f = build(loss).f
-    expected = {"gradient", "hessian", "projected", "samples"} if loss.smooth else {"dual"}
+    expected = {"gradient", "hessian", "moments", "projected", "samples"} if loss.smooth else {"dual"}
     assert f.offers == expected and f.smooth == loss.smooth and f.name == type(loss).__name__
 
 
