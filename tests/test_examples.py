@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "examples"
-EXAMPLES = [
-    FOLDER / f"{name}.py" for name in ("own_data", "pooled_equals_federated", "quantile_regression", "sparse_l1")
-]
+NAMES = ("own_algorithm", "own_data", "pooled_equals_federated", "quantile_regression", "sparse_l1")
+EXAMPLES = [FOLDER / f"{name}.py" for name in NAMES]
 
 
 @pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
