@@ -25,8 +25,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from dualfl import kernels
-from dualfl.data.cifar import read_cifar
-from dualfl.data.idx import read_mnist
+from dualfl.data import load
 from dualfl.errors import InputError
 from dualfl.kernels import Design, _native
 
@@ -61,12 +60,13 @@ def table(head: str, rows: list[str]) -> None:
 def medians(contenders: dict[str, Callable[[], object]], turns: int) -> dict[str, float]:
     """Seconds; the contenders take turns, so that a busy moment of the machine hits all of them.
 
-    Everybody's first call of a turn is not timed: the threads of a BLAS go on spinning for some milliseconds after a
-    product, and would take a processor from whoever comes next.
+    Before each there is a pause and a call that is not timed: the threads of a BLAS go on spinning for some tens of
+    milliseconds after a product, and would take a processor from whoever comes next.
     """
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(turns):
         for name, call in contenders.items():
+            time.sleep(0.1)
             call()
             start = clock()
             call()
@@ -233,7 +233,8 @@ def report(
 
 
 def mnist(limit: Limits) -> None:
-    X, y, _ = read_mnist("mnist/train-images-idx3-ubyte", "mnist/train-labels-idx1-ubyte")
+    data = load("mnist", layout="dense")
+    X, y = data.X, data.y
     layouts = {
         "ours, CSR float64": Design(sparse.csr_array(X / 255.0), intercept=True),
         "ours, CSR uint8": Design(sparse.csr_array(X), scale=1 / 255, intercept=True),
@@ -244,7 +245,8 @@ def mnist(limit: Limits) -> None:
 
 
 def cifar(limit: Limits) -> None:
-    X, y, _ = read_cifar([f"cifar-10-batches-bin/data_batch_{i}.bin" for i in range(1, 6)])
+    data = load("cifar10", layout="dense")
+    X, y = data.X, data.y
     layouts = {
         "ours, float64": Design(X / 255.0, intercept=True),
         "ours, float32": Design((X / 255.0).astype(np.float32), intercept=True),
