@@ -6,6 +6,7 @@
 #define DUALFL_KERNELS_H
 
 #include <stdint.h>
+#include <string.h>
 
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -25,9 +26,18 @@
 enum {
     BLOCK = 32,               /* rows whose predictors are turned into residuals together */
     BLOCK_BYTES = 128 * 1024, /* bytes of rows that are worked on together: less than the second cache */
+    GROUP = 256,              /* sparse rows that go back to the gradient together: a byte tells them apart */
 };
 
 typedef enum { FLOAT64, FLOAT32, UINT8 } Type;
+
+/* The nonzeros of sparse rows once more, those of a group of rows sorted by column; see columns.h. */
+typedef struct {
+    void *values;
+    uint8_t *row;       /* of each nonzero, counted from the first of its group */
+    uint32_t *start;    /* group by group, features + 1 each: where a column begins within its group */
+    int64_t *group;     /* the first group of each stripe */
+} Columns;
 
 typedef struct {
     const void *values;    /* dense: n x features; sparse: the nonzeros */
@@ -38,7 +48,11 @@ typedef struct {
     double scale;
     int intercept;
     int64_t stripes, *cut; /* stripe i holds the rows cut[i] .. cut[i + 1] - 1 */
+    Columns *columns;      /* sparse only, and only once a job had a use for it */
 } Rows;
+
+/* How a nonzero meets the numbers of its row or column; see sparse.h. */
+typedef enum { ROW_GATHERS, ROW_SCATTERS, COLUMN_GATHERS } Way;
 
 enum { SOFTMAX, LOGISTIC, SQUARED, HUBER, POISSON, SQUARED_HINGE, HINGE, ABSOLUTE, QUANTILE, EPSILON };
 
@@ -141,7 +155,7 @@ static inline int block_rows(const Rows *rows) {
 
 extern double byte_value[256]; /* a table is faster than a conversion: 0.0, 1.0, ... 255.0 */
 
-/* Numbers of scratch memory a stripe needs: three blocks of predictors, y, s, and one block row by row. */
-static inline int64_t scratch_size(int64_t k) { return 3 * k * BLOCK + 2 * BLOCK + (k + 8) * BLOCK; }
+/* Numbers of scratch memory a stripe needs: three blocks of predictors, y, s, and a group row by row. */
+static inline int64_t scratch_size(int64_t k) { return 3 * k * BLOCK + 2 * BLOCK + (k + 8) * GROUP; }
 
 #endif

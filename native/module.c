@@ -3,6 +3,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "columns.h"
 #include "job.h"
 #include "kernels.h"
 
@@ -205,6 +206,7 @@ fail:
 static void rows_dealloc(PyObject *object) {
     RowsObject *self = (RowsObject *)object;
     free(self->rows.cut);
+    free_columns(self->rows.columns);
     release(&self->arrays);
     Py_TYPE(object)->tp_free(object);
 }
@@ -213,7 +215,15 @@ static PyObject *rows_stripes(PyObject *object, void *closure) {
     return PyLong_FromLongLong(((RowsObject *)object)->rows.stripes);
 }
 
-static PyGetSetDef rows_getset[] = {{"stripes", rows_stripes, NULL, "how many stripes a pass has", NULL}, {0}};
+static PyObject *rows_sorted(PyObject *object, void *closure) {
+    return PyBool_FromLong(((RowsObject *)object)->rows.columns != NULL);
+}
+
+static PyGetSetDef rows_getset[] = {
+    {"stripes", rows_stripes, NULL, "how many stripes a pass has", NULL},
+    {"sorted", rows_sorted, NULL, "whether sparse rows were also sorted by column", NULL},
+    {0},
+};
 
 static PyTypeObject RowsType = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dualfl.kernels._native.Rows",
@@ -224,10 +234,17 @@ static PyTypeObject RowsType = {
     .tp_getset = rows_getset,
 };
 
-static const Rows *as_rows(PyObject *object) {
+static Rows *as_rows(PyObject *object) {
     if (PyObject_TypeCheck(object, &RowsType)) return &((RowsObject *)object)->rows;
     PyErr_SetString(PyExc_TypeError, "the first argument must be a Rows object");
     return NULL;
+}
+
+/* Sorts sparse rows by column before the first job that has a use for it; 0 with an error. The GIL guards it. */
+static int prepare(Rows *rows, int64_t k) {
+    if (!rows->column || rows->columns || k == 1 || !columns_pay(rows)) return 1;
+    if (!(rows->columns = sort_by_column(rows))) PyErr_NoMemory();
+    return !!rows->columns;
 }
 
 /* ---- jobs ---- */
@@ -288,7 +305,7 @@ static int parse_job(PyObject *const *args, Py_ssize_t count, Job *job, Arrays *
         PyErr_SetString(PyExc_TypeError, "this task lacks an array, or has one too many");
         return 0;
     }
-    return 1;
+    return !job->rows || !job->G || prepare(as_rows(args[0]), job->k);
 }
 
 /* run(...): the whole job in this thread; returns the value. */

@@ -35,14 +35,17 @@ static void NAME(stripe)(const Job *job, int64_t stripe, double *scratch) {
     double *g = job->partial + stripe * job->partial_size, value = 0;
     const int64_t end = rows ? rows->cut[stripe + 1] : job->n * (stripe + 1) / job->stripes;
     int64_t first = rows ? rows->cut[stripe] : job->n * stripe / job->stripes;
-    const int step = block_rows(rows);
+    const int step = block_rows(rows), by_column = sparse && rows->columns && k > 1 && job->G;
+    const int64_t begin = first;
     for (int64_t j = 0; j < job->partial_size; j++) g[j] = 0;
     for (; first < end; first += step) {
         const int count = end - first < step ? (int)(end - first) : step;
+        const int64_t in_group = sparse ? (first - begin) % GROUP : 0;
+        double *zs = z + in_group * width;
         if (job->y) NAME(to_block)(job->y + first, 1, count, y);
         if (job->s) NAME(to_block)(job->s + first, 1, count, s);
         if (job->W && dense) BY_TYPE(rows->type, dense_forward, rows, first, count, job->packed, k, width, t)
-        if (job->W && sparse) BY_TYPE(rows->type, sparse_forward, rows, first, count, job->packed, k, width, z, t)
+        if (job->W && sparse) BY_TYPE(rows->type, sparse_forward, rows, first, count, job->packed, k, width, zs, t)
         switch (job->task) {
         case FORWARD:
             NAME(from_block)(t, k, count, job->Zout + first * k);
@@ -75,7 +78,11 @@ static void NAME(stripe)(const Job *job, int64_t stripe, double *scratch) {
             NAME(ray)(job, count, u, v, y, s, t, g);
         }
         if (job->G && dense) BY_TYPE(rows->type, dense_backward, rows, first, count, t, k, width, g)
-        if (job->G && sparse) BY_TYPE(rows->type, sparse_backward, rows, first, count, t, k, width, z, g)
+        if (job->G && sparse) BY_TYPE(rows->type, sparse_backward, rows, first, count, t, k, width, zs, g)
+        if (by_column && (in_group + count == GROUP || first + count == end)) {
+            const int64_t group = rows->columns->group[stripe] + (first - begin) / GROUP;
+            BY_TYPE(rows->type, group_backward, rows, group, first - in_group, width, z, g)
+        }
     }
     job->value[stripe] = value;
 }

@@ -15,6 +15,15 @@ static ALWAYS_INLINE vec NAME(load)(const double *x) { return *(const NAME(loose
 static ALWAYS_INLINE void NAME(store)(double *x, vec v) { *(NAME(loose) *)x = v; }
 static ALWAYS_INLINE vec NAME(all)(double x) { return x - (vec){0}; }
 
+/* The i-th number everywhere; i must be known when it is compiled. */
+static ALWAYS_INLINE vec NAME(lane)(vec v, const int i) {
+#if defined(__clang__)
+    return NAME(all)(v[i]);
+#else
+    return __builtin_shuffle(v, i - (ivec){0});
+#endif
+}
+
 static ALWAYS_INLINE vec NAME(load_float32)(const float *x) {
     return __builtin_convertvector(*(const NAME(floats) *)x, vec);
 }

@@ -4,6 +4,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from scipy import sparse
 
 from dualfl import kernels
 from dualfl.kernels import Design
@@ -88,6 +89,30 @@ def test_rows_long_enough_for_several_tiles_and_stripes(storage):
     W = rng.normal(size=(1101, 10)) / 30
     for a, b in zip(native.value_gradient(W, loss, y, s), twin.value_gradient(W, loss, y, s), strict=True):
         close(a, b, 1e-11)
+
+
+@pytest.mark.parametrize("k", [2, 10, 17, 40])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.uint8])
+def test_sparse_rows_sorted_by_column_in_several_groups_and_stripes(dtype, k):
+    rng = np.random.default_rng(11)
+    X = rng.integers(1, 256, (3000, 70)) * (rng.random((3000, 70)) < 0.6)
+    X[:, 5] = X[40:340] = 0  # a column and a whole group of rows without a nonzero
+    native, twin = both(sparse.csr_array(X.astype(dtype)), scale=1 / 255, intercept=True)
+    W, R = rng.normal(size=(71, k)), rng.normal(size=(3000, k))
+    close(native.forward(W), twin.forward(W))
+    assert not native.kernel.rows.sorted  # nobody has gone back yet
+    close(native.backward(R), twin.backward(R))
+    assert native.kernel.rows.sorted and native.kernel.stripes > 1
+    close(native.backward(R[:, :1]), twin.backward(R[:, :1]))
+    loss, y, s = LOSSES[0], targets(LOSSES[0], 3000, k, rng), weights(3000, rng)
+    for a, b in zip(native.value_gradient(W, loss, y, s), twin.value_gradient(W, loss, y, s), strict=True):
+        close(a, b, 1e-11)
+
+
+def test_rows_with_few_nonzeros_are_not_copied():
+    design = Design(sparse.random(400, 500, 0.01, "csr", random_state=0))
+    design.backward(np.ones((400, 3)))
+    assert not design.kernel.rows.sorted
 
 
 def test_arrays_that_are_not_contiguous():

@@ -4,6 +4,7 @@ from typing import Any
 
 class Rows:
     stripes: int
+    sorted: bool
     def __init__(
         self, values: Any, indices: Any, indptr: Any, n: int, features: int, scale: float, intercept: bool, /
     ) -> None: ...
