@@ -31,7 +31,7 @@ class Once(Packer):
 
     def pack(self, value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            value = np.ascontiguousarray(value)
+            value = np.asarray(value, order="C")
             name = value.dtype.str, value.shape, hashlib.blake2b(value, digest_size=16).digest()
             value = self._seen.setdefault(name, value)
         return super().pack(value)

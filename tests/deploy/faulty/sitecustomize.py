@@ -53,7 +53,7 @@ def install(module):
             die()
         content = decode(sent)
         if fault["do"] == "always-nan":
-            content["wire"] = {k: np.full(np.shape(v), np.nan) for k, v in content["wire"].items()}
+            content["wire"] = {k: np.nan * v for k, v in content["wire"].items()}
         if fault["do"] == "shape":
             content["wire"] = {k: np.zeros(3) for k in content["wire"]}
         if fault["do"] == "too-much":

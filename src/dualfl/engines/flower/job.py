@@ -4,7 +4,8 @@
     setup.pkl      what silos agreed on         result.pkl     the result
     checkpoint.npz where the run stands         outcome.json   how it ended: {"stopped": ...} or {"error": ...}
 
-All of it is written and read by one user on one machine; nothing that silos send is ever unpickled.
+All of it is written and read by one user on one machine; nothing that silos send is ever unpickled. A server app may
+outlive its SuperLink for a while; `submission` says whose turn it is, and one whose turn is over writes nothing more.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import pickle
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from dualfl.engines.progress import Bar
 from dualfl.engines.remote import Federation, Remote, Setup, Terms
 from dualfl.engines.run import Limits, Session
 from dualfl.errors import DualflError
-from dualfl.federation.post import Post, Transport
+from dualfl.federation.post import Came, Post, Transport
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
 
@@ -49,28 +51,76 @@ class Job:
     solvers: tuple[str, ...] = ("default",)
 
 
+class TurnIsOver(DualflError):
+    """The job was submitted again, so this server app is a leftover."""
+
+
+class Turn:
+    """Whether this app is still the one that was submitted last."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "submission"
+        self.mine = self._now()
+
+    def _now(self) -> str:
+        return self.path.read_text() if self.path.exists() else ""
+
+    def check(self) -> None:
+        if self._now() != self.mine:
+            raise TurnIsOver("This run was submitted again, and goes on there.")
+
+
 class Lines(Bar):
     """Progress as lines of a file, for whoever waits for the run."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, turn: Turn) -> None:
         super().__init__("", 0, False)
-        self.path = path
+        self.path, self.turn = path, turn
 
     def update(self, row: Row) -> None:
-        with open(self.path, "a") as file:
-            file.write(json.dumps(row) + "\n")
+        self._write(row)
 
     def say(self, sentence: str) -> None:
+        self._write({"say": sentence})
+
+    def _write(self, line: Any) -> None:
+        self.turn.check()
         with open(self.path, "a") as file:
-            file.write(json.dumps({"say": sentence}) + "\n")
+            file.write(json.dumps(line) + "\n")
+
+
+class InTurn:
+    """A transport that stops when the turn is over: before every look, so before every checkpoint too."""
+
+    def __init__(self, transport: Transport, turn: Turn) -> None:
+        self.transport, self.turn = transport, turn
+
+    def nodes(self) -> Iterable[int]:
+        self.turn.check()
+        return self.transport.nodes()
+
+    def push(self, messages: Mapping[int, bytes]) -> dict[int, str]:
+        return self.transport.push(messages)
+
+    def pull(self, ids: Sequence[str]) -> list[Came]:
+        came = self.transport.pull(ids)
+        self.turn.check()
+        return came
 
 
 def perform(folder: Path, transport: Transport) -> None:
     """Run the job, and leave an outcome whatever happens."""
+    turn = Turn(folder)
     try:
         job: Job = pickle.loads((folder / "job.pkl").read_bytes())
-        result, traffic = carry_out(job, folder, transport)
+        result, traffic = carry_out(job, folder, InTurn(transport, turn), turn)
+        if result.stopped == "interrupted":
+            raise DualflError("The server app was interrupted; give `dualfl deploy run` again, and it goes on.")
+        turn.check()
+    except TurnIsOver:
+        raise
     except BaseException as error:
+        turn.check()
         told = str(error) if isinstance(error, DualflError) else f"{type(error).__name__}: {error}"
         note(folder, {"error": told or "the run was ended"})
         raise
@@ -82,8 +132,8 @@ def note(folder: Path, outcome: dict[str, Any]) -> None:
     write_atomically(folder / "outcome.json", json.dumps(outcome | {"time": time.time()}).encode())
 
 
-def carry_out(job: Job, folder: Path, transport: Transport) -> tuple[Any, Any]:
-    lines = Lines(folder / "rows.jsonl")
+def carry_out(job: Job, folder: Path, transport: Transport, turn: Turn) -> tuple[Any, Any]:
+    lines = Lines(folder / "rows.jsonl", turn)
     post = Post(transport, job.patience, job.poll, job.authenticated, lines.say)
     federation = Federation(post, job.terms)
     kept = folder / "setup.pkl"

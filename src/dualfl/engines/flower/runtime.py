@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -179,7 +180,8 @@ def flwr(arguments: Sequence[str], flower_home: Path, cwd: Path | None = None) -
 
 
 def submit(app: Path, job: Path, flower_home: Path, federation: str | None = None) -> str:
-    """Start the app on this job; returns the id of the run."""
+    """Start the app on this job; returns the id of the run. Whatever ran on it before has had its turn."""
+    write_atomically(job / "submission", secrets.token_hex(8).encode())
     for name in ("rows.jsonl", "outcome.json", "result.pkl"):
         (job / name).unlink(missing_ok=True)
     more = ["--federation-config", federation] if federation else []
