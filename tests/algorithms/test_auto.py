@@ -10,6 +10,7 @@ import pytest
 from dualfl.algorithms.few_exchanges import Auto
 from dualfl.engines import Problem, run
 from dualfl.engines.decision import decide, inquire
+from dualfl.engines.survey import Inquiry
 from dualfl.errors import InputError
 from dualfl.objectives import L1, Hinge, LinearModel, Logistic, Loss, Objective, Quantile, Softmax, Squared
 from dualfl.objectives.function import Function
@@ -53,7 +54,7 @@ def test_the_choice_is_made_said_and_run(here: Problem, options: dict[str, Any],
 
 def test_rows_dealt_at_random_are_alike_and_sorted_ones_are_not() -> None:
     def ratio(here: Problem) -> float:
-        facts = inquire(here.clients, here.sizes, alike=True).facts
+        facts = inquire(here.clients, here.sizes, Inquiry(alike=True)).facts
         assert facts is not None and facts.alike is not None
         return facts.alike
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from loopback import Loopback, csv_homes, pickled_homes, run_over
+from loopback import Loopback, csv_homes, pickled_homes, run_over, sign_up
 
 from dualfl.algorithms.codecs import TopK
 from dualfl.algorithms.registry import make
@@ -174,3 +174,31 @@ def write_parquet(path, X, y):
 
     columns = {f"x{i}": X[:, i] for i in range(3)} | {"y": y.astype(float)}
     parquet.write_table(pyarrow.table(columns), path)
+
+
+@pytest.mark.parametrize("cost", ["exchanges", "floats"])
+@pytest.mark.parametrize("secure", [None, 40])
+def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(secure, cost, tmp_path):
+    homes = csv_homes(tmp_path, (60, 45, 52))
+    if secure:
+        sign_up(homes)
+    terms = Terms("e", ("a", "b", "c"), make("auto", cost=cost), TABLE, secure=secure)
+    result, engine = run_over(Loopback(homes), terms, None, rounds=4)
+    objectives = [Experiment(Home(home), "e").source[0] for home in homes]
+    if secure and cost == "floats":  # what suits alike silos asks one of them alone, which masks do not allow
+        assert engine.algorithm.name == "lbfgs"
+        return
+    expected = run(Problem(objectives), make("auto", cost=cost), rounds=4, threads=1)
+    assert engine.choice == expected.choice and result.algorithm.name == expected.algorithm.name
+    assert (result.history[-1].exchanges, result.rounds) == (expected.history[-1].exchanges, 4)
+    if secure:
+        assert np.allclose(result.theta, expected.theta, atol=1e-8)
+    else:
+        assert same(result, expected)
+
+
+def test_auto_with_a_penalty_and_few_rows(tmp_path):
+    homes = csv_homes(tmp_path, (60, 4, 52))
+    terms = Terms("e", ("a", "b", "c"), make("auto"), TABLE)
+    _, engine = run_over(Loopback(homes), terms, None, rounds=1)
+    assert "a client has 4 rows" in engine.choice and engine.algorithm.name == "lbfgs"

@@ -14,7 +14,7 @@ from dualfl.engines.remote import Terms
 from dualfl.errors import InputError
 from dualfl.federation import post
 from dualfl.federation.post import Came
-from dualfl.federation.silo import Keeper
+from dualfl.federation.silo import PROTOCOL, Keeper
 from dualfl.federation.wire import decode, encode
 
 TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
@@ -189,10 +189,11 @@ def test_only_steps_of_the_algorithm_can_be_asked_for(tmp_path):
     asked = {
         "kind": "step",
         "version": dualfl.__version__,
-        "protocol": 1,
+        "protocol": PROTOCOL,
         "experiment": "e",
         "to": ("a",),
         "algorithm": make("giant").to_json(),
+        "under": make("giant").to_json(),
         "round": 5,
         "exchange": 0,
         "step": "to_json",

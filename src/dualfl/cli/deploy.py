@@ -45,7 +45,7 @@ def deploy_command() -> None:
 
 @deploy_command.command("try", context_settings={"show_default": True})
 @click.option("--silos", default=3, help="How many, each in processes of its own.")
-@click.option("--algorithm", "name", default="dualfl", help="See `dualfl algorithms`.")
+@click.option("--algorithm", "name", default="auto", help="See `dualfl algorithms`.")
 @click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
 @click.option("--rounds", default=5, help="Communication rounds at most.")
 @click.option("--secure/--no-secure", default=None, help="Mask the sums.  [default: with 3 silos or more]")
@@ -172,7 +172,7 @@ def status_command(folder: Path) -> None:
 
 @deploy_command.command("run", context_settings={"show_default": True})
 @click.argument("folder", type=FOLDER)
-@click.option("--algorithm", "method", default="dualfl", help="See `dualfl algorithms`.")
+@click.option("--algorithm", "method", default="auto", help="See `dualfl algorithms`.")
 @click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
 @click.option("--rounds", default=100, help="Communication rounds at most.")
 @click.option("--tol", type=float, help="Stop when E - E* <= TOL |E| is proven.")
@@ -185,8 +185,9 @@ def status_command(folder: Path) -> None:
 def run_command(ctx: click.Context, /, **given: Any) -> None:
     """Coordinator: run an algorithm on all silos.
 
-    Writes history.csv, run.json, model.npz and convergence.png. If it was
-    interrupted, the same command goes on where it was.
+    Writes history.csv, run.json, model.npz, convergence.png and report.html,
+    a page for the browser. If it was interrupted, the same command goes on
+    where it was.
     """
     need_flower()
     from dualfl.deploy import results

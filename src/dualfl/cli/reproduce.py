@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.options import page_option
 from dualfl.cli.run import command_line
 from dualfl.errors import InputError
 from dualfl.names import nearest
@@ -74,12 +75,14 @@ def reproduce_command() -> None:
 )
 @click.option("--cell-minutes", type=float, help="Cut runs that take longer.  [default: no limit]")
 @click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
+@page_option
 @click.pass_context
 def figure1_command(ctx: click.Context, /, **given: Any) -> None:
     """Figure 1: DualFL against benchmarks, clients and momentum.
 
     Writes figure1.png and .svg, figure1.csv with all curves, verdicts.csv
-    with the paper's claims, and about.txt.
+    with the paper's claims, report.html, a page for the browser, and
+    about.txt.
 
     \b
     Example:
@@ -100,12 +103,13 @@ def run_figure1(
     tuned: Path | None = None,
     cell_minutes: float | None = None,
     processes: int | None = None,
+    page: bool = True,
 ) -> Path:
     """Run, draw, judge; the folder in which everything is."""
     from dualfl.experiments import figure1 as experiment
     from dualfl.experiments.claims import table
     from dualfl.report.figure1 import figure1
-    from dualfl.report.reproduction import verdict_lines, write_about, write_csv, write_figure
+    from dualfl.report.reproduction import verdict_lines, write_about, write_csv, write_figure, write_report
 
     datasets = tuple(dict.fromkeys(datasets)) or (("digits",) if quick else ("mnist",))
     plans = [
@@ -140,7 +144,16 @@ def run_figure1(
     for note in notes:
         click.echo(wrapped("Note", note))
     click.echo(wrapped("Files", f"{', '.join(pictures)}, figure1.csv, verdicts.csv and about.txt in {out}"))
+    if page:
+        curves = {
+            f"{plan.dataset}-{name}": first_seeds(plan.lines(name), store) for plan in plans for name in plan.panels
+        }
+        click.echo(wrapped("Page", str(write_report(out, curves, command))))
     return out
+
+
+def first_seeds(lines: Mapping[str, Sequence[Cell]], store: Store) -> dict[str, Outcome]:
+    return {label: store[cells[0]] for label, cells in lines.items()}
 
 
 def tuned_values(dataset: str, given: Path | None) -> dict[str, dict[str, Any]]:
@@ -217,13 +230,14 @@ def _short(value: Any) -> str:
 @click.option("--latency", default=0.05, help="Seconds of a round trip, for the view of time.")
 @click.option("--bandwidth", default=10.0, help="Megabits a second, of each client.")
 @click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
+@page_option
 @click.pass_context
 def matrix_command(ctx: click.Context, /, **given: Any) -> None:
     """All algorithms on forty problems beyond the paper's.
 
     Counts rounds, exchanges and floats to relative errors of 1e-4 and
     1e-6. Writes matrix.csv, matrix.md, heat maps of exchanges and of time
-    on a network, and about.txt.
+    on a network, report.html, a page for the browser, and about.txt.
 
     \b
     Example:
@@ -243,12 +257,13 @@ def run_matrix(
     latency: float = 0.05,
     bandwidth: float = 10.0,
     processes: int | None = None,
+    page: bool = True,
 ) -> None:
     from dualfl.engines.checkpoint import write_atomically
     from dualfl.experiments import matrix as experiment
     from dualfl.experiments.network import Network
     from dualfl.report.matrix import heat_map
-    from dualfl.report.reproduction import write_about, write_csv, write_figure
+    from dualfl.report.reproduction import write_about, write_csv, write_figure, write_report
 
     network = Network(latency, bandwidth)
     names = tuple(name.strip() for name in only.split(",") if name.strip())
@@ -266,6 +281,14 @@ def run_matrix(
         click.echo(best_line(found, row))
     click.echo()
     click.echo(wrapped("Files", f"matrix.csv, matrix.md, {', '.join(pictures)} and about.txt in {out}"))
+    if page:
+        curves = {
+            f"{row.task} {row.partition} {row.ridge:g}": {
+                name: outcome for name in matrix.algorithms if (outcome := store[matrix.cell(row, name)]).applies
+            }
+            for row in matrix.chosen
+        }
+        click.echo(wrapped("Page", str(write_report(out, curves, command))))
 
 
 def best_line(found: Any, row: Any) -> str:

@@ -13,13 +13,15 @@ from dualfl.deploy.runs import Finished
 from dualfl.engines.checkpoint import write_atomically
 from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.folder import environment, plain
+from dualfl.report.page import write_page
+from dualfl.report.results import REPORT
 from dualfl.report.summary import STOPPED, certificate_line, entry, work_lines
 
 HISTORY, RUN, MODEL, PICTURE = "history.csv", "run.json", "model.npz", "convergence.png"
 
 
 def write(run: Finished, command: str) -> None:
-    """All files; run.json comes last."""
+    """All files; run.json comes last, and the page that is made of them."""
     (run.folder / RUN).unlink(missing_ok=True)
     run.result.history.to_csv(run.folder / HISTORY)
     write_atomically(run.folder / MODEL, model_file(run))
@@ -28,6 +30,7 @@ def write(run: Finished, command: str) -> None:
     save_png(convergence_figure({run.result.algorithm.card.title: run.result.history}, title), run.folder / PICTURE)
     record = json.dumps(plain(describe(run, command)), indent=2, allow_nan=False) + "\n"
     write_atomically(run.folder / RUN, record.encode())
+    write_page([run.folder])
 
 
 def model_file(run: Finished) -> bytes:
@@ -97,6 +100,7 @@ def summary(run: Finished) -> str:
             f"{len(schema.features)} features, {kind}, ridge {settings.ridge:g}, {result.theta.size:,} coefficients",
         ),
         ("safety", safety + (", sums masked" if settings.secure else ", uploads visible to the coordinator")),
+        ("chosen", result.choice),
         ("algorithm", f"{result.algorithm.name}: {chosen}" if chosen else result.algorithm.name),
         ("constants", "" if c.L != c.L else f"mu = {c.mu:.4g}, L = {c.L:.4g}, kappa = L/mu = {c.kappa:.4g}"),
         ("rounds", f"{result.history[-1].round:,}; {STOPPED.get(result.stopped, result.stopped)}"),
@@ -104,7 +108,7 @@ def summary(run: Finished) -> str:
         ("traffic", f"{traffic['messages']:,} messages, {traffic['down']:,} bytes down, {traffic['up']:,} up"),
         ("energy", "" if result.energy is None else f"E = {result.energy:.12g}"),
         ("certificate", certificate_line(result.certificate, result.energy, result.certificate_reason)),
-        ("files", f"in {run.folder}: {HISTORY}, {RUN}, {MODEL}, {PICTURE}"),
+        ("files", f"in {run.folder}: {HISTORY}, {RUN}, {MODEL}, {PICTURE} and {REPORT}"),
     ]
     return "\n".join(entry(label, text) for label, text in lines if text)
 

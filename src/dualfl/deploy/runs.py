@@ -16,7 +16,7 @@ from dualfl.deploy.project import Project, plain
 from dualfl.engines.checkpoint import write_atomically
 from dualfl.engines.engine import Result
 from dualfl.engines.flower import runtime
-from dualfl.engines.flower.job import Job
+from dualfl.engines.flower.job import Found, Job
 from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
 from dualfl.engines.remote import Setup, Terms
@@ -89,8 +89,9 @@ def execute(
     write_atomically(work / "job.pkl", pickle.dumps(job))
     outcome = submit_and_watch(project, work, Bar(algorithm.name, limits.rounds, progress), say, alive)
     result: Result = pickle.loads((work / "result.pkl").read_bytes())
-    setup, constants = pickle.loads((work / "setup.pkl").read_bytes())
-    return Finished(project, folder, algorithm, seed, result, setup, constants, outcome["traffic"])
+    found: Found = pickle.loads((work / "setup.pkl").read_bytes())
+    asked = found.decided[0]
+    return Finished(project, folder, asked, seed, result, found.setup, found.constants, outcome["traffic"])
 
 
 def decisive(project: Project, algorithm: Algorithm, seed: int) -> dict[str, Any]:

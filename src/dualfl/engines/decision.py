@@ -16,17 +16,21 @@ from dualfl.objectives.base import Objective
 def decide(problem: Problem, algorithm: Algorithm) -> tuple[Algorithm, str]:
     """What runs, and why; an algorithm that is itself is returned as it is.
 
-    An engine whose clients are elsewhere carries the exchanges of `Inquiry` itself and calls `specialise`.
+    An engine whose clients are elsewhere carries the exchanges of an `inquiry` itself and calls `specialise`.
     """
     if not algorithm.undecided:
         return algorithm, ""
-    alike = getattr(algorithm, "cost", "") == "floats"
-    return algorithm.specialise(inquire(problem.clients, problem.sizes, alike), problem.penalty)
+    return algorithm.specialise(inquire(problem.clients, problem.sizes, inquiry(algorithm)), problem.penalty)
 
 
-def inquire(clients: Sequence[Objective], sizes: Sequence[float], alike: bool = False) -> Constants:
-    """The clients' answers to an Inquiry."""
-    inquiry, place = Inquiry(alike=alike), Place(0, len(clients), clients[0].d)
+def inquiry(algorithm: Algorithm) -> Inquiry:
+    """What an algorithm that chooses wants to know."""
+    return Inquiry(alike=getattr(algorithm, "cost", "") == "floats")
+
+
+def inquire(clients: Sequence[Objective], sizes: Sequence[float], inquiry: Inquiry) -> Constants:
+    """The clients' answers to it."""
+    place = Place(0, len(clients), clients[0].d)
     driver = Driver(inquiry, place)
     costs, silos, mass = [LocalCost(f.fresh()) for f in clients], [Silo() for _ in clients], sum(sizes)
     while (asked := driver.ask()) is not None:
@@ -39,4 +43,4 @@ def inquire(clients: Sequence[Objective], sizes: Sequence[float], alike: bool = 
         driver.tell(largest(wires) if asked.reduce == "max" else mean(wires, range(len(clients)), sizes, mass))
         if driver.started:
             break
-    return Inquiry.told(driver.state, place)
+    return Inquiry.told(driver.state, place, clients[0].shape[0])

@@ -22,10 +22,12 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import Envelope, Reply, Silo, Work
+from dualfl.engines.decision import inquiry
+from dualfl.engines.driver import Driver
 from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
 from dualfl.engines.inprocess import digest
 from dualfl.engines.problem import equalised
-from dualfl.engines.survey import Survey
+from dualfl.engines.survey import Inquiry, Survey
 from dualfl.errors import InputError, NotSupported
 from dualfl.federation import fixed
 from dualfl.federation.post import Post
@@ -226,17 +228,40 @@ class Remote(Engine):
         penalty: Penalty | None,
         constants: Constants | None = None,
         solvers: Sequence[str] = ("default",),
+        decided: tuple[Algorithm, str] | None = None,
     ) -> None:
         terms = federation.terms
         self.federation, self.setup, self.names = federation, setup, list(terms.names)
         self._solvers = list(solvers)
         self._scaled: set[str] = set()  # the silos that know the scaling
         self._early: tuple[tuple[int, int], dict[str, Content], float] | None = None
-        check_fit([template], penalty, terms.algorithm, terms.codec)
+        self.choice = ""
+        self._bind(terms.algorithm, template, penalty)
+        if terms.algorithm.undecided:
+            if decided is None:
+                # What is best for alike silos asks one of them alone, and masks need all.
+                asked = Inquiry() if self.secure else inquiry(terms.algorithm)
+                decided = terms.algorithm.specialise(self._inquire(asked), penalty)
+            chosen, self.choice = decided
+            self._bind(chosen, template, penalty)
+        self.settle(self.bound, constants)
+
+    def _bind(self, algorithm: Algorithm, template: Objective, penalty: Penalty | None) -> None:
+        """Get ready for an algorithm: silos bind their costs to the same."""
+        terms = self.federation.terms
+        check_fit([template], penalty, algorithm, terms.codec)
         super().__init__(
-            terms.algorithm, template, penalty, setup.sizes, seed=terms.seed, codec=terms.codec, start=terms.start
+            algorithm, template, penalty, self.setup.sizes, seed=terms.seed, codec=terms.codec, start=terms.start
         )
-        self.settle(terms.algorithm, constants)
+        self.bound = algorithm
+
+    def _inquire(self, inquiry: Inquiry) -> Constants:
+        before = self.silos, self.account
+        driver = Driver(inquiry, self.place)
+        while not driver.started and (asked := driver.ask()) is not None:
+            driver.tell(self.exchange(inquiry, driver, asked))
+        self.silos, self.account = before  # set-up is not a part of any round
+        return Inquiry.told(driver.state, self.place, self.template.shape[0])
 
     def _survey(self, survey: Survey) -> Constants:
         found = super()._survey(survey)
@@ -264,6 +289,7 @@ class Remote(Engine):
             "step",
             to,
             algorithm=algorithm.to_json(),
+            under=self.bound.to_json(),
             round=request.round,
             exchange=request.exchange,
             step=request.step,
@@ -315,7 +341,7 @@ class Remote(Engine):
         if following is not None and following[1].to is None:
             answers = self._together(theta, *following)
         else:
-            answers = self.federation.ask("value", probe=theta)
+            answers = self.federation.ask("value", probe=theta, under=self.bound.to_json())
         if self.secure:
             return float(self.federation.unmasked(answers)["probe:E"])
         values = [{"E": answer["value"]} for answer in answers.values()]

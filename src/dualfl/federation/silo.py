@@ -38,7 +38,8 @@ from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
 from dualfl.solvers.base import Solver
 
-PROTOCOL = 1
+PROTOCOL = 2
+SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
 WORK_BITS = 20  # counts of work are larger than coefficients, and need fewer digits
 Content = dict[str, Any]
 
@@ -209,12 +210,12 @@ class Keeper:
         experiment, name = self.experiment(request), tag(message)
         with experiment.locked():
             experiment.note_scaling(request)
-            surveys = request["round"] < 0 and json.loads(request["algorithm"])["algorithm"] == "survey"
+            surveys = request["round"] < 0 and json.loads(request["algorithm"])["algorithm"] in SURVEYS
             algorithm = algorithm_of(request["algorithm"])
             silo, last, sent = (Silo(), "", b"") if surveys else experiment.remembered(algorithm)
             if last == name:
                 return sent
-            cost, place, j, weight = experiment.client()
+            cost, place, j, weight = experiment.client(algorithm_of(request["under"]))
             if request["reduce"] == "max":  # maxima are compared, not added: the grid of sums is not theirs
                 place = replace(place, codec=None)
             value = None if request["probe"] is None else cost.objective.value(request["probe"])
@@ -232,7 +233,7 @@ class Keeper:
     def value(self, request: Content, message: bytes) -> Content:
         """f at a point, weighted as an upload is."""
         experiment = self.experiment(request)
-        cost, _, _, weight = experiment.client()
+        cost, _, _, weight = experiment.client(algorithm_of(request["under"]))
         value = cost.objective.value(request["probe"])
         return experiment.value_upload(value, tag(message), weight)
 
@@ -344,11 +345,11 @@ class Experiment:
         objective, solver, penalty = build(X, y, self.schema, self.plan["problem"])
         return objective, solver, objective.mass, penalty
 
-    def client(self) -> tuple[LocalCost, Place, int, float]:
-        """(cost, place, number, weight) of this silo under the algorithm of the plan, whose survey sees the same."""
+    def client(self, algorithm: Algorithm) -> tuple[LocalCost, Place, int, float]:
+        """(cost, place, number, weight) of this silo under the algorithm that runs, whose surveys see the same."""
         from dualfl.engines.engine import bound, check_fit, server_penalty
 
-        plan, scaling, algorithm = self.plan, self.scaling, algorithm_of(self.plan["algorithm"])
+        plan, scaling = self.plan, self.scaling
         objective, solver, size, penalty = self.source
         check_fit([objective], penalty, algorithm, None)
         N, j = len(plan["names"]), list(plan["names"]).index(self.home.name)
@@ -450,12 +451,13 @@ class Experiment:
 
 
 def algorithm_of(text: str) -> Algorithm:
-    """The algorithm that travels as JSON; the survey before the first round among them."""
-    name = json.loads(text)["algorithm"]
-    if name == "survey":
-        from dualfl.engines.survey import Survey
+    """The algorithm that travels as JSON; the surveys before the first round among them."""
+    content = json.loads(text)
+    if content["algorithm"] in SURVEYS:
+        from dualfl.engines.survey import Inquiry, Survey
 
-        return Survey(json.loads(text)["smoothness"])
+        kind = {"survey": Survey, "inquiry": Inquiry}[content.pop("algorithm")]
+        return kind(**content)
     from dualfl.algorithms.registry import from_json
 
     return from_json(text)

@@ -14,10 +14,11 @@ import json
 import pickle
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.engines.checkpoint import write_atomically
 from dualfl.engines.history import Row
 from dualfl.engines.problem import Problem
@@ -49,6 +50,14 @@ class Job:
     poll: float = 0.5
     authenticated: bool = False
     solvers: tuple[str, ...] = ("default",)
+
+
+class Found(NamedTuple):
+    """What setup.pkl keeps: what silos agreed on, and which algorithm runs and why."""
+
+    setup: Setup
+    constants: Constants
+    decided: tuple[Algorithm, str]
 
 
 class TurnIsOver(DualflError):
@@ -137,17 +146,19 @@ def carry_out(job: Job, folder: Path, transport: Transport, turn: Turn) -> tuple
     post = Post(transport, job.patience, job.poll, job.authenticated, lines.say)
     federation = Federation(post, job.terms)
     kept = folder / "setup.pkl"
-    known: tuple[Setup, Any] | None = pickle.loads(kept.read_bytes()) if kept.exists() else None
-    setup = federation.meet(None if known is None else known[0])
+    known: Found | None = pickle.loads(kept.read_bytes()) if kept.exists() else None
+    setup = federation.meet(None if known is None else known.setup)
     template, penalty = job.template, job.penalty
     if template is None:
         from dualfl.federation.model import template as empty
 
         assert setup.schema is not None
         template, penalty = empty(setup.schema, job.terms.problem)
-    constants = job.constants if known is None else known[1]
-    engine = Remote(federation, setup, template, penalty, constants, job.solvers)
-    write_atomically(kept, pickle.dumps((setup, engine.constants)))
+    constants, decided = (job.constants, None) if known is None else (known.constants, known.decided)
+    engine = Remote(federation, setup, template, penalty, constants, job.solvers, decided)
+    if engine.choice:
+        lines.say(engine.choice)
+    write_atomically(kept, pickle.dumps(Found(setup, engine.constants, (engine.bound, engine.choice))))
     session = Session(engine, job.reference, job.evaluate, job.path, job.every, job.measure)
     resume = job.resume and job.path is not None and job.path.exists()
-    return session.run(job.limits, resume, lines), post.traffic
+    return replace(session.run(job.limits, resume, lines), choice=engine.choice), post.traffic
