@@ -132,6 +132,16 @@ def test_partition_and_coefficients(everything):
     assert "heterogeneity 0.250" in everything
 
 
+def test_what_would_change_without_a_silo(tmp_path):
+    folder = write_everything(tmp_path)
+    lines = ["silo,feature,class,change,in_std_errors", "a,age,,0.5,2", "a,bmi,,3,0.1", "a,sex,,0,0", "a,town,,-0.4,-4"]
+    (folder / "influence.csv").write_text("\n".join([*lines, f"{EVIL},age,,,"]) + "\n")
+    rows = Reader(without_library(page([read(folder)]))).rows
+    at = rows.index(["a", "town", "-0.4", "-4"])  # in standard errors, not in size
+    assert rows[at + 1 : at + 3] == [["a", "age", "0.5", "2"], ["a", "bmi", "3", "0.1"]]
+    assert rows[at + 3] == [EVIL, "no model without it", "", ""]
+
+
 def test_runs_side_by_side(tmp_path):
     one, two = write_run(tmp_path / "one"), write_run(tmp_path / "two", curve(0.6))
     out = tmp_path / "both.html"

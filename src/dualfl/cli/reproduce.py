@@ -148,7 +148,8 @@ def run_figure1(
         curves = {
             f"{plan.dataset}-{name}": first_seeds(plan.lines(name), store) for plan in plans for name in plan.panels
         }
-        click.echo(wrapped("Page", str(write_report(out, curves, command))))
+        title = f"Figure 1 of the paper: {', '.join(datasets)}"
+        click.echo(wrapped("Page", str(write_report(out, curves, command, title))))
     return out
 
 
@@ -288,7 +289,7 @@ def run_matrix(
             }
             for row in matrix.chosen
         }
-        click.echo(wrapped("Page", str(write_report(out, curves, command))))
+        click.echo(wrapped("Page", str(write_report(out, curves, command, "All algorithms on many problems"))))
 
 
 def best_line(found: Any, row: Any) -> str:

@@ -77,7 +77,9 @@ class Path:
         axes.set_xscale("log")
         axes.set_xlabel(self.parameter + (" (penalty falls to the right)" if self.parameter == "C" else ""))
         axes.set_ylabel("held-out loss")
-        top, low = np.nanmax(self.mean + self.standard_error), np.nanmin(self.losses)
+        # A fold that goes far astray may leave the picture, and nothing else.
+        top = max(np.nanmax(self.mean + self.standard_error), np.nanquantile(self.losses, 0.95))
+        low = np.nanmin(self.losses)
         axes.set_ylim(low - 0.05 * (top - low), top + 0.15 * (top - low))
         axes.legend(frameon=False, fontsize=9)
         axes.grid(True, which="major", color="0.88", linewidth=0.7)

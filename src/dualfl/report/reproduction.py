@@ -57,13 +57,13 @@ def write_about(folder: Path, command: str, seconds: float, notes: Sequence[str]
     write_atomically(folder / ABOUT, ("\n".join(lines) + "\n").encode())
 
 
-def write_report(folder: Path, parts: Mapping[str, Mapping[str, Outcome]], command: str) -> Path:
+def write_report(folder: Path, parts: Mapping[str, Mapping[str, Outcome]], command: str, title: str) -> Path:
     """The page of an experiment; `parts` are its panels or rows, each with the outcomes to draw by their labels."""
     from dualfl.report.page import write_page
 
     for name, outcomes in parts.items():
         write_curves(folder / CURVES / name.replace("/", "-"), outcomes, command.replace(str(folder), folder.name))
-    return write_page([folder / CURVES], folder / REPORT)
+    return write_page([folder / CURVES], folder / REPORT, title=title)
 
 
 def write_curves(folder: Path, outcomes: Mapping[str, Outcome], command: str) -> None:

@@ -22,10 +22,12 @@ from dualfl.errors import InputError
 from dualfl.typing import Array
 
 HISTORY, SUMMARY, PARTITION, COEFFICIENTS = "history.csv", "summary.csv", "partition.json", "coefficients.csv"
+INFLUENCE = "influence.csv"
 REPORT = "report.html"
 RECORDS = ("run.json", "comparison.json", "reproduce.json", "fit.json")  # what was asked, and with which versions
 COUNTS = ("round", "exchanges", "floats", "local_gradients", "seconds")
 FIT = ("feature", "class", "coefficient", "std_error", "low", "high")
+MOVED = ("silo", "feature", "class", "change", "in_std_errors")
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,17 @@ class Coefficient:
 
 
 @dataclass(frozen=True)
+class Move:
+    """How far a coefficient goes when a silo is left out; nan where there is no model without it."""
+
+    silo: str
+    feature: str
+    label: str
+    change: float
+    in_errors: float  # the same in standard errors
+
+
+@dataclass(frozen=True)
 class Results:
     """All that a folder has to show."""
 
@@ -97,6 +110,7 @@ class Results:
     record: dict[str, Any] = field(default_factory=dict)
     partition: Partition | None = None
     coefficients: tuple[Coefficient, ...] = ()
+    influence: tuple[Move, ...] = ()
 
     def part(self, name: str) -> dict[str, Any]:
         """A part of the record, such as its settings; empty if there is none."""
@@ -179,6 +193,7 @@ def read(folder: Path, label: str = "") -> Results:
         record=record,
         partition=read_partition(folder / PARTITION) if (folder / PARTITION).is_file() else None,
         coefficients=read_coefficients(folder / COEFFICIENTS) if (folder / COEFFICIENTS).is_file() else (),
+        influence=tuple(read_influence(folder / INFLUENCE)) if (folder / INFLUENCE).is_file() else (),
     )
 
 
@@ -303,3 +318,9 @@ def read_coefficients(path: Path) -> tuple[Coefficient, ...]:
     if not found:
         raise InputError(f"{path} has no coefficient in it; fit the model again.")
     return tuple(found)
+
+
+def read_influence(path: Path) -> Iterator[Move]:
+    for line, cells in table(path, MOVED):
+        change, in_errors = (number(cells[column], path, line, column) for column in MOVED[3:])
+        yield Move(cells["silo"], cells["feature"], cells["class"], change, in_errors)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dualfl.experiments.compare import LEVELS
 from dualfl.report.markup import Markup, element, join, table
-from dualfl.report.results import COUNTS, Curve, Results, known, part
+from dualfl.report.results import COUNTS, Curve, Move, Results, known, part
 
 WORDS = {
     "round": ("Rounds", "communication rounds"),
@@ -19,6 +19,7 @@ WORDS = {
     "seconds": ("Seconds", "seconds in rounds"),
 }
 LARGEST = 400  # coefficients of a fit at most
+MOVES = 3  # coefficients shown for every silo that is left out
 NEVER = "\N{EN DASH}"
 
 
@@ -102,6 +103,8 @@ def make_sections(found: Sequence[Results]) -> Iterator[tuple[str, str, Markup]]
         yield "partition", "Who holds what", partitions(found)
     if any(one.coefficients for one in found):
         yield "coefficients", "Coefficients", coefficients(found)
+    if any(one.influence for one in found):
+        yield "influence", "How much each silo moved the answer", influence(found)
     if any(each.curve.hyperparameters for each in all_curves):
         yield "hyperparameters", "Hyperparameters", hyperparameters(all_curves)
     yield "origin", "How it was made", origin(found)
@@ -261,7 +264,8 @@ def partitions(found: Sequence[Results]) -> Markup:
         if one.partition is None:
             continue
         mix = one.partition
-        words = f"{len(mix.clients)} clients, {len(mix.labels)} labels, {sum(map(sum, mix.counts)):,} rows"
+        labels = f"{len(mix.labels)} labels, " if len(mix.labels) > 1 else ""
+        words = f"{len(mix.clients)} clients, {labels}{sum(map(sum, mix.counts)):,} rows"
         if mix.heterogeneity is not None:
             words += f"; heterogeneity {mix.heterogeneity:.3f} (0: all clients alike, 1: one label each)"
         if len(found) > 1:
@@ -320,6 +324,30 @@ def coefficients(found: Sequence[Results]) -> Markup:
             )
         )
     return join(shown)
+
+
+def influence(found: Sequence[Results]) -> Markup:
+    """For every silo the coefficients that would go farthest without it."""
+    shown = [element("p", "What would change most if a silo were left out and the model fitted again.")]
+    for one in found:
+        if not one.influence:
+            continue
+        if len(found) > 1:
+            shown.append(element("h3", one.label))
+        rows = []
+        for silo in dict.fromkeys(move.silo for move in one.influence):
+            moves = [move for move in one.influence if move.silo == silo and not math.isnan(move.change)]
+            if not moves:
+                rows.append([silo, "no model without it", "", ""])
+            for move in sorted(moves, key=lambda move: -farness(move))[:MOVES]:
+                name = f"{move.feature} ({move.label})" if move.label else move.feature
+                rows.append([silo, name, short(move.change), short(move.in_errors)])
+        shown.append(table("Changes", ["silo", "coefficient", "change", "in standard errors"], rows, class_="numbers"))
+    return join(shown)
+
+
+def farness(move: Move) -> float:
+    return abs(move.change if math.isnan(move.in_errors) else move.in_errors)
 
 
 def hyperparameters(curves: Sequence[Named]) -> Markup:
