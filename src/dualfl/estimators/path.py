@@ -192,7 +192,9 @@ def _dealt(silo: Silo, j: int, k: int, stratify: bool, seed: int) -> AnyArray:
 def _check_fold(fold: Fold, classes: int) -> None:
     remedy = "take fewer folds, or more rows"
     if not fold.train or not fold.test:
-        raise InputError(f"In {fold.name} no rows are left to {'test' if fold.train else 'train'} on; {remedy}.")
+        total = sum(silo.n for silo in (*fold.train, *fold.test))
+        side = "test" if fold.train else "train"
+        raise InputError(f"In {fold.name} no rows are left to {side} on, of n_samples = {total} in all; {remedy}.")
     if classes:
         seen = np.unique(np.concatenate([np.unique(silo.y) for silo in fold.train]))
         if len(seen) < classes:
