@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -18,6 +20,7 @@ from dualfl.algorithms.messages import (
     settled,
     total,
 )
+from dualfl.errors import InputError
 
 RNG = np.random.default_rng(0)
 
@@ -113,6 +116,12 @@ def test_canonical_arrays_are_contiguous_read_only_and_nobody_elses():
     assert backwards.flags.c_contiguous and backwards[0] == 5
     assert type(canonical(np.float64(2))) is float and type(canonical(np.array(2))) is int
     assert canonical([x, 1])[0].flags.writeable is False
+
+
+@pytest.mark.parametrize("state", [{"x": 1.0}, 3.0, SimpleNamespace(x=1.0)])
+def test_a_state_that_is_no_dataclass_is_refused_in_a_sentence(state):
+    with pytest.raises(InputError, match=f"must be a dataclass or None, and one is of type {type(state).__name__}"):
+        settled(state)
 
 
 def test_settled_states_keep_their_objects_where_they_can():

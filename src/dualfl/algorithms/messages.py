@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.errors import InputError
 from dualfl.typing import Array, sealed
 
 BLOCK = 32
@@ -107,6 +108,11 @@ def settled(state: Any) -> Any:
     """
     if state is None:
         return None
+    if not is_dataclass(state) or isinstance(state, type):
+        raise InputError(
+            f"A state of an algorithm must be a dataclass or None, and one is of type {type(state).__name__}; "
+            "make it a frozen dataclass with one field for each thing to remember."
+        )
     changed = {}
     for name, value in vars(state).items():
         kept = _kept(value)

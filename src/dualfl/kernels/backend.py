@@ -70,7 +70,7 @@ def _start() -> None:
     elif _native is not None:
         use_backend("native")
     else:
-        _reason = "no C compiler was found when dualfl was installed"
+        _reason = "they could not be built when dualfl was installed, for want of a C compiler that works"
     if _native is not None and (name := os.environ.get("DUALFL_ISA")):
         use_isa(name)
 
