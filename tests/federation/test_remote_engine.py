@@ -108,7 +108,10 @@ def test_the_bytes_of_a_round_are_its_floats_times_eight(tmp_path):
             {"data.csv": "age,income,town,sick\n1,2,x,0.5\n2,1,y,1.7\n"},
             "a regression target and silo 'a' a classification",
         ),
-        ({"data.csv": "age,income,town,sick\n1,2,x,yes\n2,nan,y,no\n"}, "Silo 'b': .*NaN"),
+        (
+            {"data.csv": "age,income,town,sick\n1,2,x,yes\n2,inf,y,no\n"},
+            "Silo 'b': .*inf in column 'income', row 2",
+        ),
         ({"silo.json": {"minimum": 4}}, "Silo 'b': .*at least 4 silos, and the plan has 3"),
         ({"silo.json": {"secure_only": True}}, "Silo 'b': .*sends nothing without secure aggregation"),
         ({"silo.json": {"name": "a", "identity": "id-b"}}, "Two silos call themselves 'a'"),
@@ -202,3 +205,42 @@ def test_auto_with_a_penalty_and_few_rows(tmp_path):
     terms = Terms("e", ("a", "b", "c"), make("auto"), TABLE)
     _, engine = run_over(Loopback(homes), terms, None, rounds=1)
     assert "a client has 4 rows" in engine.choice and engine.algorithm.name == "lbfgs"
+
+
+@pytest.mark.parametrize("standardise", [True, False])
+@pytest.mark.parametrize("secure", [None, 40])
+def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(secure, standardise, tmp_path):
+    homes = csv_homes(tmp_path)
+    path = homes[1] / "data.csv"
+    lines = path.read_text().splitlines()
+    lines[3] = ",".join(["", *lines[3].split(",")[1:]])
+    lines[4] = ",".join([*lines[4].split(",")[:2], "NA", "yes"])
+    lines[5] = ",".join([*lines[5].split(",")[:3], "n/a"])
+    path.write_text("\n".join(lines) + "\n")
+    if secure:
+        sign_up(homes)
+    terms = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE, secure=secure, standardise=standardise)
+    _, engine = run_over(Loopback(homes), terms, None, rounds=1)
+    tables = [[line.split(",") for line in (home / "data.csv").read_text().splitlines()[1:]] for home in homes]
+    ages = np.array([float(row[0]) for table in tables for row in table if row[0] and row[3] != "n/a"])
+    assert np.isclose(engine.setup.fill[0], ages.mean(), rtol=1e-9)
+    assert engine.setup.schema.features == ("age", "income", "town=south", "town=west", "town=(missing)")
+    X = [Experiment(Home(home), "e").source[0].design.X for home in homes]
+    assert [len(x) for x in X] == [40, 24, 35]  # one row has no target
+    age = X[1][2, 0] * engine.setup.spread[0] + engine.setup.center[0] if standardise else X[1][2, 0]
+    assert np.isclose(age, ages.mean(), rtol=1e-9)
+    if standardise:
+        pooled = np.concatenate(X)
+        assert np.allclose(pooled.mean(axis=0), 0, atol=1e-9) and np.allclose(pooled.std(axis=0), 1, atol=1e-9)
+        towns = X[1][3, 2:] * engine.setup.spread[2:] + engine.setup.center[2:]
+        assert np.allclose(towns, [0, 0, 1], atol=1e-9)
+
+
+def test_a_column_without_a_number_anywhere_is_named(tmp_path):
+    homes = csv_homes(tmp_path)
+    for home in homes:
+        head, *lines = (home / "data.csv").read_text().splitlines()
+        empty = [",".join(["", *line.split(",")[1:]]) for line in lines]
+        (home / "data.csv").write_text("\n".join([head, *empty]) + "\n")
+    with pytest.raises(InputError, match="'age' has no number in any silo"):
+        run_over(Loopback(homes), Terms("e", ("a", "b", "c"), make("dualfl"), TABLE), None, rounds=1)

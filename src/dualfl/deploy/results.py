@@ -34,7 +34,10 @@ def write(run: Finished, command: str) -> None:
 
 
 def model_file(run: Finished) -> bytes:
-    """theta and what it takes to use it: predictors are x' theta[:-1] + theta[-1], x = (raw - center) / spread."""
+    """theta and what it takes to use it: predictors are x' theta[:-1] + theta[-1], x = (raw - center) / spread.
+
+    Gaps in raw columns become `fill`.
+    """
     schema, buffer = run.setup.schema, io.BytesIO()
     assert schema is not None
     arrays: dict[str, Any] = {
@@ -46,6 +49,8 @@ def model_file(run: Finished) -> bytes:
     }
     if run.setup.center is not None and run.setup.spread is not None:
         arrays |= {"center": run.setup.center, "spread": run.setup.spread}
+    if run.setup.fill is not None:
+        arrays["fill"] = run.setup.fill
     np.savez(buffer, **arrays)
     return buffer.getvalue()
 

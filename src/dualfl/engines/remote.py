@@ -66,6 +66,7 @@ class Setup:
     schema: Schema | None
     center: Array | None
     spread: Array | None
+    fill: Array | None  # what gaps become
     mass: float
     sizes: tuple[float, ...]  # equal ones under secure aggregation, where nobody knows them
     equal: bool  # whether every silo counts 1
@@ -73,7 +74,8 @@ class Setup:
 
     @property
     def scaling(self) -> Content:
-        return {"center": self.center, "spread": self.spread, "mass": self.mass, "equal": self.equal}
+        known = {"center": self.center, "spread": self.spread, "fill": self.fill}
+        return known | {"mass": self.mass, "equal": self.equal}
 
 
 class Federation:
@@ -136,19 +138,22 @@ class Federation:
 
     def _scaling(self, schema: Schema | None, answers: Mapping[str, Content], data: tuple[str, ...]) -> Setup:
         summed = self.added(answers)
-        center = spread = None
+        center = spread = fill = None
+        total = float(summed["size"])
+        if schema is not None and schema.gaps:
+            fill = filling(schema, summed)
         if self.terms.standardise and schema is not None and not schema.sparse:
-            total = float(summed["size"])
-            center = summed["sums"] / total
+            center = summed["sums"] / total if fill is None else fill
             squares = self.added(self.ask("moments", center=center))["squares"]
             spread = np.sqrt(np.maximum(squares / total, 0.0))
             # A column that is constant everywhere says nothing; rounding must not blow it up.
             spread[spread <= 1e-9 * np.maximum(np.abs(center), 1.0)] = 1.0
         if self.terms.secure is None:
             sizes = equalised([float(answers[name]["wire"]["size"]) for name in self.terms.names])
-            return Setup(schema, center, spread, sum(sizes), tuple(sizes), set(sizes) == {1.0}, data)
-        N, mass = len(self.terms.names), float(summed["size"])
-        return Setup(schema, center, spread, mass, (mass / N,) * N, False, data)  # who has how much is not known
+            return Setup(schema, center, spread, fill, sum(sizes), tuple(sizes), set(sizes) == {1.0}, data)
+        N = len(self.terms.names)
+        sizes = [total / N] * N  # who has how much is not known
+        return Setup(schema, center, spread, fill, total, tuple(sizes), False, data)
 
     def added(self, answers: Mapping[str, Content]) -> Content:
         """The sums of what silos uploaded outside a step."""
@@ -202,6 +207,18 @@ class Federation:
                     f"Silo {name!r} answered with {words(mine)}, and the rest with {words(most)}; it runs another "
                     "model or another version, so look at that silo."
                 )
+
+
+def filling(schema: Schema, summed: Content) -> Array:
+    """The mean of every column over the numbers that are there."""
+    counts: Array = np.asarray(summed["counts"]).round()
+    empty = [name for name, count in zip(schema.features, counts) if count == 0]
+    if empty:
+        raise InputError(
+            f"Column {empty[0]!r} has no number in any silo; every operator can leave it out by 'ignore' in silo.json."
+        )
+    mean: Array = summed["sums"] / counts
+    return mean
 
 
 def kind(value: Any) -> Any:

@@ -1,14 +1,15 @@
 """A silo's own data file: read once, harmonised once, kept beside it for all later messages.
 
 What silos must agree on (columns, levels of text columns, class labels, centre and spread) is a `Schema`; it is made
-from what each tells of its file (`describe`), without any row.
+from what each tells of its file (`describe`), without any row. Gaps are treated as by `dualfl fit`: rows without a
+target are left out, a missing number becomes the mean over all silos, a missing text the level "(missing)".
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,10 @@ CLASSES = 20  # whole numbers with at most so many values are classes
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A file as it was read: numbers, texts by column, and the target. Columns of NPZ and LIBSVM have no names."""
+    """A file as it was read: numbers, nan where one is missing, texts by column, and the target.
+
+    Columns of NPZ and LIBSVM have no names.
+    """
 
     X: Any
     names: tuple[str, ...]
@@ -45,25 +49,37 @@ def read_rows(path: Path, target: str | None, ignore: Sequence[str] = ()) -> Row
     from dualfl.data.arrays import read_npz
     from dualfl.data.formats import format_of
     from dualfl.data.libsvm import read_libsvm
-    from dualfl.data.tables import read_csv, read_parquet, split_target
 
     if not path.is_file():
         raise InputError(f"There is no data file {path}; name it in the silo's silo.json.")
     kind = format_of(path)
     if kind in ("CSV", "Parquet"):
-        columns = (read_csv if kind == "CSV" else read_parquet)(path)
-        columns = {name: values for name, values in columns.items() if name not in ignore}
-        parts = split_target(columns, target, path)
-        rows = Rows(parts.X, parts.names, dict(parts.others), parts.y)
-    elif kind in ("npz", "LIBSVM"):
-        X, y = read_npz(path, target) if kind == "npz" else read_libsvm(path)
-        rows = Rows(X, (), {}, y)
-    else:
+        return read_named(path, target, ignore)
+    if kind not in ("npz", "LIBSVM"):
         raise InputError(f"{path} is a {kind} file, and a silo reads CSV, Parquet, NPZ and LIBSVM.")
-    numbers = rows.X.data if hasattr(rows.X, "indptr") else rows.X
+    X, y = read_npz(path, target) if kind == "npz" else read_libsvm(path)
+    numbers = X.data if hasattr(X, "indptr") else X
     if not np.isfinite(np.asarray(numbers, dtype=np.float64)).all():
         raise InputError(f"{path} holds NaN or infinity; fill or drop such rows.")
-    return rows
+    return Rows(X, (), {}, y)
+
+
+def read_named(path: Path, target: str | None, ignore: Sequence[str]) -> Rows:
+    """The rows of a table that have a target."""
+    from dualfl.data.tables import split_target
+    from dualfl.fitting.reading import check_usable, missing, read_table
+    from dualfl.fitting.schema import MISSING
+
+    table = read_table(path)
+    columns = {name: values for name, values in table.columns.items() if name not in ignore}
+    for name in columns:
+        check_usable(table, name, ", or put it under 'ignore' in silo.json")
+    parts = split_target(columns, target, path)
+    there = ~missing(parts.y)
+    if not there.any():
+        raise InputError(f"{path} has no row with a target; look at its target column.")
+    texts = {name: np.where(values[there] == "", MISSING, values[there]) for name, values in parts.others.items()}
+    return Rows(parts.X[there], parts.names, texts, parts.y[there])
 
 
 def digest_of(path: Path) -> str:
@@ -103,6 +119,7 @@ def describe(rows: Rows, task: str | None) -> dict[str, Any]:
         "task": task,
         "labels": labels,
         "sparse": hasattr(rows.X, "indptr"),
+        "gaps": not hasattr(rows.X, "indptr") and bool(np.isnan(rows.X).any()),
     }
 
 
@@ -120,6 +137,7 @@ class Schema:
     task: str
     labels: tuple[str, ...]
     sparse: bool
+    gaps: bool = False  # whether a number is missing somewhere
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -151,11 +169,19 @@ def agree(told: Mapping[str, Mapping[str, Any]]) -> Schema:
                 "go by, so all silos need the same ones in the same order."
             )
     names = sorted(first["levels"])
-    levels = {name: tuple(sorted({v for silo in silos for v in told[silo]["levels"][name]})) for name in names}
+    levels = {name: in_order({v for silo in silos for v in told[silo]["levels"][name]}) for name in names}
     labels = union_of_labels([told[silo]["labels"] for silo in silos])
     if first["task"] == "classification" and len(labels) < 2:
         raise InputError(f"All silos together have the one class {labels[0]!r}; classification needs two at least.")
-    return Schema(tuple(sorted(columns)), width, levels, first["task"], labels, sparse)
+    gaps = any(bool(told[silo]["gaps"]) for silo in silos)
+    return Schema(tuple(sorted(columns)), width, levels, first["task"], labels, sparse, gaps)
+
+
+def in_order(levels: Iterable[str]) -> tuple[str, ...]:
+    """The level of gaps comes last: the first one has no coefficient of its own."""
+    from dualfl.fitting.schema import MISSING
+
+    return tuple(sorted(levels, key=lambda level: (level == MISSING, level)))
 
 
 def check_columns(silo: str, mine: Mapping[str, Any], other: str, theirs: Mapping[str, Any]) -> None:
@@ -181,7 +207,7 @@ def union_of_labels(each: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def harmonised(rows: Rows, schema: Schema) -> tuple[Any, AnyArray]:
-    """(features, targets) as the schema wants them: class numbers, or real targets."""
+    """(features, targets) as the schema wants them, gaps still in them: class numbers, or real targets."""
     if schema.sparse:
         X = rows.X.copy()
         X.resize((rows.n, schema.width))
@@ -199,8 +225,10 @@ def harmonised(rows: Rows, schema: Schema) -> tuple[Any, AnyArray]:
     return X, np.array([place[label(v)] for v in rows.y.tolist()], dtype=np.intp)
 
 
-def standardised(X: Any, center: Array | None, spread: Array | None) -> Any:
-    """(X - center) / spread; sparse rows stay where they are."""
+def standardised(X: Any, center: Array | None, spread: Array | None, fill: Array | None) -> Any:
+    """(X - center) / spread with gaps filled; sparse rows stay where they are."""
+    if fill is not None:
+        X = np.where(np.isnan(X), fill, X)
     if center is None or spread is None:
         return X
     return (X - center) / spread

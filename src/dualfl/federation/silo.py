@@ -162,8 +162,12 @@ class Keeper:
         )
         X, _ = experiment.harmonised
         wire: Content = {"size": float(X.shape[0])}
-        if request["standardise"]:
+        if request["standardise"] and experiment.schema.sparse:
             wire["sums"] = np.asarray(X.sum(axis=0), dtype=np.float64).ravel()
+        elif request["standardise"] or experiment.schema.gaps:
+            wire["sums"] = np.nansum(X, axis=0)
+        if experiment.schema.gaps:
+            wire["counts"] = np.count_nonzero(~np.isnan(X), axis=0).astype(np.float64)
         salted = hashlib.sha256((self.home.settings["identity"] + self.home.data_digest).encode()).hexdigest()[:16]
         return experiment.setup_upload(wire, tag(message)) | {"data": salted}
 
@@ -200,7 +204,7 @@ class Keeper:
         """Sums of squares around the common centre."""
         experiment = self.experiment(request)
         X, _ = experiment.harmonised
-        squares = np.square(X - request["center"]).sum(axis=0)
+        squares = np.nansum(np.square(X - request["center"]), axis=0)  # a gap becomes the centre
         return experiment.setup_upload({"squares": squares}, tag(message))
 
     # -- rounds ------------------------------------------------------------------------------------
@@ -337,7 +341,7 @@ class Experiment:
         cache = self.home.path / "cache" / f"{key}.npz"
         if not cache.exists():
             X, y = self.harmonised
-            X = standardised(X, self.scaling["center"], self.scaling["spread"])
+            X = standardised(X, self.scaling["center"], self.scaling["spread"], self.scaling["fill"])
             for old in cache.parent.glob("*.npz"):
                 old.unlink()
             files.write_atomically(cache, pack_rows(X, y))
