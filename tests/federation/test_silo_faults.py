@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -13,12 +14,14 @@ from dualfl.algorithms.registry import make
 from dualfl.engines.remote import Terms
 from dualfl.errors import InputError
 from dualfl.federation import post
-from dualfl.federation.post import Came
+from dualfl.federation.post import Came, Post
 from dualfl.federation.silo import PROTOCOL, Keeper
 from dualfl.federation.wire import decode, encode
 
 TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
 TERMS = Terms("e", ("a", "b", "c"), make("giant"), TABLE)
+HEAD = {"version": dualfl.__version__, "protocol": PROTOCOL, "experiment": "e", "to": None}
+HELLO = encode({"kind": "hello", "task": None} | HEAD)
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +59,26 @@ def test_answers_that_are_lost_after_the_state_was_saved_are_given_again(tmp_pat
     result, engine = play(tmp_path, every(3, lambda *_: [Came("", None, "the node went away")]))
     assert same(result, undisturbed)
     assert engine.federation.post.traffic.repeated > 5
+
+
+def test_messages_that_vanish_without_an_error_are_sent_again(tmp_path, undisturbed):
+    result, engine = play(tmp_path, every(3, lambda *_: []), again=0.05)
+    assert same(result, undisturbed)
+    assert engine.federation.post.traffic.repeated > 5
+
+
+def test_who_only_takes_long_is_asked_again_ever_more_rarely(tmp_path):
+    late = []
+
+    def slow(transport, node, request, answer):
+        if len(late) < 4:
+            late.append(time.monotonic())
+            return []
+        return None
+
+    result = Post(Loopback(csv_homes(tmp_path)[:1], slow), poll=0.0, again=0.05).ask(HELLO, ["a"])
+    gaps = np.diff(late)
+    assert list(result) == ["a"] and (gaps >= 0.05 * 2.0 ** np.arange(3)).all()
 
 
 def test_answers_that_come_twice_count_once(tmp_path, undisturbed):

@@ -55,12 +55,16 @@ class Post:
 
     patience : seconds without any new answer after which the run stops; the silos that are missing are named.
     poll : seconds between two looks.
+    again : seconds without an answer or an error after which a node is asked once more, and then after twice as long
+        each time. Flower says nothing of a message that a silo took with it when it died and that was back before
+        anybody noticed; and a request that is repeated gets the same answer.
     fixed : silos are bound to nodes, since nodes are authenticated.
     """
 
     transport: Transport
     patience: float = 3600.0
     poll: float = 0.5
+    again: float = 60.0
     fixed: bool = False
     say: Callable[[str], None] = lambda sentence: None
     names: dict[int, str] = field(default_factory=dict)  # of the nodes that have answered
@@ -81,7 +85,8 @@ class Asking:
         self.raw: dict[str, bytes] = {}
         self.waiting: dict[str, int] = {}  # id of a message: node
         self.pause: dict[int, float] = {}  # node: when it may be asked again
-        self.asked: set[int] = set()
+        self.asked: dict[int, int] = {}  # node: how often
+        self.since: dict[int, float] = {}  # node: when it was asked last
         self.absent: set[int] = set()
 
     def until_all(self) -> dict[str, dict[str, Any]]:
@@ -112,8 +117,8 @@ class Asking:
 
     def _send(self) -> None:
         """To every node that may be one of those missing, and has not been asked or must be asked again."""
-        now, busy = time.monotonic(), set(self.waiting.values())
-        to = {}
+        now, to = time.monotonic(), {}
+        busy = {node for node in self.waiting.values() if now < self._lost(node)}
         for node in self.post.transport.nodes():
             name = self.post.names.get(node)
             done = name in self.answers or node in self.absent or (name is not None and name not in self.wanted)
@@ -123,9 +128,14 @@ class Asking:
             traffic = self.post.traffic
             traffic.messages += len(to)
             traffic.down += len(to) * len(self.message)
-            traffic.repeated += len(self.asked & set(to))
-            self.asked |= set(to)
+            traffic.repeated += len(self.asked.keys() & to.keys())
+            self.asked |= {node: self.asked.get(node, 0) + 1 for node in to}
+            self.since |= dict.fromkeys(to, now)
             self.waiting |= {id: node for node, id in self.post.transport.push(to).items()}
+
+    def _lost(self, node: int) -> float:
+        """When the last message to this node counts as lost."""
+        return self.since[node] + self.post.again * 2.0 ** (self.asked[node] - 1)
 
     def _take(self, came: Came) -> None:
         node = self.waiting.pop(came.sent, None)

@@ -143,7 +143,7 @@ def note(folder: Path, outcome: dict[str, Any]) -> None:
 
 def carry_out(job: Job, folder: Path, transport: Transport, turn: Turn) -> tuple[Any, Any]:
     lines = Lines(folder / "rows.jsonl", turn)
-    post = Post(transport, job.patience, job.poll, job.authenticated, lines.say)
+    post = Post(transport, job.patience, job.poll, fixed=job.authenticated, say=lines.say)
     federation = Federation(post, job.terms)
     kept = folder / "setup.pkl"
     known: Found | None = pickle.loads(kept.read_bytes()) if kept.exists() else None
