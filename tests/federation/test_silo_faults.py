@@ -78,7 +78,7 @@ def test_who_only_takes_long_is_asked_again_ever_more_rarely(tmp_path):
 
     result = Post(Loopback(csv_homes(tmp_path)[:1], slow), poll=0.0, again=0.05).ask(HELLO, ["a"])
     gaps = np.diff(late)
-    assert list(result) == ["a"] and (gaps >= 0.05 * 2.0 ** np.arange(3)).all()
+    assert list(result) == ["a"] and (gaps >= 0.5 * 0.05 * 2.0 ** np.arange(3)).all()
 
 
 def test_answers_that_come_twice_count_once(tmp_path, undisturbed):
