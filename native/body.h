@@ -50,7 +50,8 @@
 
 static const Kernels NAME(kernels) = {
     ISA_NAME,          LANES,          NAME(stripe), NAME(stochastic), NAME(sample), NAME(ascent),
-    NAME(descent),     NAME(norms2),   NAME(lbfgs_size), NAME(lbfgs), NAME(fma_loop), NAME(read_loop),
+    NAME(descent),     NAME(norms2),   NAME(lbfgs_size), NAME(lbfgs), NAME(older), NAME(newer),
+    NAME(fma_loop),    NAME(read_loop),
 };
 
 #undef vec

@@ -116,6 +116,12 @@ typedef struct {
     double m, eps, *u;
 } Quasi; /* a local problem for L-BFGS; see lbfgs.h */
 
+typedef struct {
+    int64_t d, memory, count, newest;
+    const double *S, *Y; /* memory x d, a ring of which `count` are used */
+    const double *sy;
+} Pairs; /* steps and changes of the gradient, as L-BFGS remembers them */
+
 /* One table for each instruction set. Functions that need scratch memory get it from the caller. */
 typedef struct Kernels {
     const char *name;
@@ -128,6 +134,8 @@ typedef struct Kernels {
     void (*norms2)(const Rows *rows, double *out);
     int64_t (*lbfgs_size)(const Quasi *quasi);
     void (*lbfgs)(Quasi *quasi, double *scratch, const struct Kernels *kernels);
+    void (*older)(const Pairs *pairs, double *a, double *v);
+    void (*newer)(const Pairs *pairs, double *a, double *v);
     double (*fma_loop)(int64_t rounds);
     double (*read_loop)(const double *x, int64_t count);
 } Kernels;

@@ -54,19 +54,20 @@ static void NAME(metric)(const Quasi *q, double *v, double *t) {
     }
 }
 
-/* v <- H v by the two loops over the pairs, of which the newest is at `newest`. */
-static void NAME(two_loops)(const Quasi *q, const double *S, const double *Y, const double *sy, int64_t pairs,
-                            int64_t newest, double *a, double *t, double *v) {
-    const int64_t d = q->rows->D * q->k;
-    for (int64_t i = 0; i < pairs; i++) {
-        const int64_t p = (newest - i + q->memory) % q->memory;
-        a[i] = NAME(dot)(S + p * d, v, d) / sy[p];
-        NAME(add)(-a[i], Y + p * d, v, d);
+/* The loop from the newest pair to the oldest, before the metric: v loses its parts a along the pairs. */
+static void NAME(older)(const Pairs *at, double *a, double *v) {
+    for (int64_t i = 0; i < at->count; i++) {
+        const int64_t p = (at->newest - i + at->memory) % at->memory;
+        a[i] = NAME(dot)(at->S + p * at->d, v, at->d) / at->sy[p];
+        NAME(add)(-a[i], at->Y + p * at->d, v, at->d);
     }
-    NAME(metric)(q, v, t);
-    for (int64_t i = pairs - 1; i >= 0; i--) {
-        const int64_t p = (newest - i + q->memory) % q->memory;
-        NAME(add)(a[i] - NAME(dot)(Y + p * d, v, d) / sy[p], S + p * d, v, d);
+}
+
+/* The loop back, after the metric. */
+static void NAME(newer)(const Pairs *at, double *a, double *v) {
+    for (int64_t i = at->count - 1; i >= 0; i--) {
+        const int64_t p = (at->newest - i + at->memory) % at->memory;
+        NAME(add)(a[i] - NAME(dot)(at->Y + p * at->d, v, at->d) / at->sy[p], at->S + p * at->d, v, at->d);
     }
 }
 
@@ -127,7 +128,10 @@ static void NAME(lbfgs)(Quasi *q, double *scratch, const Kernels *kernels) {
         double step = 0, slope = 0;
         for (;; pairs = 0) { /* a second time from the metric alone, if rounding has spoilt the pairs */
             for (int64_t j = 0; j < d; j++) p[j] = -g[j];
-            NAME(two_loops)(q, S, Y, sy, pairs, newest, a, t, p);
+            const Pairs at = {d, q->memory, pairs, newest, S, Y, sy};
+            NAME(older)(&at, a, p);
+            NAME(metric)(q, p, t);
+            NAME(newer)(&at, a, p);
             slope = NAME(dot)(g, p, d);
             if (slope < 0) {
                 forward.W = p, forward.Zout = P;

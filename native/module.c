@@ -498,6 +498,34 @@ static PyObject *lbfgs(PyObject *module, PyObject *const *args, Py_ssize_t count
     return PyErr_Occurred() ? NULL : PyLong_FromLongLong(at.iterations);
 }
 
+/* (S, Y, sy, count, newest, a, v): one of the two loops of L-BFGS; a and v are changed */
+static PyObject *loop(PyObject *const *args, Py_ssize_t count, int back) {
+    Arrays arrays = {.used = 0};
+    if (!check_count(count, 7, "a loop over pairs")) return NULL;
+    Pairs at = {.d = PyObject_Size(args[6]), .memory = PyObject_Size(args[2])};
+    at.count = PyLong_AsLongLong(args[3]);
+    at.newest = PyLong_AsLongLong(args[4]);
+    if (PyErr_Occurred()) return NULL;
+    at.S = array(&arrays, args[0], "S", 'd', at.memory * at.d, 0);
+    at.Y = array(&arrays, args[1], "Y", 'd', at.memory * at.d, 0);
+    at.sy = array(&arrays, args[2], "sy", 'd', at.memory, 0);
+    double *a = array(&arrays, args[5], "a", 'd', at.memory, 1), *v = array(&arrays, args[6], "v", 'd', at.d, 1);
+    const int sound = at.count >= 0 && at.count <= at.memory && at.newest >= 0 && at.newest < at.memory;
+    if (!PyErr_Occurred() && !sound) PyErr_SetString(PyExc_ValueError, "there are not so many pairs");
+    if (!PyErr_Occurred()) {
+        Py_BEGIN_ALLOW_THREADS
+        if (back) kernels->newer(&at, a, v);
+        else kernels->older(&at, a, v);
+        Py_END_ALLOW_THREADS
+    }
+    release(&arrays);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *older(PyObject *module, PyObject *const *args, Py_ssize_t count) { return loop(args, count, 0); }
+static PyObject *newer(PyObject *module, PyObject *const *args, Py_ssize_t count) { return loop(args, count, 1); }
+
 typedef enum { SVRG, SAGA, SAMPLE } Stochastic;
 
 /* (rows, code, parameter, k, y, s, Z or R or None, G, W, step, ridge or None, c or None, indices) */
@@ -609,6 +637,8 @@ static PyMethodDef methods[] = {
     FAST(sdca_epoch, "One pass of dual coordinate ascent."),
     FAST(cd_quadratic, "Coordinate descent for a quadratic."),
     FAST(lbfgs, "L-BFGS on few rows."),
+    FAST(older, "L-BFGS: the loop over pairs from new to old."),
+    FAST(newer, "L-BFGS: the loop back."),
     FAST(svrg_epoch, "The inner loop of SVRG."),
     FAST(saga_epoch, "Steps of SAGA."),
     FAST(sample_gradient, "The gradient of some rows."),

@@ -135,3 +135,21 @@ def test_every_instruction_set_agrees(isa):
             test_functions_of_predictors(loss, 100)
     finally:
         kernels.use_isa(before)
+
+
+@pytest.mark.parametrize(("count", "newest"), [(0, 0), (1, 1), (3, 1), (5, 2)])
+def test_loops_over_pairs(count, newest):
+    rng = np.random.default_rng(2)
+    S, Y, sy, v = rng.normal(size=(5, 37)), rng.normal(size=(5, 37)), rng.random(5) + 0.5, rng.normal(size=37)
+    results = {}
+    for backend in ("native", "numpy"):
+        with on(backend):
+            parts, down = np.zeros(5), v.copy()
+            kernels.pairs_older(S, Y, sy, count, newest, parts, down)
+            up = 2 * down
+            kernels.pairs_newer(S, Y, sy, count, newest, parts, up)
+            results[backend] = parts[:count], down, up
+    for native, twin in zip(results["native"], results["numpy"], strict=True):
+        close(native, twin, 1e-11)
+    if count == 5:
+        assert not np.allclose(results["native"][2], 2 * v)

@@ -2,7 +2,7 @@
 
 from .backend import backend, describe, isa, isas, use_backend, use_isa
 from .design import Design
-from .epochs import cd_quadratic, lbfgs, saga_epoch, sample_gradient, sdca_epoch, svrg_epoch
+from .epochs import cd_quadratic, lbfgs, pairs_newer, pairs_older, saga_epoch, sample_gradient, sdca_epoch, svrg_epoch
 from .losses import Loss
 from .predictors import curvature_times, ray, residual, value
 from .threads import get_threads, set_threads, threads
@@ -18,6 +18,8 @@ __all__ = [
     "isa",
     "isas",
     "lbfgs",
+    "pairs_newer",
+    "pairs_older",
     "ray",
     "residual",
     "saga_epoch",

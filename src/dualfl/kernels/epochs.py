@@ -62,6 +62,16 @@ def lbfgs(
     return design.kernel.lbfgs(loss, y, s, float(m), *arrays, u, int(memory), float(eps), int(cap))  # type: ignore[no-any-return]
 
 
+def pairs_older(S: Array, Y: Array, sy: Array, count: int, newest: int, parts: Array, v: Array) -> None:
+    """From the newest pair of the ring to the oldest: parts_i = <s_i, v>/<s_i, y_i>, v -= parts_i y_i."""
+    serving().pairs_older(S, Y, sy, count, newest, parts, v)
+
+
+def pairs_newer(S: Array, Y: Array, sy: Array, count: int, newest: int, parts: Array, v: Array) -> None:
+    """The way back: v += (parts_i - <y_i, v>/<s_i, y_i>) s_i."""
+    serving().pairs_newer(S, Y, sy, count, newest, parts, v)
+
+
 def cd_quadratic(
     Q: Array,
     q: Array,

@@ -11,6 +11,8 @@ from scipy import sparse
 
 from . import _native, twin
 from ._native import built, cd_quadratic, isa, isas, use_isa
+from ._native import newer as pairs_newer
+from ._native import older as pairs_older
 from .losses import Array, Loss
 from .threads import get_threads
 
@@ -21,6 +23,8 @@ __all__ = [
     "curvature_times",
     "isa",
     "isas",
+    "pairs_newer",
+    "pairs_older",
     "ray",
     "residual",
     "use_isa",

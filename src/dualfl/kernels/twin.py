@@ -158,3 +158,4 @@ class Rows:
 
 
 cd_quadratic = twin_epochs.cd_quadratic
+pairs_older, pairs_newer = twin_epochs.pairs_older, twin_epochs.pairs_newer

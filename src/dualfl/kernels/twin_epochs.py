@@ -54,6 +54,19 @@ def sdca_epoch(
         alpha[i] = new
 
 
+def pairs_older(S: Array, Y: Array, sy: Array, count: int, newest: int, parts: Array, v: Array) -> None:
+    for i in range(count):
+        p = newest - i  # a ring: negative places count from its end
+        parts[i] = S[p] @ v / sy[p]
+        v -= parts[i] * Y[p]
+
+
+def pairs_newer(S: Array, Y: Array, sy: Array, count: int, newest: int, parts: Array, v: Array) -> None:
+    for i in reversed(range(count)):
+        p = newest - i
+        v += (parts[i] - Y[p] @ v / sy[p]) * S[p]
+
+
 def cd_quadratic(
     Q: Array,
     q: Array,

@@ -1,10 +1,7 @@
 """L-BFGS (Nocedal 1980; Liu & Nocedal 1989), the default for smooth objectives.
 
-    p_k     = -H_k grad f(x_k),        H_k from the last m pairs  s = x+ - x,  y = grad f(x+) - grad f(x)  and H_0,
-    x_{k+1} = x_k + t_k p_k,           t_k nearly the minimiser of f along p_k,
-
-    two loops:  q = g;  newest to oldest: a_i = <s_i, q>/<s_i, y_i>, q -= a_i y_i;
-                r = H_0 q;  oldest to newest: r += (a_i - <y_i, r>/<s_i, y_i>) s_i.
+    p_k     = -H_k grad f(x_k),        H_k from the last m pairs and H_0 (see `pairs`),
+    x_{k+1} = x_k + t_k p_k,           t_k nearly the minimiser of f along p_k.
 
 Defaults, by measurement (`python -m benchmarks.solvers`): one iteration costs one pass whatever the line search
 asks, so an almost exact search and a long memory pay. H_0 of a linear model is the Gram metric (see `metric`),
@@ -14,9 +11,7 @@ fewer rows than features is first solved in the span of its rows (see `span`).
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,15 +20,10 @@ from dualfl.objectives.base import Objective
 from dualfl.solvers import span
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
 from dualfl.solvers.line_search import Plateau, search
-from dualfl.solvers.metric import MetricName, Solve, check_metric, choose_metric
+from dualfl.solvers.metric import MetricName, check_metric, choose_metric
+from dualfl.solvers.pairs import Pairs
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
-
-
-class Pair(NamedTuple):
-    s: Array
-    y: Array
-    sy: float
 
 
 @dataclass(frozen=True)
@@ -61,7 +51,7 @@ class LBFGS(SmoothSolver):
             warm, watch.iterations = span.inside(f, warm, stop, self)
         before = watch.iterations
         point = self.start(f, warm)
-        pairs: deque[Pair] = deque(maxlen=self.memory)
+        pairs = Pairs(self.memory, f.d)
         metric, H0 = None, None
         while not self.arrived(watch, point):
             norm = float(np.linalg.norm(point.gradient))
@@ -74,7 +64,7 @@ class LBFGS(SmoothSolver):
                 H0 = metric.at(point)
             step = None
             while step is None:
-                p = -_inverse_hessian(point.gradient, pairs, H0)
+                p = -pairs.inverse_hessian(point.gradient, H0)
                 slope = float(point.gradient @ p)
                 if slope < 0:
                     ray = point.ray(p)
@@ -88,29 +78,9 @@ class LBFGS(SmoothSolver):
             if step is None:
                 break
             after = ray.point(step)
-            s, y = after.x - point.x, after.gradient - point.gradient
-            if (sy := float(s @ y)) > 1e-14 * float(np.linalg.norm(s) * np.linalg.norm(y)):
-                pairs.append(Pair(s, y, sy))
+            pairs.add(after.x - point.x, after.gradient - point.gradient)
             point = after
         else:
             return watch.at(point)
         watch.capped = True  # rounding leaves nothing to gain
         return watch.at(plateau.best or point)
-
-
-def _inverse_hessian(g: Array, pairs: deque[Pair], H0: Solve | None) -> Array:
-    """H_k g by the two loops."""
-    q = np.array(g)
-    weights = []
-    for s, y, sy in reversed(pairs):
-        a = float(s @ q) / sy
-        weights.append(a)
-        q -= a * y
-    if H0 is not None:
-        q = H0(q)
-    elif pairs:
-        newest = pairs[-1]
-        q *= newest.sy / float(newest.y @ newest.y)
-    for (s, y, sy), a in zip(pairs, reversed(weights)):
-        q += (a - float(y @ q) / sy) * s
-    return q
