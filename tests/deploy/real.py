@@ -64,6 +64,7 @@ class Real(Deployment):
                 for name, process in list(self.silos.items()):
                     if not process.running and not ended.wait(pause):
                         self.restarts += 1
+                        process.kill()  # as `serve` does: what a keeper that died alone has left
                         self.start(name)
 
         thread = threading.Thread(target=supervise)

@@ -158,6 +158,7 @@ class Member:
                 say(f"Silo {self.home.name!r} connects to {self.home.settings['coordinator']} ...")
                 while node.running:
                     time.sleep(0.5)
+                node.kill()  # a keeper that died alone leaves its SuperNode, which would stand in the next one's way
                 say(f"{explain(self.log, begins)} Trying again in {PAUSE:.0f} s.")
                 time.sleep(PAUSE)
         finally:
