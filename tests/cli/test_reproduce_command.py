@@ -36,7 +36,12 @@ def test_figure1_draws_judges_and_says_what_it_did(figure):
         "figure1.csv",
         "verdicts.csv",
         "about.txt",
+        "curves",
+        "report.html",
     }
+    assert f"Page: {out / 'report.html'}" in done.stdout.replace("\n  ", " ")
+    page = (out / "report.html").read_text()
+    assert "Figure 1 of the paper: digits" in page and "fedavg" in page and "rho = 0.1" in page
     assert "0 found" in done.stdout and "DualFL is below the others throughout" in done.stdout
     assert max(map(len, done.stdout.replace(str(out), "").splitlines())) <= 80
     curves = list(csv.DictReader((out / "figure1.csv").read_text().splitlines()))
@@ -118,6 +123,7 @@ def test_missing_data_say_which_file(tmp_path, monkeypatch):
 def test_the_matrix_on_one_row(tmp_path):
     words = ("matrix", "--rows", "lasso/labels:1/0.01", "--only", "prox-newton,fedpd", "--out", tmp_path)
     done = run(*words, "--quick", "--processes", 1, "--cell-minutes", 2)
+    assert "prox-newton" in (tmp_path / "report.html").read_text()
     assert {path.name for path in tmp_path.iterdir()} >= {"matrix.csv", "matrix.md", "exchanges.png", "time.svg"}
     assert "lasso, 5,000 x 200, one label, mu = 0.01" in done.stdout
     rows = {row["algorithm"]: row for row in csv.DictReader((tmp_path / "matrix.csv").read_text().splitlines())}

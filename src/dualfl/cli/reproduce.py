@@ -191,14 +191,14 @@ def show_table2() -> None:
 
     here = {name: tuned_values(name, None) for name in ("mnist", "cifar10", "digits")}
     here = {name: values for name, values in here.items() if values}
-    click.echo(f"{'':<26}{'the paper':<30}" + ("tuned here, pixels in [0, 1]" if here else ""))
-    head = f"{'algorithm':<14}{'':<12}{'MNIST':<15}{'CIFAR-10':<15}"
+    click.echo(f"{'':<22}{'the paper':<28}" + ("tuned here, pixels in [0, 1]" if here else ""))
+    head = f"{'algorithm':<14}{'':<8}{'MNIST':<14}{'CIFAR-10':<14}"
     click.echo((head + "".join(f"{name:<9}" for name in here)).rstrip())
     for line in LINES:
         paper = [line.formula or f"{PAPER[line.algorithm][column][line.field]:g}" for column in ("mnist", "cifar10")]
         ours = [_short(values.get(line.algorithm, {}).get(line.field)) for values in here.values()]
-        cells = "".join(f"{text:<15}" for text in paper) + "".join(f"{text:<9}" for text in ours)
-        click.echo(f"{line.algorithm:<14}{line.symbol:<12}{cells}".rstrip())
+        cells = "".join(f"{text:<14}" for text in paper) + "".join(f"{text:<9}" for text in ours)
+        click.echo(f"{line.algorithm:<14}{line.symbol:<8}{cells}".rstrip())
     if here:
         click.echo(wrapped("Note", "a dash is the default of theory; `dualfl tune` finds the values"))
     else:
