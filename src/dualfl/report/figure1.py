@@ -40,7 +40,10 @@ def figure1(panels: Sequence[Panel]) -> Figure:
     from matplotlib.figure import Figure
 
     datasets = list(dict.fromkeys(panel.dataset for panel in panels))
-    columns = min(len(panels), 2) if len(datasets) == 1 else max(sum(p.dataset == d for p in panels) for d in datasets)
+    widest = 3 if len(panels) == 3 else 2  # three in a row as in the paper; four would be too small to read
+    columns = (
+        min(len(panels), widest) if len(datasets) == 1 else max(sum(p.dataset == d for p in panels) for d in datasets)
+    )
     rows = -(-len(panels) // columns) if len(datasets) == 1 else len(datasets)
     figure = Figure(figsize=(4.8 * columns, 4.1 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)
