@@ -32,6 +32,9 @@ def end_politely(*ignored: Any) -> None:
     raise KeyboardInterrupt
 
 
+TRIAL_TOL = 1e-6  # relative, at which `deploy try` has shown enough
+
+
 @click.group("deploy")
 def deploy_command() -> None:
     """Run on silos in other places, with TLS, keys and masked sums.
@@ -47,7 +50,7 @@ def deploy_command() -> None:
 @click.option("--silos", default=3, help="How many, each in processes of its own.")
 @click.option("--algorithm", "name", default="auto", help="See `dualfl algorithms`.")
 @click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
-@click.option("--rounds", default=5, help="Communication rounds at most.")
+@click.option("--rounds", default=5, help="Communication rounds at most; it ends when 1e-6 is proven.")
 @click.option("--secure/--no-secure", default=None, help="Mask the sums.  [default: with 3 silos or more]")
 @click.option("--keep", type=FOLDER, help="Keep everything in this new folder.  [default: a temporary one]")
 def try_command(
@@ -73,7 +76,8 @@ def try_command(
     signal.signal(signal.SIGTERM, end_politely)
     with tempfile.TemporaryDirectory(prefix="dualfl-trial-") as temporary:
         folder = (Path(temporary) / "trial") if keep is None else keep
-        finished = attempt(folder.absolute(), silos, algorithm, Limits(rounds), secure, True, say)
+        limits = Limits(rounds, TRIAL_TOL if algorithm.certifies else None)
+        finished = attempt(folder.absolute(), silos, algorithm, limits, secure, True, say)
         results.write(finished, "dualfl deploy try")
         text = results.summary(finished)
         click.echo(text if keep is not None else text[: text.rindex("files ")].rstrip())
