@@ -40,12 +40,17 @@ static ALWAYS_INLINE void TNAME(gather)(const int V, const Way way, TNAME(Line) 
     int64_t p = 0;
     for (; p + LANES <= line.length; p += LANES) {
         const vec x = LOAD(line.x + p);
-        uint64_t places[LANES / 2]; /* as numbers, for little-endian machines: the first place in the lowest bits */
+        uint64_t places[LANES / 2]; /* the first place in the lowest bits, where the lowest byte comes first */
         if (way == COLUMN_GATHERS) memcpy(places, line.row + p, LANES);
         else memcpy(places, line.column + p, sizeof places);
         UNROLL for (int i = 0; i < LANES; i++) {
             const uint64_t row = places[0] >> 8 * i & 0xff, column = places[i / 2] >> 32 * (i % 2) & 0xffffffff;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+            const uint64_t at = way == COLUMN_GATHERS ? line.row[p + i] : (uint64_t)line.column[p + i];
+            (void)row, (void)column;
+#else
             const uint64_t at = way == COLUMN_GATHERS ? row : column;
+#endif
             TNAME(gather_one)(V, NAME(lane)(x, i), w + at * width, i % 2 ? odd : even);
         }
     }
