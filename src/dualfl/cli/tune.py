@@ -87,7 +87,8 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
             sys.exit(INTERRUPTED)
     lines = table(found, given["dataset"])
     write_atomically(out / TABLE, as_csv(lines).encode())
-    record = summary(found, search) | {"command": command_line(ctx)}
+    command = command_line(ctx).replace(str(out), out.name)  # the file is kept, and may leave this machine
+    record = summary(found, search) | {"command": command}
     write_atomically(out / TUNED, (json.dumps(record, indent=2) + "\n").encode())
     click.echo(f"\nTable 2 of the paper, and what was found here (grid: {grid}, criterion: {criterion})\n")
     click.echo(as_text(lines) + "\n")
