@@ -5,6 +5,10 @@ RUN     = $(VENV)/bin/python
 EXTRAS ?= dev
 READY   = $(VENV)/.ready
 
+# Modules are compiled when they are first used, and kept: container images like to forbid it, and hundreds of the tests
+# start a process.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test lint types unit test-extras test-deploy bench bench-deploy theory clean
 
 demo: $(READY)
