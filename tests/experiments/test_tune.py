@@ -1,7 +1,5 @@
 """The search for hyperparameters: what is best, what is kept, what a budget does, and the table beside the paper's."""
 
-import json
-
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -13,9 +11,8 @@ from dualfl.engines import run
 from dualfl.errors import InputError
 from dualfl.experiments import tune
 from dualfl.experiments.cells import Cell, Outcome, Store
-from dualfl.experiments.figure1 import read_tuned
 from dualfl.experiments.table2 import GRIDS
-from dualfl.experiments.tune import RUNGS, Best, Rung, Search, Tried, Tuner, score, table
+from dualfl.experiments.tune import RUNGS, Best, Rung, Search, Tried, Tuner, read_best, score, table
 
 BASIS = Cell("iris", "", clients=3, rounds=4)
 
@@ -117,13 +114,13 @@ def test_what_diverges_or_does_not_apply_is_never_best():
         1.0: outcome([1, 1e-9], "diverged at round 2"),
         2.0: outcome([], "does not apply: x"),
         3.0: outcome([1, 0.9, 0.8, 0.7]),
-        4.0: outcome([1, 0.9]),  # time cut it
+        4.0: outcome([1, 0.1]),  # time cut it
     }
     cells = [Cell("iris", "feddyn", {"alpha": alpha}) for alpha in (1.0, 2.0, 3.0, 4.0, 5.0)]
-    tried = sorted(Tuner(search(), Memory(known))._tried(cells), key=lambda t: t.score)
+    tried = sorted(Tuner(search(), Memory(known))._tried(cells), key=lambda t: t.rank)
     assert [t.good for t in tried] == [True, True, False, False]
     assert tried[0].score[0] == pytest.approx(np.log10([1, 0.9, 0.8, 0.7]).mean())
-    assert tried[1].score[0] == pytest.approx(np.log10([1, 0.9, 0.9, 0.9]).mean())
+    assert tried[1].score[0] == pytest.approx(np.log10([1, 0.1, 0.1, 0.1]).mean())
 
 
 def test_the_table_stands_beside_the_papers():
@@ -172,8 +169,11 @@ def test_the_command_prints_the_table_and_writes_what_figure_1_reads(tmp_path):
     assert done.exit_code == 0, done.output
     assert max(len(line) for line in done.stdout.splitlines() if str(tmp_path) not in line) <= 80
     assert "feddyn" in done.stdout and "1000" in done.stdout and "(edge)" in done.stdout
-    assert read_tuned(tmp_path / "tuned.json") == {"feddyn": {"alpha": 1.0}}
-    assert json.loads((tmp_path / "tuned.json").read_text())["best"]["feddyn"]["cells"] == 12
+    best = read_best(tmp_path / "tuned.json")
+    assert best["feddyn"]["hyperparameters"] == {"alpha": 1.0} and best["feddyn"]["cells"] == 12
     assert (tmp_path / "table2.csv").read_text().splitlines()[0].endswith("here iris")
+    words[words.index("feddyn")] = "fedpd"
+    assert CliRunner().invoke(main, words, catch_exceptions=False).exit_code == 0
+    assert set(read_best(tmp_path / "tuned.json")) == {"feddyn", "fedpd"}  # what was found before stays
     wrong = CliRunner().invoke(main, [*words, "--rounds", "0"])
     assert wrong.exit_code == 2 and "rounds must be at least 1" in wrong.output

@@ -159,12 +159,13 @@ def first_seeds(lines: Mapping[str, Sequence[Cell]], store: Store) -> dict[str, 
 
 def tuned_values(dataset: str, given: Path | None) -> dict[str, dict[str, Any]]:
     """Tuned hyperparameters, if there is a file with them."""
-    from dualfl.experiments.figure1 import read_tuned
+    from dualfl.experiments.tune import read_best
 
     path = TUNED / f"{dataset}.json" if given is None else given
     if given is not None and not path.is_file():
         raise InputError(f"There is no file {path} with tuned values; `dualfl tune` writes one.")
-    return read_tuned(path) if path.is_file() else {}
+    best = read_best(path) if path.is_file() else {}
+    return {name: found["hyperparameters"] for name, found in best.items()}
 
 
 # -- tables -----------------------------------------------------------------------------------------------

@@ -48,7 +48,8 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
     rounds, a third of them on half, a third of those on everything. The
     budget is divided 40 : 30 : 30 among these steps. Finished cells are
     kept in --out, so the same command goes on where it stopped. Writes
-    table2.csv and tuned.json, for `dualfl reproduce figure1 --tuned`.
+    table2.csv and tuned.json, for `dualfl reproduce figure1 --tuned`; what
+    tuned.json has of other algorithms stays.
 
     \b
     Example:
@@ -59,7 +60,7 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
     from dualfl.engines.checkpoint import write_atomically
     from dualfl.experiments.cells import Cell, Store, processors
     from dualfl.experiments.table2 import ALGORITHMS
-    from dualfl.experiments.tune import Search, Tuner, summary, table
+    from dualfl.experiments.tune import Search, Tuner, read_best, summary, table
 
     out, chosen, budget = given.pop("out"), given.pop("chosen"), given.pop("budget")
     grid, criterion, processes = given.pop("grid"), given.pop("criterion"), given.pop("processes")
@@ -74,6 +75,7 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
         raise InputError(f"{out} is a file, and results need a folder; give another --out.")
     names = ALGORITHMS if chosen is None else tuple(name.strip() for name in chosen.split(",") if name.strip())
     search = Search(Cell(algorithm="", minutes=minutes, **given), data.n, names, grid, criterion)
+    known = read_best(out / TUNED) if (out / TUNED).exists() else {}
     store = Store(out / CELLS)
     with Watching(search.most, 0) as watching:
         tuner = Tuner(
@@ -88,7 +90,7 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
     lines = table(found, given["dataset"])
     write_atomically(out / TABLE, as_csv(lines).encode())
     command = command_line(ctx).replace(str(out), out.name)  # the file is kept, and may leave this machine
-    record = summary(found, search) | {"command": command}
+    record = {"best": known | summary(found, search, command)}
     write_atomically(out / TUNED, (json.dumps(record, indent=2) + "\n").encode())
     click.echo(f"\nTable 2 of the paper, and what was found here (grid: {grid}, criterion: {criterion})\n")
     click.echo(as_text(lines) + "\n")

@@ -16,10 +16,8 @@ for the claim about them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,15 +151,6 @@ class Plan:
         if self.quick and self.dataset != "digits":
             found.append(f"Quick: the first {QUICK_ROWS:,} rows only.")
         return found
-
-
-def read_tuned(path: Path) -> dict[str, dict[str, Any]]:
-    """The best hyperparameters that `dualfl tune` wrote."""
-    try:
-        content = json.loads(path.read_text())
-        return {name: dict(best["hyperparameters"]) for name, best in content["best"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is not a file of `dualfl tune`; write it anew, or leave it out.") from error
 
 
 # -- from finished cells to curves ------------------------------------------------------------------------

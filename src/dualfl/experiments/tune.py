@@ -9,6 +9,7 @@ Criteria, all of relative energy errors e_n, smaller is better; what diverges or
     area           the mean of log10 e_n over the rounds: the area under the curve of Figure 1 (the default)
     final          log10 of the last error
     rounds:1e-4    rounds until e_n <= 1e-4; the last error decides between cells that do not get there
+A run that its time cut short ranks behind all that ran to the end: what is chosen can be drawn.
 
 Finished cells are kept in a folder, so an interrupted search goes on, and a longer budget continues a shorter one.
 """
@@ -16,9 +17,11 @@ Finished cells are kept in a folder, so an interrupted search goes on, and a lon
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,10 +75,11 @@ class Search:
 
     def candidates(self, name: str) -> list[dict[str, Any]]:
         """Every cell of the grid; with the wide one also what theory gives."""
-        grid = self.grid_of(name)
-        fixed = FIXED.get(name, {}) if self.grid == "paper" else {}
+        grid, fixed = self.grid_of(name), FIXED.get(name, {})
+        if self.grid == "wide":  # only what Figure 1 asks for too: local problems solved to the end
+            fixed = {key: value for key, value in fixed.items() if key == "solve"}
         cells = [dict(zip(grid, values)) | fixed for values in itertools.product(*grid.values())]
-        return cells if self.grid == "paper" else [{}, *cells]
+        return cells if self.grid == "paper" else [dict(fixed), *cells]
 
     @property
     def most(self) -> int:
@@ -144,6 +148,12 @@ class Tried:
     def good(self) -> bool:
         return bool(np.isfinite(self.score[-1]))
 
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """What cells are sorted by."""
+        cut = len(self.outcome.errors) <= self.outcome.cell.rounds
+        return (float(cut), *self.score)
+
 
 @dataclass(frozen=True)
 class Best:
@@ -194,7 +204,7 @@ class Tuner:
             )
             enough_time = self._finish(missing, rung.ends)
             for name in alive:
-                tried = sorted(self._tried(cells[name]), key=lambda t: t.score)
+                tried = sorted(self._tried(cells[name]), key=lambda t: t.rank)
                 count = best[name].count + len(tried)
                 good = [t for t in tried if t.good]
                 if good:
@@ -254,6 +264,40 @@ def _filled(outcome: Outcome) -> np.ndarray[Any, Any]:
     return np.concatenate([errors, np.full(max(short, 0), errors[-1])])
 
 
+# -- files ------------------------------------------------------------------------------------------------
+
+
+def summary(found: Sequence[Best], search: Search, command: str) -> dict[str, Any]:
+    """For a file that `dualfl reproduce figure1 --tuned` reads: by algorithm, the best and how it was found."""
+    best = {}
+    for item in found:
+        if item.tried is None:
+            continue
+        errors = item.tried.outcome.errors
+        best[item.algorithm] = {
+            "hyperparameters": dict(item.tried.hyperparameters),
+            "score": list(item.tried.score),
+            "last error": float(errors[-1]),
+            "rows": item.tried.outcome.cell.rows or search.rows,
+            "rounds": item.tried.outcome.cell.rounds,
+            "cells": item.count,
+            "at the edge of the grid": list(item.edge),
+            "grid": search.grid,
+            "criterion": search.criterion,
+            "command": command,
+        }
+    return best
+
+
+def read_best(path: Path) -> dict[str, dict[str, Any]]:
+    """What `dualfl tune` wrote, by algorithm."""
+    try:
+        best = json.loads(path.read_text())["best"]
+        return {name: {**found, "hyperparameters": dict(found["hyperparameters"])} for name, found in best.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is not a file of `dualfl tune`; write it anew, or leave it out.") from error
+
+
 # -- as the paper prints it -------------------------------------------------------------------------------
 
 
@@ -292,22 +336,3 @@ def _line(line: Line, best: Best, dataset: str) -> dict[str, str]:
 
 def number(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def summary(found: Sequence[Best], search: Search) -> dict[str, Any]:
-    """What is written to a file, for `dualfl reproduce figure1 --tuned`."""
-    best = {}
-    for item in found:
-        if item.tried is None:
-            continue
-        errors = item.tried.outcome.errors
-        best[item.algorithm] = {
-            "hyperparameters": dict(item.tried.hyperparameters),
-            "score": list(item.tried.score),
-            "last error": float(errors[-1]),
-            "rows": item.tried.outcome.cell.rows or search.rows,
-            "rounds": item.tried.outcome.cell.rounds,
-            "cells": item.count,
-            "at the edge of the grid": list(item.edge),
-        }
-    return {"grid": search.grid, "criterion": search.criterion, "best": best}
