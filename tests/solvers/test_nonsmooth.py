@@ -43,6 +43,7 @@ from dualfl.solvers import (
     default_solver,
     minimise,
 )
+from dualfl.solvers.coordinate_descent import Separable, minimise_model
 from dualfl.solvers.fista import momentum
 from dualfl.solvers.proximal import Split
 
@@ -543,3 +544,26 @@ def test_settings_out_of_range():
         SDCA(newton=-1)
     with pytest.raises(InputError, match="SDCA's seed must be an integer >= 0, and it is -3"):
         SDCA(seed=-3)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_model_is_minimised_where_columns_sum_to_a_constant(seed):
+    """One-hot columns and an intercept: along some lines only the l1 part says anything, with a kink at every zero."""
+    rng = np.random.default_rng(seed)
+    levels = [np.eye(k)[rng.integers(k, size=300)] for k in (6, 8, 10, 12)]
+    X = np.hstack([*levels, np.ones((300, 1))])
+    Q, q = X.T @ X / 300, X.T @ rng.standard_normal(300) / 300
+    l1 = np.append(np.full(36, 1e-4), 0.0)
+    P = Separable(l1, np.zeros(37), np.full(37, -np.inf), np.full(37, np.inf))
+    z = minimise_model(Q, q, P, 5 * rng.standard_normal(37), 1e-12)
+    assert np.linalg.norm(P.steepest(z, Q @ z - q)) <= 1e-12
+
+
+def test_a_model_is_minimised_in_a_box():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((30, 12))
+    Q, q = A.T @ A / 30, rng.standard_normal(12)
+    P = Separable(np.full(12, 0.05), np.zeros(12), np.full(12, -0.4), np.full(12, 0.6))
+    z = minimise_model(Q, q, P, np.zeros(12), 1e-13)
+    assert ((P.lo <= z) & (z <= P.hi)).all() and (z == P.lo).any() and (z == P.hi).any()
+    assert np.linalg.norm(P.steepest(z, Q @ z - q)) <= 1e-13

@@ -23,7 +23,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl import kernels
 from dualfl.errors import NotSupported
@@ -33,13 +32,15 @@ from dualfl.objectives.losses import Squared
 from dualfl.objectives.penalties import L1, BoxConstraint, ElasticNet, Penalised
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.solvers.base import Solution, Watch
+from dualfl.solvers.definite import solve
 from dualfl.solvers.proximal import ProximalSolver, Split
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
 LARGEST = 4000
 PATIENCE = 10  # Newton steps without a smaller residual, after which it is rounding
-ROUNDS, SWEEPS = 100, 10  # sweeps between two Newton steps on a face, and how often both
+ROUNDS, SWEEPS = 100, 10  # how often, besides once a coordinate, a Newton step on a face, and sweeps before it
+LITTLE = 1e-9  # of all that a model has fallen, which is not worth another round
 
 
 @dataclass(frozen=True)
@@ -138,45 +139,73 @@ def is_quadratic(f: Objective) -> bool:
 
 
 def minimise_model(Q: Array, q: Array, P: Separable, start: Array, goal: float) -> Array:
-    """argmin z'Qz/2 - q'z + l1 |z| over the box, until the residual is at most `goal` or does not fall any more."""
+    """argmin z'Qz/2 - q'z + l1 |z| over the box, until the residual is at most `goal` or nothing falls any more.
+
+    Where Q is singular, as with columns that sum to a constant, the l1 part alone decides along a line, and its slope
+    is the same until a coordinate arrives at zero: there the residual stays while the value falls.
+    """
+
+    def value(z: Array, m: Array) -> float:
+        return float((m - q) @ z / 2 + P.l1 @ np.abs(z))
+
     z = start.copy()
+    m = Q @ z - q
+    first = before = value(z, m)
     least, idle = np.inf, 0
-    for _ in range(ROUNDS):
-        m = Q @ z - q
+    for _ in range(ROUNDS + len(z)):
         kernels.cd_quadratic(Q, q, P.l1, P.lo, P.hi, z, m, SWEEPS, 0.0)
         _face_step(Q, P, z, Q @ z - q)
-        residual = float(np.linalg.norm(P.steepest(z, Q @ z - q)))
-        idle = 0 if residual < 0.9 * least else idle + 1
-        least = min(least, residual)
+        m = Q @ z - q
+        residual, now = float(np.linalg.norm(P.steepest(z, m))), value(z, m)
+        falls = before - now > LITTLE * abs(first - now)
+        idle = 0 if residual < 0.9 * least or falls else idle + 1
+        least, before = min(least, residual), now
         if residual <= goal or idle >= 5:
             break
     return z
 
 
 def _face_step(Q: Array, P: Separable, z: Array, m: Array) -> None:
-    """Newton on the coordinates that are neither zero (under an l1) nor at a bound, up to the first that gets there."""
+    """Newton on the coordinates that are neither zero (under an l1) nor at a bound, to the best point on the way.
+
+    Along a line where Q is singular the step is as long as rounding allows, and the kinks of the l1 part end it.
+    """
     face = np.flatnonzero(((z != 0) | (P.l1 == 0)) & (z > P.lo) & (z < P.hi))
     if not len(face):
         return
-    x = z[face]
-    try:
-        step = -cho_solve(cho_factor(Q[np.ix_(face, face)]), m[face] + P.l1[face] * np.sign(x))
-    except LinAlgError:
+    x, l1 = z[face], P.l1[face]
+    slopes = m[face] + l1 * np.sign(x)
+    step = -solve(Q[np.ix_(face, face)], slopes)
+    fall = -float(slopes @ step)
+    if not 0 < fall < np.inf or not np.isfinite(step).all():
         return
-    if not np.isfinite(step).all():
-        return
-    room = np.where(step > 0, P.hi[face] - x, x - P.lo[face])
-    crossing = (P.l1[face] > 0) & (x * step < 0)
-    room = np.where(crossing, np.minimum(room, np.abs(x)), room)
-    with np.errstate(divide="ignore"):
-        ratio = room / np.abs(step)
-    t = min(1.0, float(np.min(ratio)))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bounds = np.where(step > 0, (P.hi[face] - x) / step, np.where(step < 0, (P.lo[face] - x) / step, np.inf))
+        kinks = np.where((l1 > 0) & (x * step < 0), -x / step, np.inf)
+    t, at_zero = _best_on_the_way(fall, kinks, 2 * l1 * np.abs(step), min(1.0, float(bounds.min())))
     new = x + t * step
-    if t < 1:  # rounding must not leave the one that arrived a hair off
-        hit = int(np.argmin(ratio))
-        at_zero = crossing[hit] and room[hit] == abs(x[hit])
-        new[hit] = 0.0 if at_zero else (P.hi if step[hit] > 0 else P.lo)[face[hit]]
+    # rounding must not leave the one that arrived a hair off
+    if at_zero is not None:
+        new[at_zero] = 0.0
+    elif t == bounds.min():
+        hit = int(np.argmin(bounds))
+        new[hit] = (P.hi if step[hit] > 0 else P.lo)[face[hit]]
     z[face] = new
+
+
+def _best_on_the_way(fall: float, kinks: Array, jumps: Array, end: float) -> tuple[float, int | None]:
+    """argmin of a Newton step of length t <= end, whose slope (t - 1) fall jumps up at kinks; and the kink it is at."""
+    risen = 0.0
+    for i in np.argsort(kinks, kind="stable"):
+        t = float(kinks[i])
+        if t >= end:
+            break
+        if (t - 1) * fall + risen >= 0:  # before this kink already
+            return max(1 - risen / fall, 0.0), None
+        risen += float(jumps[i])
+        if (t - 1) * fall + risen >= 0:
+            return t, int(i)
+    return min(max(1 - risen / fall, 0.0), end), None
 
 
 def _line_search(split: Split, P: Separable, start: Point, z: Array) -> Point:

@@ -31,12 +31,13 @@ import numpy.typing as npt
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
-from dualfl.algorithms.few_exchanges.regulariser import Regulariser, definite
+from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo, lower_bound
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised
 from dualfl.solvers.base import default_solver
 from dualfl.solvers.coordinate_descent import Separable, minimise_model
+from dualfl.solvers.definite import definite
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 

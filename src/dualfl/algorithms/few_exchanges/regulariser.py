@@ -23,6 +23,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from dualfl.objectives.penalties import GroupL2, Penalised
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.solvers.coordinate_descent import Separable, minimise_model, separable
+from dualfl.solvers.definite import definite, solve
 from dualfl.solvers.fista import FISTA
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
@@ -194,25 +195,6 @@ class Regulariser:
         inside = np.where(flat, v - over, v)
         rest = curved.value(z) - float(np.sum(z[flat] ** 2)) / 2 + curved.conjugate(inside) - float(inside @ z)
         return max(rest, 0.0) + float(np.abs(over) @ np.abs(z))
-
-
-def solve(Q: Array, q: Array) -> Array:
-    """Q^{-1} q for a positive semidefinite Q, by the smallest shift of its diagonal that lets Cholesky through."""
-    return np.asarray(cho_solve(cho_factor(definite(Q)), q))
-
-
-def definite(Q: Array) -> Array:
-    """Q, its diagonal shifted by as little as makes it positive definite in floating point."""
-    size = float(np.trace(Q)) / len(Q) or 1.0
-    for shift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9, 1e-6):
-        shifted = Q + shift * size * np.eye(len(Q)) if shift else Q
-        try:
-            factor = cho_factor(shifted)[0]
-        except LinAlgError:
-            continue
-        if float(np.min(np.diag(factor))) > 0:
-            return shifted
-    return Q + size * np.eye(len(Q))
 
 
 def minimise_groups(Q: Array, q: Array, penalised: Penalised, start: Array) -> Array:

@@ -1,0 +1,27 @@
+"""Linear systems whose matrix is positive definite but for rounding."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from dualfl.typing import Array
+
+
+def solve(Q: Array, q: Array) -> Array:
+    """Q^{-1} q for a positive semidefinite Q, by the smallest shift of its diagonal that lets Cholesky through."""
+    return np.asarray(cho_solve(cho_factor(definite(Q)), q))
+
+
+def definite(Q: Array) -> Array:
+    """Q, its diagonal shifted by as little as makes it positive definite in floating point."""
+    size = float(np.trace(Q)) / len(Q) or 1.0
+    for shift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9, 1e-6):
+        shifted = Q + shift * size * np.eye(len(Q)) if shift else Q
+        try:
+            factor = cho_factor(shifted)[0]
+        except LinAlgError:
+            continue
+        if float(np.min(np.diag(factor))) > 0:
+            return shifted
+    return Q + size * np.eye(len(Q))
