@@ -1,6 +1,13 @@
 """Cells are kept, found again, and never half there."""
 
+import contextlib
 import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -117,3 +124,39 @@ def test_regression_is_dealt_out_by_bins_of_its_target():
     problem = cells.problem_of(cell.problem)
     means = [float(f.y.mean()) for f in problem.clients]
     assert problem.penalty is not None and sum(f.n for f in problem.clients) == 442 and np.ptp(means) > 20
+
+
+BUSY = """
+from pathlib import Path
+from dualfl.experiments.cells import Cell, Store, run_all
+
+if __name__ == "__main__":
+    cells = [Cell("digits", "gd", rounds=10**9, seed=seed) for seed in (0, 1)]
+    run_all(Store(Path("cells")), cells, processes=2, tell=print)
+"""
+
+
+@pytest.mark.skipif(shutil.which("ps") is None, reason="needs the command ps, which is not here")
+def test_workers_end_with_a_parent_that_was_killed(tmp_path):
+    script = tmp_path / "busy.py"
+    script.write_text(BUSY)
+    parent = subprocess.Popen([sys.executable, script], cwd=tmp_path, start_new_session=True)
+    try:
+        while len(processes_of(parent.pid)) < 3:
+            assert parent.poll() is None
+            time.sleep(0.1)
+        parent.kill()
+        parent.wait()
+        deadline = time.monotonic() + 60
+        while processes_of(parent.pid):
+            assert time.monotonic() < deadline, "a worker has survived its parent"
+            time.sleep(0.1)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(parent.pid, signal.SIGKILL)
+
+
+def processes_of(group):
+    listed = subprocess.run(["ps", "-A", "-o", "pgid=,pid=,stat="], capture_output=True, text=True, check=True).stdout
+    found = [line.split() for line in listed.splitlines()]
+    return [pid for pgid, pid, state in found if int(pgid) == group and not state.startswith("Z")]

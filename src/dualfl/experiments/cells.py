@@ -12,12 +12,13 @@ import hashlib
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
@@ -350,13 +351,22 @@ def _kept(store: Store, cell: Cell) -> Outcome:
 
 
 def _worker(memory: float) -> None:
-    """A process for cells: Ctrl-C is its parent's affair, and it may not take all memory."""
+    """A process for cells: Ctrl-C is its parent's affair, it ends with its parent, and it may not take all memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
         limit = int(memory * GIGABYTE)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed could not end its workers, and they would wait for it forever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _end(pool: ProcessPoolExecutor) -> None:

@@ -41,7 +41,7 @@ LETTERS = {"mnist": "abc", "cifar10": "def", "digits": "abc"}
 PANELS = ("benchmarks", "paper", "clients", "rho")
 QUICK_ROWS = 4_000
 CUT = "cut at round"
-CHECK, CHECKED = "dualfl, the paper's AOGM", 5  # DualFL once more with the paper's solver, for so many rounds
+CHECK, CHECKED = "dualfl, the paper's AOGM", 2  # DualFL once more with the paper's solver, for so many rounds
 
 
 @dataclass(frozen=True)
