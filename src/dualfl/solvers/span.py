@@ -27,7 +27,7 @@ from dualfl.solvers.metric import mean_curvature
 from dualfl.solvers.stopping import GradientNorm, PrimalDualGap, StopRule
 from dualfl.typing import AnyArray, Array, frozen
 
-MOST_ROWS = 512  # beyond, the n x n decomposition costs more than it saves
+MOST_ROWS = 1024  # beyond, the n x n decomposition costs more than it saves in a first solve
 NOISE = 1e-13  # relative size below which an eigenvalue of X X' is rounding
 
 
