@@ -12,6 +12,7 @@ from dualfl.engines.flower.job import Job, TurnIsOver, perform
 from dualfl.engines.remote import Terms
 from dualfl.engines.run import Limits
 from dualfl.errors import InputError
+from dualfl.federation.wire import decode
 
 TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
 TERMS = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE)
@@ -50,6 +51,38 @@ def test_an_app_whose_turn_is_over_writes_nothing_more_and_the_next_goes_on(fold
     result = pickle.loads((folder / "result.pkl").read_bytes())
     expected, _ = run_over(Loopback(csv_homes(tmp_path / "again")), TERMS, None, rounds=3)
     assert np.array_equal(result.theta, expected.theta)
+
+
+def test_a_leftover_app_that_fails_late_does_not_write_over_a_newer_checkpoint(folder, tmp_path):
+    """Its call hung while the job was submitted again and finished."""
+    homes = csv_homes(tmp_path / "silos")
+    seen = {}
+
+    def hangs(transport, node, request, answer):
+        asked = decode(request)
+        if asked["kind"] == "step" and asked["round"] == 2 and not seen:
+            (folder / "submission").write_text("second")
+            perform(folder, Loopback(homes))
+            seen["checkpoint"] = (folder / "checkpoint.npz").read_bytes()
+            raise ConnectionError("gone")
+
+    with pytest.raises(TurnIsOver):
+        perform(folder, Loopback(homes, hangs))
+    assert (folder / "checkpoint.npz").read_bytes() == seen["checkpoint"]
+
+
+def test_traffic_is_that_of_all_sessions(folder, tmp_path):
+    def fails(transport, node, request, answer):
+        if transport.count == 16:
+            raise OSError("x")
+
+    homes = csv_homes(tmp_path / "silos")
+    with pytest.raises(OSError):
+        perform(folder, Loopback(homes, fails))
+    before = json.loads((folder / "traffic.json").read_text())
+    perform(folder, Loopback(homes))
+    after = json.loads((folder / "outcome.json").read_text())["traffic"]
+    assert after["messages"] >= before["messages"] + 6 > 6 and after["up"] > before["up"]
 
 
 @pytest.mark.parametrize(

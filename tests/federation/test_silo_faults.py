@@ -11,6 +11,7 @@ from loopback import Loopback, csv_homes, run_over
 
 import dualfl
 from dualfl.algorithms.registry import make
+from dualfl.engines import checkpoint as files
 from dualfl.engines.remote import Terms
 from dualfl.errors import InputError
 from dualfl.federation import post
@@ -115,23 +116,30 @@ def test_a_silo_that_stays_away_is_named_with_the_remedy(tmp_path):
         play(tmp_path, gone, patience=0.2)
 
 
-@pytest.mark.parametrize("stop_at", range(1, 9, 2))
-def test_a_server_that_is_killed_goes_on_from_its_checkpoint(stop_at, tmp_path, undisturbed):
+@pytest.mark.parametrize("name", ["giant", "dualfl", "scaffold"])
+@pytest.mark.parametrize("stop_at", range(8))
+def test_a_server_that_is_killed_goes_on_from_its_checkpoint(name, stop_at, tmp_path, monkeypatch):
+    terms = dataclasses.replace(TERMS, algorithm=make(name))
+    steps = stop_at * 3 + 1  # one silo has answered and saved, the others have not
+    write = files.save
+
     class Killed(BaseException):
         pass
 
-    seen = {"steps": 0}
-
     def kill(transport, node, request, answer):
-        seen["steps"] += decode(request)["kind"] == "step"
-        if seen["steps"] == 3 * stop_at + 1:
-            raise Killed  # one silo has answered and saved, the others have not
+        nonlocal steps
+        steps -= decode(request)["kind"] == "step"
+        if steps == 0:
+            monkeypatch.setattr(files, "save", lambda *_: None)  # who is dead writes nothing on the way out
+            raise Killed
 
-    homes, path = csv_homes(tmp_path), tmp_path / "checkpoint.npz"
-    with pytest.raises(Killed):
-        run_over(Loopback(homes, kill), TERMS, None, rounds=3, path=path)
-    result, _ = run_over(Loopback(homes), TERMS, None, rounds=3, path=path, resume=path.exists())
-    assert same(result, undisturbed)
+    homes, path = csv_homes(tmp_path / "disturbed"), tmp_path / "checkpoint.npz"
+    try:
+        run_over(Loopback(homes, kill), terms, None, rounds=4, path=path)
+    except Killed:
+        monkeypatch.setattr(files, "save", write)
+    result, _ = run_over(Loopback(homes), terms, None, rounds=4, path=path, resume=path.exists())
+    assert same(result, run_over(Loopback(csv_homes(tmp_path / "calm")), terms, None, rounds=4)[0])
 
 
 def altered(change):

@@ -96,23 +96,35 @@ class Unpacker:
         raise InputError(f"The checkpoint holds a state {name!r} that this version of the algorithm does not know.")
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """All of `data` at `path`, or nothing: a reader or a crash never sees half a file."""
+def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """All of `data` at `path`, or nothing: a reader or a crash never sees half a file. `mode` as for `os.open`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
-        with open(temporary, "xb") as file:  # not mkstemp, whose files nobody else may read
+        # Not mkstemp, whose files nobody else may read, unless `mode` says so, and then from their first byte on.
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        _keep_names(path.parent)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
 
 
-def save(path: Path, content: dict[str, Any]) -> None:
+def _keep_names(folder: Path) -> None:
+    """A new name lasts, even if the power fails now; where folders can be opened, which is not everywhere."""
+    if hasattr(os, "O_DIRECTORY"):
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def save(path: Path, content: dict[str, Any], mode: int = 0o666) -> None:
     packer = Packer()
     tree = packer.pack({"format": FORMAT, **content})
     buffer = io.BytesIO()
@@ -121,7 +133,7 @@ def save(path: Path, content: dict[str, Any]) -> None:
         **packer.arrays,
     }
     np.savez(buffer, **arrays)
-    write_atomically(path, buffer.getvalue())
+    write_atomically(path, buffer.getvalue(), mode)
 
 
 def load(path: Path, algorithm: Algorithm, key: str, known: dict[str, Any]) -> dict[str, Any]:

@@ -97,6 +97,7 @@ class Engine(ABC):
 
     constants: Constants
     algorithm: Algorithm
+    silos_remember = False  # whether silos keep their state themselves, whatever becomes of the server
 
     def __init__(
         self,

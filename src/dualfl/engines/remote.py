@@ -237,6 +237,8 @@ def words(fields: Sequence[tuple[str, Any]]) -> str:
 class Remote(Engine):
     """One run on silos that a post reaches."""
 
+    silos_remember = True
+
     def __init__(
         self,
         federation: Federation,
@@ -314,10 +316,14 @@ class Remote(Engine):
             reduce=asked.reduce,
             after=tuple(self.silos[j].answered for j in clients),
             probe=probe,
-            scaling=None if self._scaled.issuperset(to) else self.setup.scaling,
+            scaling=self._unsaid(to),
         )
         self._scaled |= set(to)
         return answers
+
+    def _unsaid(self, to: Sequence[str]) -> Content | None:
+        """The scaling, if one of these silos has not heard it: without it a silo has no cost to answer about."""
+        return None if self._scaled.issuperset(to) else self.setup.scaling
 
     def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
         early, self._early = self._early, None
@@ -358,11 +364,18 @@ class Remote(Engine):
         if following is not None and following[1].to is None:
             answers = self._together(theta, *following)
         else:
-            answers = self.federation.ask("value", probe=theta, under=self.bound.to_json())
+            answers = self._ask_value(theta)
         if self.secure:
             return float(self.federation.unmasked(answers)["probe:E"])
         values = [{"E": answer["value"]} for answer in answers.values()]
         return float(mean(values, range(self.place.N), self.sizes, self.mass).E)
+
+    def _ask_value(self, theta: Array) -> dict[str, Content]:
+        """The value alone; if no survey was made and a cohort is asked first, this is the first that silos hear."""
+        scaling = self._unsaid(self.names)
+        answers = self.federation.ask("value", probe=theta, under=self.bound.to_json(), scaling=scaling)
+        self._scaled |= set(self.names)
+        return answers
 
     def _together(self, theta: Array, round: int, asked: Ask) -> dict[str, Content]:
         """The value, and the answers to what is asked next, which are kept until they are asked for."""

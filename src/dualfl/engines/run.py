@@ -182,14 +182,17 @@ class Session:
         path: Path | None,
         every: int,
         measure: Problem | None = None,
+        may_write: Callable[[], None] = lambda: None,
     ) -> None:
         self.measured = None if measure is None else measure.pooled
         self.engine, self.reference, self.evaluate = engine, reference, evaluate
-        self.path, self.every = path, every
+        self.path, self.may_write = path, may_write
+        self.every = 1 if engine.silos_remember else every
         self.driver = Driver(engine.algorithm, engine.place)
         self.history, self.best = History(), Best(np.zeros(0))
         self.first_energy: float | None = None
-        self._steps = self._saved_at = 0  # exchanges, and what is told, since the run began or was resumed
+        self._steps = 0  # exchanges, and what is told, since the run began or was resumed
+        self._saved = (0, 0)  # the steps and the rows of the last checkpoint
         self.mark()
 
     # -- the loop ---------------------------------------------------------------------------------
@@ -239,7 +242,9 @@ class Session:
         account = self.engine.account
         self.engine.account = account._replace(seconds=account.seconds + time.perf_counter() - began)
         self.mark()
-        if not self.driver.between_rounds:
+        # The row of a round may ask silos for more. They keep their own state, and one exchange is all that it and the
+        # checkpoint may differ by.
+        if not self.driver.between_rounds or self.engine.silos_remember:
             self.save()
         return True
 
@@ -396,9 +401,12 @@ class Session:
 
     def save(self, last: bool = False) -> None:
         """Write a checkpoint if one is due; `last`: if anything has happened since the one before."""
-        if self.path is None or self._steps - self._saved_at < (1 if last else self.every):
+        now, (steps, rows) = self.standing, self._saved
+        since = self._steps - steps
+        enough = since >= (1 if last else self.every) or (self.engine.silos_remember and now.rows > rows)
+        if self.path is None or not enough:
             return
-        now = self.standing
+        self.may_write()
         asked = digest_of_ask(now.in_flight) if now.saved.means else None
         files.save(
             self.path,
@@ -414,7 +422,7 @@ class Session:
                 "first_energy": now.first_energy,
             },
         )
-        self._saved_at = self._steps
+        self._saved = (self._steps, now.rows)
 
     def restore(self) -> None:
         """Go on where the checkpoint stands."""

@@ -3,6 +3,7 @@
     job.pkl        what to run                  rows.jsonl     one line a round, as it happens
     setup.pkl      what silos agreed on         result.pkl     the result
     checkpoint.npz where the run stands         outcome.json   how it ended: {"stopped": ...} or {"error": ...}
+    traffic.json   what went over the wire, up to the last row, of all sessions
 
 All of it is written and read by one user on one machine; nothing that silos send is ever unpickled. A server app may
 outlive its SuperLink for a while; `submission` says whose turn it is, and one whose turn is over writes nothing more.
@@ -26,9 +27,11 @@ from dualfl.engines.progress import Bar
 from dualfl.engines.remote import Federation, Remote, Setup, Terms
 from dualfl.engines.run import Limits, Session
 from dualfl.errors import DualflError
-from dualfl.federation.post import Came, Post, Transport
+from dualfl.federation.post import Came, Post, Traffic, Transport
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
+
+TRAFFIC = "traffic.json"
 
 
 @dataclass(frozen=True)
@@ -82,19 +85,20 @@ class Turn:
 class Lines(Bar):
     """Progress as lines of a file, for whoever waits for the run."""
 
-    def __init__(self, path: Path, turn: Turn) -> None:
+    def __init__(self, folder: Path, turn: Turn, traffic: Traffic) -> None:
         super().__init__("", 0, False)
-        self.path, self.turn = path, turn
+        self.folder, self.turn, self.traffic = folder, turn, traffic
 
     def update(self, row: Row) -> None:
         self._write(row)
+        write_atomically(self.folder / TRAFFIC, json.dumps(vars(self.traffic)).encode())
 
     def say(self, sentence: str) -> None:
         self._write({"say": sentence})
 
     def _write(self, line: Any) -> None:
         self.turn.check()
-        with open(self.path, "a") as file:
+        with open(self.folder / "rows.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
 
 
@@ -137,13 +141,19 @@ def perform(folder: Path, transport: Transport) -> None:
     note(folder, {"stopped": result.stopped, "traffic": vars(traffic)})
 
 
+def read_traffic(path: Path) -> Traffic:
+    return Traffic(**json.loads(path.read_text())) if path.exists() else Traffic()
+
+
 def note(folder: Path, outcome: dict[str, Any]) -> None:
     write_atomically(folder / "outcome.json", json.dumps(outcome | {"time": time.time()}).encode())
 
 
 def carry_out(job: Job, folder: Path, transport: Transport, turn: Turn) -> tuple[Any, Any]:
-    lines = Lines(folder / "rows.jsonl", turn)
-    post = Post(transport, job.patience, job.poll, fixed=job.authenticated, say=lines.say)
+    resume = job.resume and job.path is not None and job.path.exists()
+    traffic = read_traffic(folder / TRAFFIC) if resume else Traffic()
+    lines = Lines(folder, turn, traffic)
+    post = Post(transport, job.patience, job.poll, fixed=job.authenticated, say=lines.say, traffic=traffic)
     federation = Federation(post, job.terms)
     kept = folder / "setup.pkl"
     known: Found | None = pickle.loads(kept.read_bytes()) if kept.exists() else None
@@ -159,6 +169,5 @@ def carry_out(job: Job, folder: Path, transport: Transport, turn: Turn) -> tuple
     if engine.choice:
         lines.say(engine.choice)
     write_atomically(kept, pickle.dumps(Found(setup, engine.constants, (engine.bound, engine.choice))))
-    session = Session(engine, job.reference, job.evaluate, job.path, job.every, job.measure)
-    resume = job.resume and job.path is not None and job.path.exists()
+    session = Session(engine, job.reference, job.evaluate, job.path, job.every, job.measure, turn.check)
     return replace(session.run(job.limits, resume, lines), choice=engine.choice), post.traffic
