@@ -131,3 +131,19 @@ def test_refusals():
         evaluate(model, [])
     with pytest.raises(InputError, match="569 rows and 3 targets"):
         evaluate(model, [(X, y[:3])])
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["a", "overall"]])
+def test_silos_are_told_apart_by_their_names(names):
+    X, y = np.arange(8.0).reshape(4, 2), np.arange(4.0)
+    with pytest.raises(InputError, match="told apart by their names"):
+        evaluate(Ridge().fit(X, y), [(X, y), (X, y)], names=names)
+
+
+def test_a_silo_without_weight_is_left_out_as_in_a_fit():
+    X, y = np.arange(8.0).reshape(4, 2), np.array([1.0, 0.0, 2.0, 1.0])
+    model = Ridge().fit(X, y)
+    found = evaluate(model, [(X, y), (X, y, np.zeros(4))], names=["a", "b"])
+    assert list(found.silos) == ["a"] and found.overall.table() == found.silos["a"].table()
+    with pytest.raises(InputError, match="All sample weights are zero"):
+        evaluate(model, [(X, y, np.zeros(4))])

@@ -2,10 +2,22 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import PoissonRegressor as SkPoisson
 
 from dualfl.errors import InputError, NotSupported
-from dualfl.estimators import LinearSVC, LogisticRegression, PoissonRegressor, QuantileRegressor, Ridge
+from dualfl.estimators import (
+    ElasticNet,
+    HuberRegressor,
+    Lasso,
+    LinearSVC,
+    LogisticRegression,
+    PoissonRegressor,
+    QuantileRegressor,
+    Ridge,
+    StandardScaler,
+)
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(1200, 4))
@@ -125,3 +137,63 @@ def test_a_silo_without_weight_is_left_out():
     w = np.where(np.arange(1200) < 600, 1.0, 0.0)
     weighted = LogisticRegression(tol=1e-10).fit(X, Y, groups=w, sample_weight=w)
     assert np.allclose(weighted.coef_, LogisticRegression(tol=1e-10).fit(X[:600], Y[:600]).coef_, rtol=1e-6)
+
+
+# -- targets and starts that are far away ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [Ridge(), Lasso(alpha=0.1), ElasticNet(), HuberRegressor(), QuantileRegressor(alpha=0.01)],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_large_mean_of_the_target_costs_no_digits(model):
+    rng = np.random.default_rng(0)
+    X, silo = rng.normal(size=(200, 5)), np.arange(200) % 3
+    y = np.round(X @ [1.0, 2.0, 0.0, 0.0, -1.0] + rng.normal(size=200), 6)
+    near = clone(model).fit(X, y, groups=silo)
+    far = clone(model).fit(X, y + 2.0**30, groups=silo)
+    assert far.certificate_ <= 1e-6 * far.objective_
+    assert far.objective_ == pytest.approx(near.objective_, rel=1e-6)
+    np.testing.assert_allclose(far.coef_, near.coef_, atol=1e-4)
+    assert far.intercept_ - 2.0**30 == pytest.approx(near.intercept_, abs=1e-4)
+
+
+def counts(shift):
+    """Silos of counts of which the last has a feature far from the others', where exp overflows or nearly does."""
+    rng = np.random.default_rng(0)
+    silos = []
+    for k in range(3):
+        x = rng.integers(0, 2, 40).astype(float)
+        y = rng.poisson(np.exp(2 * x)) if k < 2 else rng.poisson(1, 40)
+        silos.append((np.c_[x + shift * (k == 2), rng.normal(size=40)], y))
+    return silos
+
+
+@pytest.mark.parametrize("shift", [20, 1000])
+def test_a_start_that_overflows_is_left_behind_and_what_is_certified_is_true(shift):
+    silos = counts(shift)
+    X, y = np.vstack([X for X, _ in silos]), np.concatenate([y for _, y in silos])
+    model = PoissonRegressor(alpha=1e-3).fit_silos(silos)
+    pooled = SkPoisson(alpha=1e-3, solver="newton-cholesky", tol=1e-10, max_iter=1000).fit(X, y)
+    assert model.certificate_ <= 1e-6 * model.objective_
+    np.testing.assert_allclose(model.coef_, pooled.coef_, rtol=1e-3, atol=1e-5)
+
+
+# -- groups -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [
+        ([0.0, np.nan, 1.0, 1.0], "row 1 has nan"),
+        (np.array(["a", None, "b", "b"], dtype=object), "row 1 has None"),
+        (np.array(["a", 1, "b", "b"], dtype=object), r"no common order \(int, str\)"),
+        ([0, 1], "2 entries for 4 rows"),
+    ],
+)
+def test_rows_without_a_silo_are_refused(groups, says):
+    X, y = np.arange(8.0).reshape(4, 2), np.arange(4.0)
+    for fit in (lambda: Ridge().fit(X, y, groups=groups), lambda: StandardScaler().fit(X, groups=groups)):
+        with pytest.raises(InputError, match=says):
+            fit()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from dualfl.engines.inprocess import Result
+from dualfl.engines.problem import Problem
 from dualfl.errors import InputError
 from dualfl.estimators.silos import KINDS, Silo, grouped, listed, total_mass
 from dualfl.estimators.solving import Cost, Limits, federated, solve, warn_unless_certified
@@ -76,11 +78,14 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _solve(self, silos: list[Silo], start: Models | None = None) -> list[Result]:
         """One run for each problem."""
-        cost, limits = self._cost(total_mass(silos)), self._limits(silos)
-        problems = [federated(part, cost, self._intercept()) for part in self._problems(silos)]
+        cost, limits, shift = self._cost(total_mass(silos)), self._limits(silos), self._shift(silos)
+        problems = self._federated(silos, cost)
         starts: Sequence[Array | None] = [None] * len(problems) if start is None else start
         try:
-            results = [solve(problem, self.algorithm, limits, x) for problem, x in zip(problems, starts)]
+            results = [
+                shifted(solve(problem, self.algorithm, limits, moved(x, problem.shape, -shift)), shift)
+                for problem, x in zip(problems, starts)
+            ]
         except InputError as error:
             if cost.ridge == cost.l1 == 0 and "no minimiser" in str(error):
                 raise InputError(self._no_minimiser) from error
@@ -91,7 +96,19 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
     def _limits(self, silos: list[Silo]) -> Limits:
         tol, rounds = check_number("tol", self.tol, above=0), check_number("max_rounds", self.max_rounds, above=0)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        return Limits(tol, int(rounds), seed, bool(self.verbose), self._offset(silos))
+        problem = self._federated(silos, self._cost(total_mass(silos)))[0]
+        at_zero = float(problem.value(np.zeros(problem.d)))
+        return Limits(tol, int(rounds), seed, bool(self.verbose), self._offset(silos), at_zero)
+
+    def _federated(self, silos: list[Silo], cost: Cost) -> list[Problem]:
+        """The problems, with targets from which the shift is taken off."""
+        shift = self._shift(silos)
+        silos = [silo.with_targets(silo.y - shift) for silo in silos] if shift else silos
+        return [federated(part, cost, self._intercept()) for part in self._problems(silos)]
+
+    def _shift(self, silos: list[Silo]) -> float:
+        """A number to take off the targets and to add to the intercept, so that no digits are lost to it."""
+        return 0.0
 
     def _offset(self, silos: list[Silo]) -> float:
         """What E lacks to be zero for a perfect fit."""
@@ -115,7 +132,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
         gaps = [result.certificate for result in results]
         self.certificate_ = None if None in gaps else float(sum(gap for gap in gaps if gap is not None))
         self.certificate_reason_ = next((r.certificate_reason for r in results if r.certificate is None), "")
-        self.objective_ = offset + sum(result.energy or 0.0 for result in results)
+        self.objective_ = offset + sum(np.nan if r.energy is None else r.energy for r in results)
         self.algorithm_ = described(results[0])
 
     # -- prediction -------------------------------------------------------------------------------
@@ -131,6 +148,22 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def moved(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | None:
+    """A flat model whose intercept, the last row of its matrix, is larger by this."""
+    if theta is None or not shift:
+        return theta
+    matrix = np.array(theta).reshape(shape[0], -1)
+    matrix[-1] += shift
+    return matrix.ravel()
+
+
+def shifted(result: Result, shift: float) -> Result:
+    """The result for targets that are larger by this."""
+    theta = moved(result.theta, result.shape, shift)
+    assert theta is not None
+    return replace(result, theta=theta)
 
 
 def coefficients(thetas: Models, shape: tuple[int, ...], intercept: bool) -> tuple[Array, Array]:
@@ -189,6 +222,14 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
 
 class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
     """Real targets."""
+
+    _location: ClassVar = True  # whether the loss depends on y - z only
+
+    def _shift(self, silos: list[Silo]) -> float:
+        """The mean of the targets, where an intercept can take it up."""
+        if not self._location or self._intercept() != "free":
+            return 0.0
+        return sum(silo.total(np.asarray(silo.y, dtype=np.float64)) for silo in silos) / total_mass(silos)
 
     def _prepared(self, silos: list[Silo]) -> list[Silo]:
         return [silo.with_targets(np.asarray(silo.y, dtype=np.float64)) for silo in silos]

@@ -31,6 +31,7 @@ from dualfl.typing import AnyArray, Array
 
 BINS = 1000  # of scores
 SHELVES = 10  # of probabilities, for the calibration
+OVERALL = "overall"  # the line of all silos together
 
 
 # -- classification ---------------------------------------------------------------------------------------
@@ -252,11 +253,11 @@ class Evaluation:
 
     def table(self) -> dict[str, dict[str, float]]:
         """One line a silo, and the last of all together."""
-        return {name: sums.table() for name, sums in self.silos.items()} | {"overall": self.overall.table()}
+        return {name: sums.table() for name, sums in self.silos.items()} | {OVERALL: self.overall.table()}
 
     def __str__(self) -> str:
         lines = self.table()
-        names = list(lines["overall"])
+        names = list(lines[OVERALL])
         width = max(len(name) for name in lines)
         head = " ".join([" " * width, *(f"{name:>10}" for name in names)])
         return "\n".join([head, *(_line(name.ljust(width), line) for name, line in lines.items())])
@@ -286,16 +287,23 @@ def evaluate(
     names = [str(j) for j in range(len(silos))] if names is None else [str(name) for name in names]
     if len(names) != len(silos):
         raise InputError(f"There are {len(silos)} silos and {len(names)} names; give one each.")
+    wrong = next((name for name in names if name == OVERALL or names.count(name) > 1), None)
+    if wrong is not None:
+        raise InputError(f"Silos are told apart by their names, and {wrong!r} is not one of a silo alone; rename it.")
     if quantile is None:
         quantile = getattr(model, "quantile", 0.5)
     sent: dict[str, Any] = {}
     for name, silo in zip(names, silos):
         checked = _evaluated(silo, name)
+        if not checked.mass > 0:
+            continue  # nothing in it counts
         sent[name] = (
             classification_sums(model, checked, bins)
             if is_classifier(model)
             else regression_sums(model, checked, quantile)
         )
+    if not sent:
+        raise InputError("All sample weights are zero, so no row counts; give some rows a positive weight.")
     return Evaluation(sent, reduce(lambda a, b: a + b, sent.values()))
 
 

@@ -216,12 +216,14 @@ class PoissonRegressor(FederatedRegressor):
         self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
         self.random_state, self.verbose = random_state, verbose
 
+    _location = False
+
     def _cost(self, mass: float) -> Cost:
         return Cost(Poisson(), check_alpha(self.alpha))
 
     def _offset(self, silos: list[Silo]) -> float:
         """The mean of y log y - y: then E is half the deviance and its penalty."""
-        sums = [_weighted(silo, np.asarray(xlogy(silo.y, silo.y) - silo.y, dtype=np.float64)) for silo in silos]
+        sums = [silo.total(np.asarray(xlogy(silo.y, silo.y) - silo.y, dtype=np.float64)) for silo in silos]
         return sum(sums) / total_mass(silos)
 
     def predict(self, X: Any) -> Array:
@@ -236,10 +238,6 @@ class PoissonRegressor(FederatedRegressor):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
-
-
-def _weighted(silo: Silo, values: Array) -> float:
-    return float(values.sum() if silo.weights is None else silo.weights @ values)
 
 
 def check_alpha(alpha: Any) -> float:

@@ -39,6 +39,10 @@ class Silo:
         """The total weight of the rows."""
         return float(self.n) if self.weights is None else float(self.weights.sum())
 
+    def total(self, values: Array) -> float:
+        """The weighted sum of one value a row."""
+        return float(values.sum() if self.weights is None else self.weights @ values)
+
     def rows(self, which: npt.NDArray[Any]) -> Silo:
         """These rows only."""
         weights = None if self.weights is None else self.weights[which]
@@ -59,13 +63,28 @@ def grouped(estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> 
     whole = Silo("all", X, y, weights)
     if groups is None:
         return _counting([whole])
+    parts = rows_by_silo(groups, whole.n)
+    return _counting([replace(whole.rows(part), name=name) for name, part in parts.items()])
+
+
+def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
+    """The rows of each silo, in the order of their names."""
     labels = column_or_1d(groups)
-    if len(labels) != whole.n:
-        raise InputError(f"groups names the silo of each row, and it has {len(labels)} entries for {whole.n} rows.")
-    names, number = np.unique(labels, return_inverse=True)
+    if len(labels) != n:
+        raise InputError(f"groups names the silo of each row, and it has {len(labels)} entries for {n} rows.")
+    missing = np.flatnonzero([label is None or label != label for label in labels])
+    if len(missing):
+        raise InputError(
+            f"groups names the silo of each row, and row {missing[0]} has {labels[missing[0]]}; name its silo, or "
+            "leave the row out."
+        )
+    try:
+        names, number = np.unique(labels, return_inverse=True)
+    except TypeError:
+        kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
+        raise InputError(f"groups mixes labels that have no common order ({kinds}); give all as text.") from None
     order = np.argsort(number, kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(number))[:-1])
-    return _counting([replace(whole.rows(part), name=str(name)) for name, part in zip(names, parts)])
+    return dict(zip(map(str, names), np.split(order, np.cumsum(np.bincount(number))[:-1])))
 
 
 def listed(estimator: Any, silos: Sequence[Any], names: Sequence[str] | None = None) -> list[Silo]:
@@ -113,7 +132,4 @@ def tables(X: Any, groups: Any) -> list[Any]:
     """The parts of a table without targets, one a silo, in the order of their names."""
     if groups is None:
         return [X]
-    labels = column_or_1d(groups)
-    if len(labels) != X.shape[0]:
-        raise InputError(f"groups names the silo of each row, and it has {len(labels)} entries for {X.shape[0]} rows.")
-    return [_safe_indexing(X, np.flatnonzero(labels == name)) for name in np.unique(labels)]
+    return [_safe_indexing(X, rows) for rows in rows_by_silo(groups, X.shape[0]).values()]

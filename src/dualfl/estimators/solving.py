@@ -24,7 +24,7 @@ from dualfl.objectives import L1, LinearModel, Loss
 from dualfl.objectives.linear import Intercept
 from dualfl.typing import Array
 
-ROUNDING = 1e-15  # of the first energy: a gap that small is proven as well as floating point can
+ROUNDING = 1e-15  # of the energy at zero: a gap that small is proven as well as floating point can
 IDLE, IDLE_CERTIFIED = 5, 20  # rounds without a gain after which a run has settled; a certificate may still improve
 
 
@@ -57,6 +57,13 @@ class Limits:
     seed: int
     progress: bool
     offset: float = 0.0  # what is added to E before tol is relative to it
+    at_zero: float = 0.0  # E of the model that is zero, the scale of what rounding leaves
+
+    def met(self, gap: float | None, energy: float | None) -> bool:
+        """Whether a gap is as small as asked for, or as rounding lets it be."""
+        if gap is None or energy is None or not np.isfinite(energy):
+            return False
+        return gap <= max(self.tol * abs(energy + self.offset), ROUNDING * abs(self.at_zero))
 
 
 def solve(problem: Problem, algorithm: str | Algorithm, limits: Limits, start: Array | None = None) -> Result:
@@ -96,9 +103,11 @@ class Settled:
         if row.energy is None:
             return False
         self.energies.append(min(row.energy, self.energies[-1] if self.energies else np.inf))
-        best, first, limits = self.energies[-1], self.energies[0], self.limits
+        best, limits = self.energies[-1], self.limits
+        if not np.isfinite(best):  # a start outside all bounds is not where anything has settled
+            return False
         scale = abs(best + limits.offset)
-        if certified(row.certificate, best, first, limits):
+        if limits.met(row.certificate, best):
             return True
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
         idle = self.gain(patience) <= min(1e-2 * limits.tol, 1e-14) * abs(best)
@@ -109,7 +118,7 @@ class Settled:
             gap = best - self.proven
             # What is left is about proportional to the last gain, so the next attempt waits for that.
             self.enough = self.gain(1) * min(0.1, limits.tol * scale / gap if 0 < gap < np.inf else 0.1)
-            return idle or certified(gap, best, first, limits)
+            return idle or limits.met(gap, best)
         return idle
 
     def gain(self, rounds: int) -> float:
@@ -134,17 +143,11 @@ class Settled:
         return replace(result, certificate=gap, certificate_reason="")
 
 
-def certified(gap: float | None, energy: float, first: float, limits: Limits) -> bool:
-    """Whether a gap is as small as asked for, or as rounding lets it be."""
-    return gap is not None and gap <= max(limits.tol * abs(energy + limits.offset), ROUNDING * abs(first))
-
-
 def warn_unless_certified(results: Sequence[Result], limits: Limits) -> None:
     """A model whose accuracy is not proven must not pass for one whose accuracy is."""
     for result in results:
         energy = result.energy
-        first = next((row.energy for row in result.history if row.energy is not None), 0.0)
-        if energy is not None and certified(result.certificate, energy, first, limits):
+        if limits.met(result.certificate, energy):
             continue
         name, rounds = result.algorithm.name, result.rounds
         if result.stopped == "diverged":
