@@ -105,9 +105,9 @@ def remark(best: Any) -> str:
     """How good the best cell is, and on how much of the data."""
     if best.tried is None:
         return f"  {best.algorithm:<13}{best.count:>4} cells, none of which works"
-    cell, error = best.tried.outcome.cell, best.tried.outcome.errors[-1]
+    cell, errors = best.tried.outcome.cell, best.tried.outcome.errors
     part = "" if best.complete else f", on {cell.rows:,} rows only" if cell.rows else ", not all rounds"
-    return f"  {best.algorithm:<13}{best.count:>4} cells, error {error:.1e} after {cell.rounds} rounds{part}"
+    return f"  {best.algorithm:<13}{best.count:>4} cells, error {errors[-1]:.1e} after {len(errors) - 1} rounds{part}"
 
 
 def as_csv(lines: list[dict[str, str]]) -> str:

@@ -9,7 +9,7 @@ Criteria, all of relative energy errors e_n, smaller is better; what diverges or
     area           the mean of log10 e_n over the rounds: the area under the curve of Figure 1 (the default)
     final          log10 of the last error
     rounds:1e-4    rounds until e_n <= 1e-4; the last error decides between cells that do not get there
-A run that its time cut short ranks behind all that ran to the end: what is chosen can be drawn.
+A run that its time cut short keeps its last error for the rounds that it did not get to.
 
 Finished cells are kept in a folder, so an interrupted search goes on, and a longer budget continues a shorter one.
 """
@@ -148,12 +148,6 @@ class Tried:
     def good(self) -> bool:
         return bool(np.isfinite(self.score[-1]))
 
-    @property
-    def rank(self) -> tuple[float, ...]:
-        """What cells are sorted by."""
-        cut = len(self.outcome.errors) <= self.outcome.cell.rounds
-        return (float(cut), *self.score)
-
 
 @dataclass(frozen=True)
 class Best:
@@ -204,7 +198,7 @@ class Tuner:
             )
             enough_time = self._finish(missing, rung.ends)
             for name in alive:
-                tried = sorted(self._tried(cells[name]), key=lambda t: t.rank)
+                tried = sorted(self._tried(cells[name]), key=lambda t: t.score)
                 count = best[name].count + len(tried)
                 good = [t for t in tried if t.good]
                 if good:
@@ -279,7 +273,7 @@ def summary(found: Sequence[Best], search: Search, command: str) -> dict[str, An
             "score": list(item.tried.score),
             "last error": float(errors[-1]),
             "rows": item.tried.outcome.cell.rows or search.rows,
-            "rounds": item.tried.outcome.cell.rounds,
+            "rounds": len(errors) - 1,
             "cells": item.count,
             "at the edge of the grid": list(item.edge),
             "grid": search.grid,
