@@ -1,7 +1,10 @@
 """Folders of a coordinator and of silos: keys stay where they are made, mistakes are sentences, nothing half-done."""
 
 import json
+import os
+import shlex
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -18,7 +21,7 @@ need("flwr", "flower")
 from loopback import csv_homes
 
 from dualfl.cli import main
-from dualfl.deploy import keys
+from dualfl.deploy import keys, pages
 from dualfl.deploy.project import Project
 
 
@@ -38,10 +41,10 @@ def made(tmp_path):
     return tmp_path
 
 
-def join(folder, name, data, *more, code=0):
+def join(folder, name, data, *more, code=0, home=None):
     ca = folder / "project" / "for-silos" / "ca.crt"
     words = ["--name", name, "--coordinator", "example.org:9443", "--data", data, "--target", "sick", "--ca", ca]
-    return run("join", folder / f"silo-{name}", *words, *more, code=code)
+    return run("join", folder / (home or f"silo-{name}"), *words, *more, code=code)
 
 
 def test_help_reads_well_at_80_columns():
@@ -63,6 +66,62 @@ def test_a_project_has_a_page_for_each_role_and_its_private_keys_are_private(mad
     for path in project.rglob("*"):  # nothing of a silo's private key is here
         if path.is_file():
             assert b"OPENSSH PRIVATE" not in path.read_bytes()
+
+
+def unit_of(path):
+    lines = [line for line in path.read_text().splitlines() if "=" in line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_services_run_as_the_owner_and_write_to_their_folder_alone(made):
+    for path in (made / "project" / "dualfl-coordinator.service", made / "silo-a" / "dualfl-silo.service"):
+        unit = unit_of(path)
+        assert unit.get("User") == (None if os.geteuid() == 0 else path.owner())
+        assert (unit["NoNewPrivileges"], unit["ProtectSystem"]) == ("true", "strict")
+        assert unit["ReadWritePaths"] == f'"{path.parent.resolve()}"'
+
+
+def test_a_service_is_never_root_without_somebody_saying_so(tmp_path, monkeypatch):
+    (tmp_path / "f").mkdir()
+    owned_by(0, monkeypatch)
+    text = pages.unit("x", ["y"], tmp_path / "f")
+    assert "\n#User=dualfl\n" in text and "\nUser=" not in text
+    owned_by(54321, monkeypatch)  # nobody has this number here
+    assert "\nUser=54321\n" in pages.unit("x", ["y"], tmp_path / "f")
+
+
+def owned_by(number, monkeypatch):
+    stat = Path.stat
+
+    def owned(path, **more):
+        found = stat(path, **more)
+        return os.stat_result((*found[:4], number, *found[5:]))
+
+    monkeypatch.setattr(Path, "stat", owned)
+
+
+@pytest.mark.parametrize("name", ["my study", 'a "quoted" $HOME 100%', "it's; true", "back\\slash"])
+def test_a_folder_may_have_any_name(name, tmp_path, monkeypatch):
+    stub = tmp_path / "python 3"  # writes down what it was called with, and ends the loop around it
+    stub.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$(dirname "$0")/called"\nkill $PPID\n')
+    stub.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(stub))
+    folder = tmp_path / name
+    run("init", folder, "--silos", "a,b,c", "--host", "example.org")
+    subprocess.run(["sh", folder / "start.sh"], timeout=30)
+    assert (tmp_path / "called").read_text().splitlines() == ["-m", "dualfl", "deploy", "start", str(folder)]
+    line = unit_of(folder / "dualfl-coordinator.service")["ExecStart"]
+    words = [word.replace("$$", "$").replace("%%", "%") for word in shlex.split(line)]  # the rest is as in a shell
+    assert words == [str(stub), "-m", "dualfl", "deploy", "start", str(folder)]
+    assert shlex.join(["dualfl", "deploy", "start", str(folder)]) in (folder / "COORDINATOR.md").read_text()
+
+
+def test_a_silo_in_a_folder_with_a_space_has_a_command_that_works(made):
+    join(made, "a", made / "data" / "a" / "data.csv", home="my silo")
+    text = (made / "my silo" / "start.sh").read_text()
+    assert f"deploy serve '{made / 'my silo'}'; sleep" in text
+    line = unit_of(made / "my silo" / "dualfl-silo.service")["ExecStart"]
+    assert shlex.split(line)[-2:] == ["serve", str(made / "my silo")]
 
 
 def test_the_certificate_is_for_the_host_and_no_authority(made):
@@ -95,6 +154,19 @@ def test_cards_make_a_roster_that_silos_trust(made):
         (["init", "p", "--silos", "a,B,c", "--host", "h"], "small letters"),
         (["init", "p", "--silos", "a,b,c", "--host", "h", "--port", "99999"], "between 1 and 65535"),
         (["init", "p", "--silos", "a,b,c", "--host", "h", "--port", "9340"], "cannot both listen on port 9340"),
+        (["init", "p", "--silos", "a,b,c", "--host", ""], "such as fl.north.org"),
+        (["init", "p", "--silos", "a,b,c", "--host", "münchen.de"], "in plain letters"),
+        (["init", "p", "--silos", "a,b,c", "--host", "h" * 64], "such as fl.north.org"),
+        (["init", "p", "--silos", "a,b,c", "--host", ".".join(["h" * 60] * 5)], "such as fl.north.org"),
+        (["init", "p", "--silos", "a,b,c", "--host", "https://fl.north.org"], "it is 'https://fl.north.org'."),
+        (
+            ["init", "p", "--silos", "a,b,c", "--host", "fl.north.org:9443"],
+            "'fl.north.org:9443'; the port is given apart",
+        ),
+        (["init", "p", "--silos", "a,b,c", "--host", "h", "--ridge", "-1"], "ridge must be a finite number >= 0"),
+        (["init", "p", "--silos", "a,b,c", "--host", "h", "--l1", "nan"], "l1 must be a finite number >= 0"),
+        (["init", "p", "--silos", "a,b,c", "--host", "h", "--loss", "foo"], "There is no loss 'foo'"),
+        (["init", "p", "--silos", "a,b,c", "--host", "h", "--loss", "huber:-1"], "Huber needs a finite delta > 0"),
         (["run", "nowhere"], "is no project"),
         (["status", "nowhere"], "is no project"),
         (["serve", "nowhere"], "is no silo's folder"),
@@ -135,6 +207,59 @@ def test_a_setting_that_nobody_knows_is_named(made):
     path = made / "project" / "project.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"rigde": 1}))
     assert "There is no setting 'rigde'; did you mean ridge?" in run("run", made / "project", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"silos": None}, "lacks silos, which every project has"),
+        ({"host": None}, "lacks host, which every project has"),
+        ({"port": "9443"}, 'port must be a whole number, and it is "9443"'),
+        ({"port": True}, "port must be a whole number, and it is true"),
+        ({"silos": "a,b,c"}, "silos must be a list of names"),
+        ({"ridge": "0.1"}, "ridge must be a number"),
+        ({"tls": 1}, "tls must be true or false"),
+        ({"solver": 3}, "solver must be text or null"),
+        ({"task": "clustering"}, "There is no task 'clustering'"),
+        ({"patience": 0}, "patience must be a number of seconds > 0"),
+        ([1, 2], "must hold an object of settings, {...}, and it holds [1, 2]"),
+        (None, "and it holds null"),
+    ],
+)
+def test_a_project_that_was_edited_wrongly_is_a_sentence(change, sentence, tmp_path):
+    run("init", tmp_path / "p", "--silos", "a,b,c", "--host", "h")
+    path = tmp_path / "p" / "project.json"
+    if isinstance(change, dict):
+        given = json.loads(path.read_text()) | change
+        change = {name: value for name, value in given.items() if value is not None}
+    path.write_text(json.dumps(change))
+    done = run("run", tmp_path / "p", code=2)
+    assert sentence in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("text", "sentence"), [("{", "roster.json is not JSON"), ("[]", "must hold an object, {...}")])
+def test_a_roster_that_was_edited_wrongly_is_a_sentence(text, sentence, made):
+    (made / "project" / "roster.json").write_text(text)
+    assert sentence in run("run", made / "project", code=2).stderr
+
+
+def test_a_card_that_is_no_text_is_a_sentence(made):
+    (made / "card.bin").write_bytes(b"\xff\xfe\x00binary")
+    done = run("admit", made / "project", made / "card.bin", code=2)
+    assert "card.bin is not a card, which is one line of text" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "host", [f"{'h' * 40}.{'i' * 40}.org", "192.0.2.7", "2001:db8::7", "my_host", "xn--mnchen-3ya.de"]
+)
+def test_a_certificate_can_be_made_for_any_host(host, tmp_path):
+    """Also for one that is longer than a common name may be."""
+    from cryptography import x509
+
+    run("init", tmp_path / "p", "--silos", "a,b,c", "--host", host)
+    leaf = x509.load_pem_x509_certificate((tmp_path / "p" / "certificates" / "server.pem").read_bytes())
+    names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert host in [str(name.value) for name in names]
 
 
 def test_without_flower_the_command_says_what_to_install(monkeypatch, tmp_path):

@@ -1,6 +1,7 @@
 """Secure aggregation: masked uploads look uniform, masks cancel exactly, and nobody can get into the middle."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +16,11 @@ need("cryptography", "flower")
 
 # ruff: noqa: E402 (nothing below can be imported without it)
 from dualfl.algorithms.registry import make
-from dualfl.engines.remote import Terms
+from dualfl.engines.remote import Federation, Terms
 from dualfl.errors import InputError
 from dualfl.federation import fixed
 from dualfl.federation.masks import Masks, Offer, check, new_secret, public_part, sign
+from dualfl.federation.post import Post
 from dualfl.federation.silo import Keeper
 from dualfl.federation.wire import decode, encode
 
@@ -106,12 +108,33 @@ def test_sums_on_the_grid_are_exact_and_what_is_kept_is_what_was_sent(xs, N):
     assert np.abs(fixed.from_words(total, fixed.BITS) - kept).max() <= 1e-9
 
 
+def added(xs):
+    """The sum of what one silo a number sends, modulo 2^64 as the server adds it."""
+    sums = {}
+    for x in xs:
+        for name, part in fixed.limbs("s", x, len(xs)).items():
+            sums[name] = sums.get(name, np.uint64(0)) + fixed.to_words(name, *part)
+    return fixed.whole({name: fixed.from_words(sums[name], part.bits) for name, part in fixed.limbs("s", 0, 1).items()})
+
+
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=5))
-def test_two_words_lose_nothing(xs):
-    summed = {}
-    for name, (x, weight, bits) in fixed.halves("s", np.array(xs)).items():
-        summed[name] = fixed.from_words(fixed.to_words(name, x, weight, bits), bits)
-    assert np.allclose(fixed.whole(summed)["s"], xs, rtol=1e-15, atol=1e-17)
+def test_three_words_lose_nothing(xs):
+    for x in xs:
+        assert np.allclose(added([x])["s"], x, rtol=1e-15, atol=1e-17)
+
+
+@given(st.lists(st.floats(-0.99, 0.99), min_size=1, max_size=50))
+def test_sums_without_weights_do_not_wrap_around_with_any_number_of_silos(shares):
+    xs = [x * fixed.reach(len(shares)) for x in shares]
+    assert math.isclose(added(xs)["s"][0], math.fsum(xs), rel_tol=1e-9, abs_tol=1e-12 * fixed.reach(1))
+    with pytest.raises(InputError, match=r"'s' holds a number of .* or more, which secure sums do not carry"):
+        fixed.limbs("s", fixed.reach(len(shares)), len(shares))
+
+
+def test_what_is_added_without_weights_is_refused_by_the_number_of_silos():
+    fixed.to_words("work", 2.0**40, 1.0, 20)
+    with pytest.raises(InputError, match="'work' holds"):
+        fixed.to_words("work", 2.0**40, 1.0, 20, 4)
 
 
 @pytest.mark.parametrize("x", [2.0**22, -1e300, np.nan, np.inf])
@@ -147,6 +170,42 @@ def test_a_run_with_masks_ends_at_the_model_without(algorithm, homes, tmp_path):
     if algorithm.certifies:
         assert masked.certificate == pytest.approx(clear.certificate, rel=1e-3, abs=1e-11)
     assert engine.constants.mu == 0.1
+
+
+def wide_homes(folder, scale, rows=2000, silos=6):
+    """Silos whose column `b` is as large as that."""
+    rng, homes = np.random.default_rng(1), []
+    for name in "abcdef"[:silos]:
+        home = folder / name
+        home.mkdir(parents=True)
+        X = rng.standard_normal((rows, 2)) * [1.0, scale]
+        lines = [f"{a!r},{b!r},{int(a > 0)}" for a, b in X.tolist()]
+        (home / "data.csv").write_text("a,b,y\n" + "\n".join(lines) + "\n")
+        settings = {"name": name, "data": "data.csv", "target": "y", "identity": name}
+        (home / "silo.json").write_text(json.dumps(settings))
+        homes.append(home)
+    sign_up(homes)
+    return homes
+
+
+def met(homes, secure):
+    wanted = Terms(f"e-{secure}", tuple(home.name for home in homes), make("dualfl"), TABLE, secure=secure)
+    return Federation(Post(Loopback(homes), poll=0.0, patience=5.0), wanted).meet()
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e10])
+def test_large_columns_of_many_rows_have_the_same_spread_with_masks(scale, tmp_path):
+    homes = wide_homes(tmp_path, scale)
+    masked, clear = met(homes, fixed.BITS), met(homes, None)
+    assert clear.spread[1] == pytest.approx(scale, rel=0.05)
+    assert masked.spread == pytest.approx(clear.spread, rel=1e-12)
+    assert masked.center == pytest.approx(clear.center, rel=1e-9)
+
+
+def test_a_column_that_no_words_can_carry_is_named_with_the_remedy(tmp_path):
+    homes = wide_homes(tmp_path, 1e16, rows=20, silos=3)
+    with pytest.raises(InputError, match=r"column 'b' adds up to 1e\+29 or more, .*power of ten.*'ignore'"):
+        met(homes, fixed.BITS)
 
 
 def test_the_default_step_suffers_little_from_a_secret_survey(homes):

@@ -10,8 +10,11 @@ from dualfl.algorithms.codecs import TopK
 from dualfl.algorithms.registry import make
 from dualfl.data import make_problem
 from dualfl.engines import Problem, run
-from dualfl.engines.remote import Terms
+from dualfl.engines.remote import Federation, Remote, Terms
+from dualfl.engines.run import Limits, Session
 from dualfl.errors import InputError
+from dualfl.federation.model import template
+from dualfl.federation.post import Post
 from dualfl.federation.silo import Experiment, Home
 from dualfl.objectives.penalties import L1
 
@@ -110,7 +113,7 @@ def test_the_bytes_of_a_round_are_its_floats_times_eight(tmp_path):
         ),
         (
             {"data.csv": "age,income,town,sick\n1,2,x,yes\n2,inf,y,no\n"},
-            "Silo 'b': .*inf in column 'income', row 2",
+            "Silo 'b': its data file has entries in column 'income' that are neither finite numbers nor texts",
         ),
         ({"silo.json": {"minimum": 4}}, "Silo 'b': .*at least 4 silos, and the plan has 3"),
         ({"silo.json": {"secure_only": True}}, "Silo 'b': .*sends nothing without secure aggregation"),
@@ -244,3 +247,18 @@ def test_a_column_without_a_number_anywhere_is_named(tmp_path):
         (home / "data.csv").write_text("\n".join([head, *empty]) + "\n")
     with pytest.raises(InputError, match="'age' has no number in any silo"):
         run_over(Loopback(homes), Terms("e", ("a", "b", "c"), make("dualfl"), TABLE), None, rounds=1)
+
+
+@pytest.mark.parametrize(("name", "rounds"), [("feddyn", 3), ("dualfl", 0)])
+def test_a_value_may_be_the_first_that_silos_are_asked(name, rounds, tmp_path):
+    """Known constants need no survey; then a cohort is asked first, or nobody, and the value comes before any step."""
+    homes = csv_homes(tmp_path)
+    terms = Terms("e", ("a", "b", "c"), make(name), TABLE)
+    _, surveyed = run_over(Loopback(homes), terms, None, rounds=0)
+    terms = Terms("f", ("a", "b", "c"), make(name), TABLE)
+    federation = Federation(Post(Loopback(homes), poll=0.0, patience=5.0), terms)
+    setup = federation.meet()
+    engine = Remote(federation, setup, *template(setup.schema, TABLE), surveyed.constants)
+    result = Session(engine, None, True, None, 1).run(Limits(rounds), False)
+    objectives = [Experiment(Home(home), "f").source[0] for home in homes]
+    assert same(result, run(Problem(objectives), make(name), rounds=rounds, threads=1))

@@ -199,7 +199,7 @@ def test_a_silo_that_lost_its_folder_or_changed_its_data_says_so(tmp_path):
     run_over(Loopback(homes), TERMS, None, rounds=2, path=path)
     kept = (homes[1] / "data.csv").read_text()
     (homes[1] / "data.csv").write_text(kept.replace("north", "south"))
-    with pytest.raises(InputError, match=r"Silo 'b': the data file .* has changed since the experiment began"):
+    with pytest.raises(InputError, match=r"Silo 'b': its data file.* has changed since the experiment began"):
         run_over(Loopback(homes), TERMS, None, rounds=3, path=path, resume=True)
     (homes[1] / "data.csv").write_text(kept)
     shutil.rmtree(homes[1] / "experiments")

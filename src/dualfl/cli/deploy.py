@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import tempfile
@@ -129,13 +130,22 @@ def admit_command(folder: Path, cards: tuple[Path, ...]) -> None:
     from dualfl.deploy.project import Project
 
     project = Project(folder)
-    for name, fingerprint in project.admit([card.read_text() for card in cards]):
+    for name, fingerprint in project.admit([read_card(card) for card in cards]):
         click.echo(f"{name:<20} {fingerprint}")
     click.echo("Compare these with the operators, by telephone or in person.")
     if project.missing:
         click.echo(f"Still missing: {', '.join(project.missing)}.")
     else:
         click.echo(f"All silos are admitted; send {folder / 'for-silos' / 'roster.json'} to their operators.")
+
+
+def read_card(path: Path) -> str:
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{path} is not a card, which is one line of text; ask for the silo's card.txt again."
+        ) from None
 
 
 @deploy_command.command("start")
@@ -227,7 +237,11 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
 @click.option("--ca", type=FILE, help="The coordinator's certificate, ca.crt.")
 @click.option("--insecure", is_flag=True, help="No TLS and no keys; only if the coordinator does the same.")
 @click.option("--minimum", default=3, help="The smallest federation that this silo takes part in.")
-@click.option("--secure-only", is_flag=True, help="Send nothing that is not masked.")
+@click.option(
+    "--secure-only/--allow-plain",
+    default=None,
+    help="Send nothing that is not masked, or let the coordinator go without masks.  [default: secure-only with --ca]",
+)
 def join_command(
     folder: Path,
     name: str,
@@ -238,7 +252,7 @@ def join_command(
     ca: Path | None,
     insecure: bool,
     minimum: int,
-    secure_only: bool,
+    secure_only: bool | None,
 ) -> None:
     """Silo: make this silo's folder and its keys."""
     need_flower()
@@ -246,8 +260,9 @@ def join_command(
 
     if (ca is None) != insecure:
         raise InputError("Give --ca with the coordinator's certificate, or --insecure to do without TLS and keys.")
+    allow_plain = None if secure_only is None else not secure_only
     card, rows = member.join(
-        folder, name, data, target, coordinator, ca, ignore=ignore, minimum=minimum, secure_only=secure_only
+        folder, name, data, target, coordinator, ca, ignore=ignore, minimum=minimum, allow_plain=allow_plain
     )
     public = card.partition(" ")[2]
     click.echo(f"{data}: {rows.n:,} rows, {rows.width} columns of numbers, {len(rows.texts)} of text.")
@@ -255,7 +270,7 @@ def join_command(
         f"The private key is {folder / 'key'}; it stays here. Send this line ({folder / 'card.txt'}):\n\n{card}\n"
     )
     click.echo(f"Its fingerprint is {keys.fingerprint(public)}.")
-    click.echo(f"Then start the silo with `dualfl deploy serve {folder}`.")
+    click.echo(f"Then start the silo with `dualfl deploy serve {shlex.quote(str(folder))}`.")
 
 
 @deploy_command.command("trust")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from dualfl.deploy import keys
 from dualfl.deploy.project import Project
 from dualfl.engines.checkpoint import write_atomically
 from dualfl.engines.flower import runtime
@@ -108,13 +112,32 @@ class Coordinator:
             known = {name: entry for name, entry in known.items() if entry["node"] in there}
         self._checked = True
         new = [name for name, key in roster.items() if known.get(name, {}).get("key") != key]
-        for name in new:
-            path = self.project.flower_home / f"{name}.pub"
-            write_atomically(path, f"{roster[name]} {name}\n".encode())
-            found = runtime.flwr(["supernode", "register", str(path), "dualfl"], self.project.flower_home)
-            known = known | {name: {"key": roster[name], "node": str(found["node-id"])}}
-        if new:
+        for name in new:  # each is noted at once: Flower takes a key only once, so none may be forgotten
+            known = known | {name: {"key": roster[name], "node": self._node(name, roster[name])}}
             write_atomically(self.project.flower_home / "nodes.json", (json.dumps(known, indent=2) + "\n").encode())
+
+    def _node(self, name: str, key: str) -> str:
+        """The number that the SuperLink gives to this key, or gave before a start that was interrupted noted it."""
+        path = self.project.flower_home / f"{name}.pub"
+        write_atomically(path, f"{key} {name}\n".encode())
+        try:
+            found = runtime.flwr(["supernode", "register", str(path), "dualfl"], self.project.flower_home)
+        except runtime.RunFailed:
+            number = node_of(self.project.folder / "state.db", key)
+            if number is None:
+                raise
+            return number
+        return str(found["node-id"])
+
+
+def node_of(database: Path, key: str) -> str | None:
+    """The node that has this key. `flwr supernode list` tells no keys, so the SuperLink's database is read."""
+    with contextlib.suppress(sqlite3.Error):
+        link = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+        with contextlib.closing(link):
+            found = link.execute("SELECT node_id FROM node WHERE public_key = ?", (keys.pem(key),)).fetchone()
+        return None if found is None else str(found[0] % 2**64)  # SQLite keeps unsigned numbers as signed ones
+    return None
 
 
 def nodes(project: Project) -> list[dict[str, Any]]:

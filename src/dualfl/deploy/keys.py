@@ -14,6 +14,7 @@ from dualfl.engines.checkpoint import write_atomically
 from dualfl.errors import InputError
 
 YEARS = 3
+LONGEST = 64  # characters of a common name, by X.509
 
 
 def write_secret(path: Path, data: bytes) -> None:
@@ -51,6 +52,14 @@ def check_public(text: str, whose: str) -> str:
             f"The key of silo {whose!r} is not one that `dualfl deploy join` made; ask for its card.txt again."
         ) from error
     return " ".join(words[:2])
+
+
+def pem(public: str) -> bytes:
+    """A public key as Flower keeps it."""
+    from cryptography.hazmat.primitives import serialization as form
+
+    key: Any = form.load_ssh_public_key(public.encode())
+    return bytes(key.public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo))
 
 
 def fingerprint(public: str) -> str:
@@ -102,7 +111,7 @@ def write_certificates(folder: Path, host: str) -> None:
         address = x509.DNSName(host)
     names += [] if address in names else [address]
     leaf = certificate(
-        host,
+        host if len(host) <= LONGEST else "dualfl coordinator",  # clients compare the alternative names alone
         server,
         root.subject,
         authority,

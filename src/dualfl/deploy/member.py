@@ -42,9 +42,12 @@ def join(
     *,
     ignore: tuple[str, ...] = (),
     minimum: int = MINIMUM,
-    secure_only: bool = False,
+    allow_plain: bool | None = None,
 ) -> tuple[str, Rows]:
-    """Write a silo's folder; returns its card, which is all that is handed over, and what its file holds."""
+    """Write a silo's folder; returns its card, which is all that is handed over, and what its file holds.
+
+    allow_plain : whether the coordinator may run without masks; None: only where there is no TLS either.
+    """
     if NAME.fullmatch(name) is None:
         raise InputError(f"A silo's name is made of small letters, digits and hyphens, and it is {name!r}.")
     host, _, port = coordinator.rpartition(":")
@@ -65,20 +68,22 @@ def join(
         "ignore": list(ignore),
         "coordinator": coordinator,
         "minimum": minimum,
-        "secure_only": secure_only,
+        "allow_plain": ca is None if allow_plain is None else allow_plain,
         "allow_sampling": False,
         "identity": secrets.token_hex(16),
     }
     try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)  # also one that was there: rows and uploads will lie in it
         keys.write_secret(folder / "key", private)
         write_atomically(folder / "key.pub", f"{public} {name}\n".encode())
         write_atomically(folder / "card.txt", f"{name} {public}\n".encode())
         if ca is not None:
             write_atomically(folder / "ca.crt", ca.read_bytes())
         write_atomically(folder / "silo.json", (json.dumps(settings, indent=2) + "\n").encode())
-        command = f"{sys.executable} -m dualfl deploy serve {folder.absolute()}"
+        command = [sys.executable, "-m", "dualfl", "deploy", "serve", str(folder.absolute())]
         write_script(folder / "start.sh", command)
-        write_atomically(folder / "dualfl-silo.service", pages.unit(f"dualfl silo {name}", command).encode())
+        write_atomically(folder / "dualfl-silo.service", pages.unit(f"dualfl silo {name}", command, folder).encode())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

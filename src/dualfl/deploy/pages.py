@@ -2,31 +2,75 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+PLAIN = """
+   This project runs without masks: the coordinator will see what each silo sends. A silo refuses that, unless you agree
+   by adding `--allow-plain`."""
 
-def unit(title: str, command: str) -> str:
-    """A service that starts with the machine and starts again when it fails."""
+
+def unit(title: str, command: Sequence[str], folder: Path) -> str:
+    """A service that starts with the machine and starts again when it fails; it writes to its folder alone."""
     return f"""[Unit]
 Description={title}
 After=network-online.target
 Wants=network-online.target
 
 [Service]
-ExecStart={command}
+{user(folder)}
+ExecStart={exec_line(command)}
 Restart=always
 RestartSec=5
 NoNewPrivileges=true
 PrivateTmp=true
+# All files can be read as far as the user may, such as the data file and Python; only this folder is written.
+ProtectSystem=strict
+ReadWritePaths={unit_path(folder)}
 
 [Install]
 WantedBy=multi-user.target
 """
 
 
+def user(folder: Path) -> str:
+    """Whom the service runs as: Flower runs code that the coordinator sends, which root should not do by default."""
+    if folder.stat().st_uid == 0:
+        return (
+            "# Without a user this runs as root, and Flower runs whatever app the coordinator submits. Make a user\n"
+            "# that can read what it needs and nothing else, give it this folder (chown -R), and name it here:\n"
+            "#User=dualfl"
+        )
+    try:
+        owner = folder.owner()
+    except KeyError:  # nobody is called so; systemd takes numbers too
+        owner = str(folder.stat().st_uid)
+    return f"# Flower runs whatever app the coordinator submits, with the rights of this user.\nUser={owner}"
+
+
+def exec_line(command: Sequence[str]) -> str:
+    """A command as systemd splits it: in quotes, with % and $ doubled; only in the program $ means nothing to it."""
+    program, *arguments = [exec_word(word) for word in command]
+    return " ".join([program, *(word.replace("$", "$$") for word in arguments)])
+
+
+def exec_word(word: str) -> str:
+    if re.fullmatch(r"[\w./-]+", word):
+        return word
+    return '"' + word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
+
+
+def unit_path(path: Path) -> str:
+    """A path in a list of paths, where systemd knows quotes and % but no backslashes, and takes no `..`."""
+    text = str(path.resolve()).replace("%", "%%")
+    return f"'{text}'" if '"' in text else f'"{text}"'
+
+
 def coordinator(folder: Path, settings: Any) -> str:
-    where = f"{settings.host}:{settings.port}"
+    where, here = f"{settings.host}:{settings.port}", shlex.quote(str(folder))
     secret = (
         "\nSums are masked (secure aggregation): this machine learns what silos send together, not what one sends.\n"
         if settings.secure
@@ -41,17 +85,17 @@ Silos of this project: {", ".join(settings.silos)}. They connect to {where}.
 2. Give every silo's operator the folder `for-silos/`: the certificate `ca.crt` and the page `SILO.md`.
 3. Each operator sends back a `card.txt`, one line with a name and a public key. Compare its fingerprint by telephone:
 
-       dualfl deploy admit {folder} card-of-north.txt card-of-south.txt
+       dualfl deploy admit {here} card-of-north.txt card-of-south.txt
 
 4. When all are admitted, send `for-silos/roster.json` to all operators.
 5. Start the service, now and after every boot (`dualfl-coordinator.service` is for systemd, `start.sh` for the rest):
 
-       dualfl deploy start {folder}
+       dualfl deploy start {here}
 
 6. See who is there, and run:
 
-       dualfl deploy status {folder}
-       dualfl deploy run {folder} --algorithm dualfl --rounds 50 --tol 1e-6
+       dualfl deploy status {here}
+       dualfl deploy run {here} --algorithm dualfl --rounds 50 --tol 1e-6
 
    Results are in `{folder}/runs/`. A run that was interrupted goes on when the same command is given again.
 
@@ -63,6 +107,7 @@ To shut a silo out for good: take it out of `roster.json` and `project.json`, th
 def silo(settings: Any) -> str:
     where = f"{settings.host}:{settings.port}"
     ca = " --ca ca.crt" if settings.tls else " --insecure"
+    plain = PLAIN if settings.tls and not settings.secure else ""
     return f"""# A silo operator's page
 
 Your data file stays on this machine. What leaves it: column names, class labels and levels of text columns; then sums
@@ -73,7 +118,7 @@ over your rows (of columns, for standardisation) and model vectors, one each rou
 
        dualfl deploy join my-silo --name NAME --coordinator {where}{ca} --data patients.csv --target sick
 
-   NAME is one of: {", ".join(settings.silos)}.
+   NAME is one of: {", ".join(settings.silos)}.{plain}
 3. Send `my-silo/card.txt` to the coordinator, and compare the fingerprint by telephone.
 4. When you have got `roster.json` back, compare every fingerprint with the operator of that silo, then:
 
@@ -86,6 +131,7 @@ over your rows (of columns, for standardisation) and model vectors, one each rou
 The firewall needs outgoing TCP to {where}, and nothing incoming. After a crash just start it again: the silo goes on
 where it was (Flower lets it in again after about a minute).
 
-`my-silo/silo.json` is yours: `minimum` is the smallest federation that you take part in, `secure_only` refuses to send
-anything unmasked, `ignore` lists columns that stay out.
+`my-silo/silo.json` is yours: `minimum` is the smallest federation that you take part in, `allow_plain` lets the
+coordinator run without masks and so see what this silo alone sends, `ignore` lists columns that stay out. If the
+coordinator hears that something failed here, the reason is in `my-silo/logs/silo.log`.
 """

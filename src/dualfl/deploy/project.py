@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import math
 import re
+import shlex
 import shutil
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from dualfl.data.problem import REGRESSION, parse_loss
 from dualfl.deploy import keys, pages
 from dualfl.engines.checkpoint import write_atomically
 from dualfl.engines.flower import runtime
@@ -18,6 +23,9 @@ from dualfl.names import nearest
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 MINIMUM = 3  # silos, below which a sum is hardly a secret
+LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
+HOST = re.compile(rf"(?=.{{1,253}}\Z){LABEL}(\.{LABEL})*")  # a name in the DNS
+TASKS = ("classification", "regression")
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,17 @@ class Settings:
     patience: float = 3600.0
 
 
+# What project.json may hold where Settings has these types.
+KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "str": ("text", lambda x: isinstance(x, str)),
+    "str | None": ("text or null", lambda x: x is None or isinstance(x, str)),
+    "tuple[str, ...]": ("a list of names", lambda x: isinstance(x, list) and all(isinstance(y, str) for y in x)),
+    "bool": ("true or false", lambda x: isinstance(x, bool)),
+    "int": ("a whole number", lambda x: isinstance(x, int) and not isinstance(x, bool)),
+    "float": ("a number", lambda x: isinstance(x, int | float) and not isinstance(x, bool)),
+}
+
+
 class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,14 +73,12 @@ class Project:
 
     @property
     def roster(self) -> dict[str, str]:
-        path = self.folder / "roster.json"
-        return dict(json.loads(path.read_text())) if path.exists() else {}
+        return read_table(self.folder / "roster.json", "admit the silos again")
 
     @property
     def nodes(self) -> dict[str, dict[str, str]]:
         """The silos that are registered with the SuperLink: key and number of each."""
-        path = self.flower_home / "nodes.json"
-        return dict(json.loads(path.read_text())) if path.exists() else {}
+        return read_table(self.flower_home / "nodes.json", "start the coordinator again")
 
     @property
     def missing(self) -> list[str]:
@@ -92,6 +109,19 @@ class Project:
         return taken
 
 
+def read_table(path: Path, remedy: str) -> dict[str, Any]:
+    """An object of JSON; an empty one if there is no such file."""
+    try:
+        found = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error}); mend it, or delete it and {remedy}.") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} must hold an object, {{...}}, and does not; mend it, or delete it and {remedy}.")
+    return found
+
+
 def read_settings(path: Path) -> Settings:
     try:
         given = json.loads(path.read_text())
@@ -99,13 +129,26 @@ def read_settings(path: Path) -> Settings:
         raise InputError(f"{path.parent} is no project; make one with `dualfl deploy init {path.parent}`.") from None
     except ValueError as error:
         raise InputError(f"{path} is not JSON ({error}); mend it, or make the project anew.") from error
-    known = [field.name for field in fields(Settings)]
-    for name in given:
-        if name not in known:
-            raise InputError(f"{path}: " + nearest("setting", name, known))
+    check_content(given, path)
     settings = Settings(**given | {"silos": tuple(given["silos"])})
     check(settings)
     return settings
+
+
+def check_content(given: Any, path: Path) -> None:
+    """Settings that people may have edited are an object, with the names and the kinds of values that we know."""
+    if not isinstance(given, dict):
+        raise InputError(f"{path} must hold an object of settings, {{...}}, and it holds {json.dumps(given)[:20]}.")
+    known = {field.name: str(field.type) for field in fields(Settings)}
+    for name, value in given.items():
+        if name not in known:
+            raise InputError(f"{path}: " + nearest("setting", name, known))
+        what, fits = KINDS[known[name]]
+        if not fits(value):
+            raise InputError(f"{path}: {name} must be {what}, and it is {json.dumps(value)}.")
+    for name in ("host", "silos"):
+        if name not in given:
+            raise InputError(f"{path} lacks {name}, which every project has; add it, or make the project anew.")
 
 
 def check(settings: Settings) -> None:
@@ -130,6 +173,36 @@ def check(settings: Settings) -> None:
             raise InputError(f"A port lies between 1 and 65535, and one is {port}.")
     if settings.port == settings.superlink_port:
         raise InputError(f"The proxy and the SuperLink behind it cannot both listen on port {settings.port}.")
+    check_host(settings.host)
+    check_model(settings)
+
+
+def check_host(host: str) -> None:
+    """Something that silos can look up and a certificate can name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        if HOST.fullmatch(host) is None:
+            name, colon, port = host.rpartition(":")
+            hint = "; the port is given apart, by --port" if colon and name and port.isdigit() else ""
+            raise InputError(
+                f"The host is a name in plain letters such as fl.north.org, or an address such as 192.0.2.7, "
+                f"and it is {host!r}{hint}."
+            ) from None
+
+
+def check_model(settings: Settings) -> None:
+    """What silos would refuse in the first round is known now."""
+    name, number = parse_loss(settings.loss)
+    if number:
+        REGRESSION[name](*number)  # says itself what is wrong with its number
+    for what, value in (("ridge", settings.ridge), ("l1", settings.l1)):
+        if not 0 <= value < math.inf:
+            raise InputError(f"{what} must be a finite number >= 0, and it is {value}.")
+    if settings.task is not None and settings.task not in TASKS:
+        raise InputError(nearest("task", settings.task, TASKS))
+    if not settings.patience > 0:
+        raise InputError(f"patience must be a number of seconds > 0, and it is {settings.patience}.")
 
 
 def init(folder: Path, settings: Settings) -> Project:
@@ -153,16 +226,16 @@ def write_project(folder: Path, settings: Settings) -> None:
     runtime.write_app(folder / "app")
     ca = folder / "certificates" / "ca.crt" if settings.tls else None
     runtime.connect(folder / "flower", f"127.0.0.1:{settings.superlink_port}", ca)
-    command = f"{sys.executable} -m dualfl deploy start {folder.absolute()}"
+    command = [sys.executable, "-m", "dualfl", "deploy", "start", str(folder.absolute())]
     write_script(folder / "start.sh", command)
-    write_atomically(folder / "dualfl-coordinator.service", pages.unit("dualfl coordinator", command).encode())
+    write_atomically(folder / "dualfl-coordinator.service", pages.unit("dualfl coordinator", command, folder).encode())
     write_atomically(folder / "COORDINATOR.md", pages.coordinator(folder, settings).encode())
     write_atomically(folder / "for-silos" / "SILO.md", pages.silo(settings).encode())
 
 
-def write_script(path: Path, command: str) -> None:
+def write_script(path: Path, command: Sequence[str]) -> None:
     """Runs the command again whenever it ends, for machines without systemd."""
-    loop = f"while :; do {command}; sleep 5; done"
+    loop = f"while :; do {shlex.join(command)}; sleep 5; done"
     write_atomically(path, f"#!/bin/sh\n# Starts again whenever it ends; stop it with Ctrl-C.\n{loop}\n".encode())
     path.chmod(0o755)
 

@@ -54,7 +54,14 @@ class Deployment:
         cards = []
         for name, file in zip(names, files):
             card, _ = member.join(
-                folder / name, name, file, target, where, ca, minimum=min(len(names), project.MINIMUM)
+                folder / name,
+                name,
+                file,
+                target,
+                where,
+                ca,
+                minimum=min(len(names), project.MINIMUM),
+                allow_plain=not given.secure,
             )
             cards.append(card)
         self.project.admit(cards)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ class FixedPoint(Codec):
         if isinstance(value, tuple):
             return tuple(self._on_grid(name, v) for v in value)
         x = np.asarray(dense(value))
-        if not x.shape:  # scalars travel in two words, and lose nothing
+        if not x.shape:  # scalars travel in three words, and lose nothing
             return canonical(value)
         words = to_words(name, x, self.weight, self.bits).reshape(x.shape)
         return canonical(words.view(np.int64) / (self.weight * 2.0**self.bits))
@@ -57,17 +57,26 @@ def dense(value: Any) -> Any:
     return value.dense() if hasattr(value, "dense") else value
 
 
-def to_words(name: str, x: Any, weight: float, bits: int) -> Words:
+class Part(NamedTuple):
+    """Numbers that travel as words; `added` says how many silos add theirs where weights do not add up to 1."""
+
+    x: Any
+    weight: float
+    bits: int
+    added: int = 1
+
+
+def to_words(name: str, x: Any, weight: float, bits: int, added: int = 1) -> Words:
     """round(weight x 2^bits) modulo 2^64, flat; refused where the sum could wrap around."""
     x = np.asarray(x, dtype=np.float64).ravel()
     if not_finite(x):
         raise InputError(f"{name!r} holds NaN or infinity")
-    # Weights add up to 1 at most, so if no x is too large, no weighted sum is.
-    largest = float(np.abs(x).max(initial=0.0))
-    if largest * max(weight, 1.0) * 2.0**bits >= LARGEST:
+    # Weights add up to 1 at most, so if no x is too large, no weighted sum is; what has no weight is added N times.
+    limit = LARGEST / 2.0**bits / max(weight * added, 1.0)
+    if float(np.abs(x).max(initial=0.0)) >= limit:  # by how much stays here, since this sentence goes to the server
         raise InputError(
-            f"{name!r} holds {largest:.3g}, and secure sums carry numbers below "
-            f"{LARGEST / 2.0**bits / max(weight, 1.0):.3g}; scale the columns, or run without secure aggregation"
+            f"{name!r} holds a number of {limit:.3g} or more, which secure sums do not carry; scale the columns, or "
+            "run without secure aggregation"
         )
     words: Words = np.rint(x * weight * 2.0**bits).astype(np.int64).view(np.uint64)
     return words
@@ -77,27 +86,37 @@ def from_words(words: Words, bits: int) -> Array:
     return words.view(np.int64) / 2.0**bits
 
 
-# -- scalars, and sums of raw columns, whose size is not known: two words a number -------------------------
+# -- scalars, and sums of raw columns, whose size is not known: three words a number -----------------------
 
-COARSE, FINE = 10, 60  # bits after the point of the two
+# Bits after the point. What is left of a number after one of them is at most half a step of it, so 2^47 steps of the
+# next, which leaves room to add up those of 2^15 silos.
+LIMBS = {"high": -36, "coarse": 12, "fine": 60}
 
 
-def halves(name: str, x: Any) -> dict[str, tuple[Any, float, int]]:
-    """x as a coarse and a fine part, which together lose nothing of a float64 up to 4e15."""
-    x = np.asarray(x, dtype=np.float64)
-    coarse = from_words(to_words(name, x, 1.0, COARSE), COARSE).reshape(x.shape)
-    return {f"{name}:coarse": (coarse, 1.0, COARSE), f"{name}:fine": (x - coarse, 1.0, FINE)}
+def reach(silos: int) -> float:
+    """What no number of any of so many silos may reach, for their sum to be carried."""
+    return float(LARGEST / 2.0 ** LIMBS["high"] / silos)
+
+
+def limbs(name: str, x: Any, silos: int) -> dict[str, Part]:
+    """x, which so many silos add with no weight, in parts that together lose nothing of a float64 below `reach`."""
+    rest, parts = np.asarray(x, dtype=np.float64), {}
+    for limb, bits in LIMBS.items():
+        rounded = from_words(to_words(name, rest, 1.0, bits, silos), bits).reshape(rest.shape)
+        parts[f"{name}:{limb}"] = Part(rounded, 1.0, bits, silos)
+        rest = rest - rounded
+    return parts
 
 
 def whole(sums: Mapping[str, Any]) -> dict[str, Any]:
     """The way back, after the parts were added up; what was sent in one part stays."""
     joined: dict[str, Any] = {}
     for name, value in sums.items():
-        head, colon, part = name.rpartition(":")
-        if colon and part == "fine":
-            joined[head] = joined[head] + value
+        head, colon, limb = name.rpartition(":")
+        if colon and limb in LIMBS:
+            joined[head] = joined[head] + value if head in joined else value
         else:
-            joined[head if part == "coarse" else name] = value
+            joined[name] = value
     return joined
 
 

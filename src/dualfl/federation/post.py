@@ -16,6 +16,8 @@ from dualfl.errors import InputError
 from dualfl.federation.wire import decode, tag
 
 ASK_AGAIN = 2.0  # seconds after an error before a node is asked again
+DOUBLINGS = 5  # of the time until a message counts as lost: errors are repeats too, and there may be thousands
+SHORT, SOME = 200, 3  # characters of a transport's reason, and of how many nodes it is told
 TOO_MUCH = 1.5  # times what the others answered, plus a little
 LITTLE = 1 << 20
 
@@ -56,8 +58,8 @@ class Post:
     patience : seconds without any new answer after which the run stops; the silos that are missing are named.
     poll : seconds between two looks.
     again : seconds without an answer or an error after which a node is asked once more, and then after twice as long
-        each time. Flower says nothing of a message that a silo took with it when it died and that was back before
-        anybody noticed; and a request that is repeated gets the same answer.
+        each time, up to 32 times. Flower says nothing of a message that a silo took with it when it died and that was
+        back before anybody noticed; and a request that is repeated gets the same answer.
     fixed : silos are bound to nodes, since nodes are authenticated.
     """
 
@@ -88,6 +90,7 @@ class Asking:
         self.asked: dict[int, int] = {}  # node: how often
         self.since: dict[int, float] = {}  # node: when it was asked last
         self.absent: set[int] = set()
+        self.errors: dict[int, str] = {}  # node: what the transport said last
 
     def until_all(self) -> dict[str, dict[str, Any]]:
         post, heard, told = self.post, time.monotonic(), 0.0
@@ -103,8 +106,9 @@ class Asking:
                 heard = now
             if now - heard > post.patience:
                 raise InputError(
-                    f"{self._missing()} did not answer for {post.patience:.0f} s; look at the silo's machine, start it "
-                    "again (`dualfl deploy serve`), and give `dualfl deploy run` again: the run goes on where it is."
+                    f"{self._missing()} did not answer for {post.patience:.0f} s{self._reasons()}; look at the silo's "
+                    "machine, start it again (`dualfl deploy serve`), and give `dualfl deploy run` again: the run goes "
+                    "on where it is."
                 )
             if now - heard > 30 and now - told > 60:
                 post.say(f"Waiting for {self._missing()} ...")
@@ -114,6 +118,16 @@ class Asking:
     def _missing(self) -> str:
         missing = [name for name in self.wanted if name not in self.answers]
         return f"Silo {missing[0]!r}" if len(missing) == 1 else "Silos " + ", ".join(map(repr, missing))
+
+    def _reasons(self) -> str:
+        """What Flower said last of those who have not answered, in one line."""
+        names = {node: self.post.names.get(node) for node in self.errors}
+        said = [
+            f"{f'node {node}' if name is None else repr(name)}: {self.errors[node]}"
+            for node, name in names.items()
+            if name not in self.answers
+        ]
+        return f" (Flower says of {', of '.join(said[-SOME:])})" if said else ""
 
     def _send(self) -> None:
         """To every node that may be one of those missing, and has not been asked or must be asked again."""
@@ -135,7 +149,7 @@ class Asking:
 
     def _lost(self, node: int) -> float:
         """When the last message to this node counts as lost."""
-        return self.since[node] + self.post.again * 2.0 ** (self.asked[node] - 1)
+        return self.since[node] + self.post.again * 2.0 ** min(self.asked[node] - 1, DOUBLINGS)
 
     def _take(self, came: Came) -> None:
         node = self.waiting.pop(came.sent, None)
@@ -143,6 +157,7 @@ class Asking:
             return
         if came.answer is None:  # the node went away, or its process died: it is asked again when it is back
             self.pause[node] = time.monotonic() + ASK_AGAIN
+            self.errors[node] = " ".join(came.error.split())[:SHORT] or "no reason"
             return
         self._check_size(node, came.answer)
         try:

@@ -23,6 +23,22 @@ LEVELS = 50  # a text column with more different texts is no category
 CLASSES = 20  # whole numbers with at most so many values are classes
 
 
+class Unfit(InputError):
+    """A silo's own data are not what they must be. The sentence is for its operator; the coordinator gets `told`,
+    which names no file and quotes no cell."""
+
+    def __init__(self, sentence: str, told: str) -> None:
+        super().__init__(sentence)
+        self.told = told
+
+
+def no_file(path: Path) -> Unfit:
+    return Unfit(
+        f"There is no data file {path}; name it in the silo's silo.json.",
+        "There is no data file where the silo's silo.json says",
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """A file as it was read: numbers, nan where one is missing, texts by column, and the target.
@@ -46,12 +62,21 @@ class Rows:
 
 def read_rows(path: Path, target: str | None, ignore: Sequence[str] = ()) -> Rows:
     """The rows of a CSV, Parquet, NPZ or LIBSVM file."""
+    if not path.is_file():
+        raise no_file(path)
+    try:
+        return _read(path, target, ignore)
+    except Unfit:
+        raise
+    except InputError as error:  # whoever reads files may quote them
+        raise Unfit(str(error), "its data file cannot be read") from error
+
+
+def _read(path: Path, target: str | None, ignore: Sequence[str]) -> Rows:
     from dualfl.data.arrays import read_npz
     from dualfl.data.formats import format_of
     from dualfl.data.libsvm import read_libsvm
 
-    if not path.is_file():
-        raise InputError(f"There is no data file {path}; name it in the silo's silo.json.")
     kind = format_of(path)
     if kind in ("CSV", "Parquet"):
         return read_named(path, target, ignore)
@@ -73,7 +98,11 @@ def read_named(path: Path, target: str | None, ignore: Sequence[str]) -> Rows:
     table = read_table(path)
     columns = {name: values for name, values in table.columns.items() if name not in ignore}
     for name in columns:
-        check_usable(table, name, ", or put it under 'ignore' in silo.json")
+        try:
+            check_usable(table, name, ", or put it under 'ignore' in silo.json")
+        except InputError as error:
+            told = f"its data file has entries in column {name!r} that are neither finite numbers nor texts"
+            raise Unfit(str(error), told) from error
     parts = split_target(columns, target, path)
     there = ~missing(parts.y)
     if not there.any():
@@ -101,7 +130,7 @@ def describe(rows: Rows, task: str | None) -> dict[str, Any]:
     if task is None:
         task = "classification" if not numeric or (whole and len(known) <= CLASSES) else "regression"
     if task == "regression" and not numeric:
-        raise InputError(f"the target holds texts such as {str(rows.y[0])!r:.40}, and regression needs numbers")
+        raise InputError("the target holds texts, and regression needs numbers")
     levels = {}
     for name, values in rows.texts.items():
         found = np.unique(values)
@@ -124,7 +153,15 @@ def describe(rows: Rows, task: str | None) -> dict[str, Any]:
 
 
 def label(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float | int | np.number) else str(value)
+    """The name of a class: all digits of a number, so that no two classes become one.
+
+    >>> [label(v) for v in (195967001.0, np.int64(2), 0.5, True, "yes")]
+    ['195967001', '2', '0.5', '1', 'yes']
+    """
+    if not isinstance(value, float | int | np.number | np.bool_):
+        return str(value)
+    number = value.item() if isinstance(value, np.generic) else value
+    return str(int(number)) if isinstance(number, int) or number.is_integer() else repr(float(number))
 
 
 @dataclass(frozen=True)
@@ -201,7 +238,7 @@ def union_of_labels(each: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """All labels, numbers in their own order."""
     labels = {label for one in each for label in one}
     try:
-        return tuple(sorted(labels, key=float))
+        return tuple(sorted(labels, key=lambda label: (float(label), label)))  # beyond 2^53 floats are alike
     except ValueError:
         return tuple(sorted(labels))
 

@@ -4,8 +4,13 @@ A silo has a home folder:
 
     silo.json               its name, its data file, what its operator insists on
     key, key.pub, roster.json   its registered key, and the keys of all silos
+    salt                    a random number for the digest of its data, which never leaves
     cache/                  its rows, harmonised, so that the data file is parsed once
-    experiments/ID/         plan (what was agreed), scaling, secret (for masks), state (after the last answer)
+    experiments/ID/         plan (what was agreed), scaling, secret (for masks), answers (to set-up requests), state
+                            (after the last answer)
+    logs/silo.log           what went wrong, with the words that the coordinator must not read
+
+What is written here only its owner may read.
 
 Every message may be handled by a new process, may come twice, and may come after a crash: `handle` gives the same
 answer to the same message, and refuses, in a sentence, what does not fit.
@@ -17,6 +22,9 @@ import contextlib
 import hashlib
 import json
 import os
+import secrets
+import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -32,16 +40,50 @@ from dualfl.engines.client import Envelope, LocalCost, Reply, Silo, Work, answer
 from dualfl.errors import DualflError, InputError
 from dualfl.federation import fixed
 from dualfl.federation.masks import Masks, Offer, check, new_secret, public_part, sign
-from dualfl.federation.rows import Schema, describe, digest_of, harmonised, pack_rows, read_rows, standardised
+from dualfl.federation.rows import (
+    Rows,
+    Schema,
+    Unfit,
+    describe,
+    digest_of,
+    harmonised,
+    no_file,
+    pack_rows,
+    read_rows,
+    standardised,
+)
 from dualfl.federation.wire import decode, encode, tag
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
 from dualfl.solvers.base import Solver
+from dualfl.typing import Array
 
-PROTOCOL = 2
+PROTOCOL = 3
 SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
 WORK_BITS = 20  # counts of work are larger than coefficients, and need fewer digits
+PRIVATE = 0o600  # rows, uploads without masks and secrets: nobody else on this machine reads them
+LOG = "logs/silo.log"
+CHANGED = (
+    "its data file, or 'target' or 'ignore' in its silo.json, has changed since the experiment began; restore it, or "
+    "start a new one"
+)
+NO_PLAN = "this silo knows no plan of this experiment: its folder was lost or moved; start a new experiment"
 Content = dict[str, Any]
+
+
+def write(path: Path, data: bytes) -> None:
+    files.write_atomically(path, data, PRIVATE)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One process at a time."""
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class Home:
@@ -65,6 +107,8 @@ class Home:
     @property
     def data_digest(self) -> str:
         """Of the data file; read again only if its size or time has changed."""
+        if not self.data.is_file():
+            raise no_file(self.data)
         stat = self.data.stat()
         seen = [str(self.data), stat.st_size, stat.st_mtime_ns]
         note = self.path / "cache" / "digest.json"
@@ -73,8 +117,47 @@ class Home:
             if noted["seen"] == seen:
                 return str(noted["digest"])
         digest = digest_of(self.data)
-        files.write_atomically(note, json.dumps({"seen": seen, "digest": digest}).encode())
+        write(note, json.dumps({"seen": seen, "digest": digest}).encode())
         return digest
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that decides what is read: the file, and which columns of it."""
+        target, ignore = self.settings.get("target"), sorted(self.settings.get("ignore", ()))
+        return hashlib.sha256(json.dumps([self.data_digest, target, ignore]).encode()).hexdigest()
+
+    @property
+    def salted(self) -> str:
+        """A fingerprint that may travel: nobody who guesses the file can check the guess without the salt."""
+        path = self.path / "salt"
+        if not path.exists():
+            with locked(self.path):
+                if not path.exists():
+                    write(path, secrets.token_bytes(32))
+        return hashlib.sha256(path.read_bytes() + self.fingerprint.encode()).hexdigest()[:16]
+
+    def rows(self) -> Rows:
+        return read_rows(self.data, self.settings.get("target"), self.settings.get("ignore", ()))
+
+    @property
+    def masked_only(self) -> bool:
+        """A silo that joined with a certificate sends nothing without masks, unless its operator allowed it."""
+        allowed = self.settings.get("allow_plain", not (self.path / "ca.crt").exists())
+        return bool(self.settings.get("secure_only")) or not allowed
+
+    def note(self, words: str) -> None:
+        """For the operator alone."""
+        path = self.path / LOG
+        with contextlib.suppress(OSError):  # a full disk must not hide what is wrong
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "a", opener=lambda name, flags: os.open(name, flags, PRIVATE)) as file:
+                file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words.rstrip()}\n")
+
+    def without_paths(self, words: str) -> str:
+        """A sentence that may travel."""
+        if "data" in self.settings:
+            words = words.replace(str(self.data.absolute()), "its data file")
+        return words.replace(str(self.path.absolute()), "its folder")
 
     def registered(self) -> dict[str, str]:
         """The public keys of all silos, as the operators exchanged them."""
@@ -82,8 +165,8 @@ class Home:
             return dict(json.loads((self.path / "roster.json").read_text()))
         except (OSError, ValueError) as error:
             raise InputError(
-                f"secure aggregation needs the roster of all silos' keys ({error}); get it from the coordinator, "
-                "compare fingerprints, and run `dualfl deploy trust`"
+                "secure aggregation needs the roster of all silos' keys, and this silo has none; get it from the "
+                "coordinator, compare fingerprints, and run `dualfl deploy trust`"
             ) from error
 
 
@@ -103,11 +186,6 @@ class Keeper:
 
     def handle(self, message: bytes) -> bytes:
         """The answer; a refusal is an answer too."""
-        reply: Content = {
-            "silo": self.home.name,
-            "identity": self.home.settings.get("identity", ""),
-            "tag": tag(message),
-        }
         try:
             request = decode(message)
             if request.get("version") != dualfl.__version__ or request.get("protocol") != PROTOCOL:
@@ -126,13 +204,30 @@ class Keeper:
                 raise InputError(f"nobody here knows how to answer {request.get('kind')!r}")
             told = request.get("to")
             if told is not None and self.home.name not in told:
-                return encode(reply | {"absent": True})  # a node that the server did not know by name yet
+                return self._encoded(message, {"absent": True})  # a node that the server did not know by name yet
             content = kinds[request["kind"]](request, message)
-        except DualflError as error:
-            content = {"refusal": str(error)}
         except Exception as error:  # whatever it is, the coordinator must hear of it
-            content = {"refusal": f"{type(error).__name__}: {error}"}
-        return content if isinstance(content, bytes) else encode(reply | content)
+            content = {"refusal": self._refusal(error).rstrip(".")}
+        return content if isinstance(content, bytes) else self._encoded(message, content)
+
+    def _encoded(self, message: bytes, content: Content) -> bytes:
+        """An answer with the name of who gives it."""
+        head = {"silo": self.home.name, "identity": self.home.settings.get("identity", ""), "tag": tag(message)}
+        return encode(head | content)
+
+    def _refusal(self, error: Exception) -> str:
+        """What the coordinator hears: no path and no entry of the data. The rest stays here, in the log."""
+        if isinstance(error, Unfit):
+            what = error.told
+            self.home.note(str(error))
+        elif isinstance(error, DualflError):
+            return self.home.without_paths(str(error))
+        elif "pickle" in self.home.settings:  # a simulation: one user, who has no secrets, and a folder that will go
+            return f"{type(error).__name__}: {error}"
+        else:
+            what = f"it failed with {type(error).__name__}"
+            self.home.note("".join(traceback.format_exception(error)))
+        return f"{what}; the reason is in {LOG} of that silo's folder"
 
     # -- before the first round --------------------------------------------------------------------
 
@@ -141,35 +236,28 @@ class Keeper:
         experiment = self.experiment(request)
         content: Content = {"d": None}
         if "pickle" not in self.home.settings:
-            rows = read_rows(self.home.data, self.home.settings.get("target"), self.home.settings.get("ignore", ()))
-            content |= describe(rows, request.get("task"))
+            content |= describe(self.home.rows(), request.get("task"))
         key = self.home.path / "key"
         if key.exists():
             content["offer"] = experiment.offer(key)
         return content
 
-    def agree(self, request: Content, message: bytes) -> Content:
+    def agree(self, request: Content, message: bytes) -> Content | bytes:
         """Take note of the plan, and answer with how much this silo counts and the sums of its columns."""
         experiment = self.experiment(request)
         self._check_plan(request, experiment)
         experiment.fix("plan", message, "another plan was agreed for this experiment; start a new one")
         if "pickle" in self.home.settings:
             return experiment.setup_upload({"size": experiment.source[2]}, tag(message)) | {"data": ""}
-        experiment.fix(
-            "data",
-            self.home.data_digest.encode(),
-            f"the data file {self.home.data} has changed since the experiment began; restore it, or start a new one",
+        experiment.fix("data", self.home.fingerprint.encode(), CHANGED)
+        return self._once(
+            experiment,
+            message,
+            lambda: experiment.setup_upload(experiment.sums(request), tag(message)) | {"data": self.home.salted},
         )
-        X, _ = experiment.harmonised
-        wire: Content = {"size": float(X.shape[0])}
-        if request["standardise"] and experiment.schema.sparse:
-            wire["sums"] = np.asarray(X.sum(axis=0), dtype=np.float64).ravel()
-        elif request["standardise"] or experiment.schema.gaps:
-            wire["sums"] = np.nansum(X, axis=0)
-        if experiment.schema.gaps:
-            wire["counts"] = np.count_nonzero(~np.isnan(X), axis=0).astype(np.float64)
-        salted = hashlib.sha256((self.home.settings["identity"] + self.home.data_digest).encode()).hexdigest()[:16]
-        return experiment.setup_upload(wire, tag(message)) | {"data": salted}
+
+    def _once(self, experiment: Experiment, message: bytes, answer: Callable[[], Content]) -> bytes:
+        return experiment.kept(tag(message), lambda: self._encoded(message, answer()))
 
     def _check_plan(self, plan: Content, experiment: Experiment) -> None:
         names, settings = list(plan["names"]), self.home.settings
@@ -183,9 +271,10 @@ class Keeper:
                 f"{len(names)}; its operator can lower 'minimum' in silo.json"
             )
         if plan["secure"] is None:
-            if settings.get("secure_only"):
+            if self.home.masked_only:
                 raise InputError(
-                    'this silo sends nothing without secure aggregation; switch it on in project.json ("secure": true)'
+                    'this silo sends nothing without secure aggregation; switch it on in project.json ("secure": '
+                    'true), or its operator allows plain sums in silo.json ("allow_plain": true)'
                 )
             return
         roster = self.home.registered()
@@ -200,12 +289,15 @@ class Keeper:
         if plan["offers"][self.home.name][0] != public_part(experiment.secret()):
             raise InputError("the plan holds another key than this silo offered; start a new experiment")
 
-    def moments(self, request: Content, message: bytes) -> Content:
+    def moments(self, request: Content, message: bytes) -> Content | bytes:
         """Sums of squares around the common centre."""
         experiment = self.experiment(request)
-        X, _ = experiment.harmonised
-        squares = np.nansum(np.square(X - request["center"]), axis=0)  # a gap becomes the centre
-        return experiment.setup_upload({"squares": squares}, tag(message))
+        experiment.check_data()
+        return self._once(
+            experiment,
+            message,
+            lambda: experiment.setup_upload({"squares": experiment.squares(request["center"])}, tag(message)),
+        )
 
     # -- rounds ------------------------------------------------------------------------------------
 
@@ -227,9 +319,7 @@ class Keeper:
             after = None if surveys else request["after"][list(request["to"]).index(self.home.name)]
             reply, moved = answer(algorithm, cost, silo, envelope, place, j, weight, after)
             content = experiment.answered(reply, value, request, name, weight)
-            sent = encode(
-                {"silo": self.home.name, "identity": self.home.settings.get("identity", ""), "tag": name} | content
-            )
+            sent = self._encoded(message, content)
             if not surveys:
                 experiment.remember(moved, name, sent)
         return sent
@@ -237,6 +327,8 @@ class Keeper:
     def value(self, request: Content, message: bytes) -> Content:
         """f at a point, weighted as an upload is."""
         experiment = self.experiment(request)
+        with experiment.locked():
+            experiment.note_scaling(request)
         cost, _, _, weight = experiment.client(algorithm_of(request["under"]))
         value = cost.objective.value(request["probe"])
         return experiment.value_upload(value, tag(message), weight)
@@ -251,15 +343,9 @@ class Experiment:
         self.home, self.id = home, id
         self.path = home.path / "experiments" / id
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> contextlib.AbstractContextManager[None]:
         """One process at a time: a request that is repeated while it is worked on waits for the answer."""
-        import fcntl
-
-        self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / "lock", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+        return locked(self.path)
 
     def fix(self, name: str, content: bytes, otherwise: str) -> None:
         """Write a file once; refuse, in these words, to write anything else there."""
@@ -268,15 +354,21 @@ class Experiment:
             if path.read_bytes() != content:
                 raise InputError(otherwise)
         else:
-            files.write_atomically(path, content)
+            write(path, content)
+
+    def kept(self, name: str, answer: Callable[[], bytes]) -> bytes:
+        """The answer to a set-up request, found once: other numbers under the same masks would tell both."""
+        path = self.path / "answers" / name
+        if not path.exists():
+            write(path, answer())
+        return path.read_bytes()
 
     def secret(self) -> bytes:
         path = self.path / "secret"
         if not path.exists():
             with self.locked():
                 if not path.exists():
-                    files.write_atomically(path, new_secret())
-                    os.chmod(path, 0o600)
+                    write(path, new_secret())
         return path.read_bytes()
 
     def offer(self, key: Path) -> tuple[str, ...]:
@@ -285,7 +377,7 @@ class Experiment:
         with self.locked():
             if not path.exists():
                 offered = sign(key.read_bytes(), self.id, self.home.name, secret)
-                files.write_atomically(path, json.dumps(offered).encode())
+                write(path, json.dumps(offered).encode())
         return tuple(json.loads(path.read_text()))
 
     @cached_property
@@ -293,12 +385,10 @@ class Experiment:
         try:
             return decode((self.path / "plan").read_bytes())
         except OSError:
-            raise InputError(
-                "this silo knows no plan of this experiment: its folder was lost or moved; start a new experiment"
-            ) from None
+            raise InputError(NO_PLAN) from None
 
     def note_scaling(self, request: Content) -> None:
-        """What was found out after the plan was agreed comes with the first step, and stays."""
+        """What was found out after the plan was agreed comes with the first step or value, and stays."""
         if request.get("scaling") is not None:
             self.fix(
                 "scaling", encode(request["scaling"]), "the scaling of this experiment has changed; start a new one"
@@ -314,10 +404,37 @@ class Experiment:
     def schema(self) -> Schema:
         return Schema(**self.plan["schema"])
 
+    def check_data(self) -> None:
+        """Refuse to go on with other data than were agreed on."""
+        try:
+            agreed = (self.path / "data").read_text()
+        except OSError:
+            raise InputError(NO_PLAN) from None
+        if agreed != self.home.fingerprint:
+            raise InputError(CHANGED)
+
     @cached_property
     def harmonised(self) -> tuple[Any, Any]:
-        settings = self.home.settings
-        return harmonised(read_rows(self.home.data, settings.get("target"), settings.get("ignore", ())), self.schema)
+        rows = self.home.rows()
+        self.check_data()  # after reading, so that a file which is changed meanwhile is noticed
+        return harmonised(rows, self.schema)
+
+    def sums(self, plan: Content) -> Content:
+        """How much this silo counts, and what standardisation and gaps need of its columns."""
+        X, _ = self.harmonised
+        wire: Content = {"size": float(X.shape[0])}
+        if plan["standardise"] and self.schema.sparse:
+            wire["sums"] = np.asarray(X.sum(axis=0), dtype=np.float64).ravel()
+        elif plan["standardise"] or self.schema.gaps:
+            wire["sums"] = np.nansum(X, axis=0)
+        if self.schema.gaps:
+            wire["counts"] = np.count_nonzero(~np.isnan(X), axis=0).astype(np.float64)
+        return wire
+
+    def squares(self, center: Array) -> Array:
+        X, _ = self.harmonised
+        found: Array = np.nansum(np.square(X - center), axis=0)  # a gap becomes the centre
+        return found
 
     @cached_property
     def source(self) -> tuple[Objective, Solver | None, float, Penalty | None]:
@@ -333,10 +450,7 @@ class Experiment:
         from dualfl.federation.model import build
         from dualfl.federation.rows import unpack_rows
 
-        if (self.path / "data").read_bytes().decode() != self.home.data_digest:
-            raise InputError(
-                f"the data file {self.home.data} has changed since the experiment began; restore it, or start a new one"
-            )
+        self.check_data()
         key = hashlib.sha256((self.path / "scaling").read_bytes() + (self.path / "plan").read_bytes()).hexdigest()[:24]
         cache = self.home.path / "cache" / f"{key}.npz"
         if not cache.exists():
@@ -344,9 +458,13 @@ class Experiment:
             X = standardised(X, self.scaling["center"], self.scaling["spread"], self.scaling["fill"])
             for old in cache.parent.glob("*.npz"):
                 old.unlink()
-            files.write_atomically(cache, pack_rows(X, y))
+            write(cache, pack_rows(X, y))
         X, y = unpack_rows(cache)
-        objective, solver, penalty = build(X, y, self.schema, self.plan["problem"])
+        problem = self.plan["problem"]
+        try:
+            objective, solver, penalty = build(X, y, self.schema, problem)
+        except InputError as error:  # the plan suits the coordinator's template, so it is some entry, which is quoted
+            raise Unfit(str(error), f"its rows do not suit the loss {problem['loss']!r} of the plan") from error
         return objective, solver, objective.mass, penalty
 
     def client(self, algorithm: Algorithm) -> tuple[LocalCost, Place, int, float]:
@@ -389,11 +507,14 @@ class Experiment:
             wire["probe:E"] = value
         if len(among) < len(self.plan["names"]):
             wire["probe:mass"] = 1.0
-        parts: dict[str, tuple[Any, float, int]] = {}
+        parts: dict[str, fixed.Part] = {}
         for field, x in wire.items():
-            parts |= {field: (x, weight, self.plan["secure"])} if np.shape(x) else fixed.halves(field, weight * x)
+            if np.shape(x):
+                parts[field] = fixed.Part(x, weight, self.plan["secure"])
+            else:
+                parts |= fixed.limbs(field, weight * x, len(among))
         work: Work = reply.work
-        parts |= {f"work:{k}": (float(v), 1.0, WORK_BITS) for k, v in work._asdict().items()}
+        parts |= {f"work:{k}": fixed.Part(float(v), 1.0, WORK_BITS, len(among)) for k, v in work._asdict().items()}
         return self._masked(parts, name, among)
 
     def _check_among(self, among: list[str]) -> None:
@@ -411,19 +532,31 @@ class Experiment:
         """Sums before the first round; nothing is weighted yet."""
         if self.plan["secure"] is None:
             return {"wire": wire}
-        parts: dict[str, tuple[Any, float, int]] = {}
+        among = list(self.plan["names"])
+        parts: dict[str, fixed.Part] = {}
         for field, x in wire.items():
-            parts |= fixed.halves(field, x)
-        return self._masked(parts, name, list(self.plan["names"]))
+            self._check_reach(x, fixed.reach(len(among)))
+            parts |= fixed.limbs(field, x, len(among))
+        return self._masked(parts, name, among)
+
+    def _check_reach(self, x: Any, reach: float) -> None:
+        """Refuse sums of columns that are too large for words, and name the column."""
+        beyond = np.flatnonzero(~(np.abs(x) < reach))
+        if np.shape(x) and len(beyond):
+            raise InputError(
+                f"column {self.schema.features[int(beyond[0])]!r} adds up to {reach:.0e} or more, which secure sums do "
+                "not carry; divide it by a power of ten in every silo, or put it under 'ignore' in silo.json"
+            )
 
     def value_upload(self, value: float, name: str, weight: float) -> Content:
         if self.plan["secure"] is None:
             return {"value": value}
-        return self._masked(fixed.halves("probe:E", weight * value), name, list(self.plan["names"]))
+        among = list(self.plan["names"])
+        return self._masked(fixed.limbs("probe:E", weight * value, len(among)), name, among)
 
-    def _masked(self, parts: dict[str, tuple[Any, float, int]], name: str, among: list[str]) -> Content:
-        words = [fixed.to_words(field, x, weight, bits) for field, (x, weight, bits) in parts.items()]
-        fields = tuple((field, tuple(np.shape(x)), bits) for field, (x, _, bits) in parts.items())
+    def _masked(self, parts: dict[str, fixed.Part], name: str, among: list[str]) -> Content:
+        words = [fixed.to_words(field, *part) for field, part in parts.items()]
+        fields = tuple((field, tuple(np.shape(part.x)), part.bits) for field, part in parts.items())
         return {"words": self.masks.cover(np.concatenate(words), name, among), "fields": fields}
 
     def _masked_maxima(self, wire: Content, name: str, among: list[str]) -> Content:
@@ -435,6 +568,8 @@ class Experiment:
     @cached_property
     def masks(self) -> Masks:
         keys = {silo: offer[0] for silo, offer in self.plan["offers"].items()}
+        if not (self.path / "secret").exists():  # a new one would not fit the keys of the plan
+            raise InputError(NO_PLAN)
         return Masks(self.home.name, self.secret(), keys, self.id)
 
     # -- what survives -----------------------------------------------------------------------------
@@ -451,7 +586,7 @@ class Experiment:
     def remember(self, silo: Silo, name: str, sent: bytes) -> None:
         """All of it is on disk before the answer leaves."""
         content = {"silo": silo, "tag": name, "sent": np.frombuffer(sent, dtype=np.uint8)}
-        files.save(self.path / "state.npz", content)
+        files.save(self.path / "state.npz", content, PRIVATE)
 
 
 def algorithm_of(text: str) -> Algorithm:

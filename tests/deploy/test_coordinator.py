@@ -1,0 +1,99 @@
+"""The coordinator's keys: every admitted silo is registered once, however often the start is interrupted."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "federation"))
+from needs import need
+
+need("cryptography", "flower")
+need("flwr", "flower")
+
+# ruff: noqa: E402 (nothing below can be imported without it)
+from dualfl.deploy import keys
+from dualfl.deploy.coordinator import Coordinator, node_of
+from dualfl.deploy.project import Project, Settings, init
+from dualfl.engines.flower import runtime
+
+NAMES = ("a", "b", "c")
+
+
+class Flower:
+    """`flwr supernode`, on the state that a SuperLink keeps in its database."""
+
+    def __init__(self, database: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Flower uses what others have deprecated
+            from flwr.server.superlink.linkstate import LinkStateFactory
+            from flwr.supercore.object_store import ObjectStoreFactory
+            from flwr.superlink.federation import NoOpFederationManager
+
+            path = str(database)
+            self.state = LinkStateFactory(path, NoOpFederationManager(), ObjectStoreFactory(path)).state()
+        self.interrupt_after: str | None = None
+
+    def __call__(self, arguments, flower_home, cwd=None):
+        if arguments[1] == "list":
+            return {"nodes": [{"node-id": str(node.node_id)} for node in self.state.get_node_info()]}
+        path = Path(arguments[2])
+        try:
+            node = self.state.create_node("me", "me", keys.pem(path.read_text()), 30.0)
+        except ValueError as error:
+            raise runtime.RunFailed("flwr supernode failed: [code: 23] Public key already in use.") from error
+        if path.stem == self.interrupt_after:
+            raise KeyboardInterrupt
+        return {"node-id": node}
+
+
+@pytest.fixture
+def project(tmp_path):
+    made = init(tmp_path / "my study", Settings(host="example.org", silos=NAMES))
+    made.admit([f"{name} {keys.new_key_pair()[1]}" for name in NAMES])
+    return made
+
+
+@pytest.fixture
+def flower(project, monkeypatch):
+    made = Flower(project.folder / "state.db")
+    monkeypatch.setattr(runtime, "flwr", made)
+    return made
+
+
+def in_database(project: Project) -> dict[str, str | None]:
+    return {name: node_of(project.folder / "state.db", key) for name, key in project.roster.items()}
+
+
+@pytest.mark.parametrize("last", NAMES)
+def test_a_start_that_is_interrupted_while_it_registers_can_be_given_again(last, project, flower):
+    flower.interrupt_after = last
+    with pytest.raises(KeyboardInterrupt):
+        Coordinator(project).register()
+    noted = NAMES[: NAMES.index(last)]
+    assert tuple(project.nodes) == noted  # what was done before is not lost
+    flower.interrupt_after = None
+    Coordinator(project).register()
+    assert {name: entry["node"] for name, entry in project.nodes.items()} == in_database(project)
+    assert len(flower.state.get_node_info()) == 3
+
+
+def test_a_lost_list_of_nodes_is_made_again(project, flower):
+    Coordinator(project).register()
+    before = project.nodes
+    (project.flower_home / "nodes.json").unlink()
+    Coordinator(project).register()
+    assert project.nodes == before and all(json.loads(entry["node"]) > 0 for entry in before.values())
+
+
+def test_another_failure_is_told_as_it_is(project, flower, monkeypatch):
+    def refuse(arguments, flower_home, cwd=None):
+        raise runtime.RunFailed("flwr supernode failed: nobody answers")
+
+    monkeypatch.setattr(runtime, "flwr", refuse)
+    with pytest.raises(runtime.RunFailed, match="nobody answers"):
+        Coordinator(project).register()
+    assert node_of(project.folder / "nothing.db", project.roster["a"]) is None
+    assert not (project.folder / "nothing.db").exists()
