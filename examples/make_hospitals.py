@@ -1,4 +1,5 @@
-"""Three small hospitals with invented patients, for `dualfl fit`: python examples/make_hospitals.py
+"""Three small hospitals with invented patients, for `dualfl fit`, and new patients to predict:
+python examples/make_hospitals.py
 
 Readmission within 30 days depends on age, on earlier admissions, on smoking and a little on the ward; the hospitals
 differ in size and in their patients, some entries are missing, and each has columns in an order of its own.
@@ -13,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 HOSPITALS = {"north": (240, 66.0), "river": (160, 58.0), "hill": (60, 74.0)}  # rows, mean age
+NEW = (40, 65.0)
 WARDS = ("general", "heart", "surgery")
 
 
@@ -43,7 +45,7 @@ def patients(rows: int, age: float, rng: np.random.Generator) -> list[dict[str, 
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for number, (name, (rows, age)) in enumerate(HOSPITALS.items()):
+    for number, (name, (rows, age)) in enumerate({**HOSPITALS, "new": NEW}.items()):
         rng = np.random.default_rng([14, number])
         made = patients(rows, age, rng)
         columns = list(rng.permutation(list(made[0])))

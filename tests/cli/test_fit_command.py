@@ -4,6 +4,7 @@ import csv
 import json
 import runpy
 import shlex
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,14 @@ import pytest
 from click.testing import CliRunner
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.metrics import log_loss, mean_poisson_deviance, roc_auc_score
 
 from dualfl.cli import main
 from dualfl.report.results import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = [EXAMPLES / "hospitals" / f"{name}.csv" for name in ("north", "river", "hill")]
+NEW = EXAMPLES / "hospitals" / "new.csv"
 
 
 def dualfl(*words, code=0):
@@ -52,7 +54,7 @@ def pooled():
 
 def test_the_example_files_are_those_that_the_script_makes(tmp_path):
     runpy.run_path(str(EXAMPLES / "make_hospitals.py"))["main"](tmp_path)
-    for path in FILES:
+    for path in (*FILES, NEW):
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
 
 
@@ -181,6 +183,45 @@ def test_a_model_is_replaced_only_when_asked_and_as_a_whole(model, tmp_path):
     assert (tmp_path / "other" / "thesis.txt").read_text() == "years"
 
 
+RIDGE = ["fit", *FILES, "--target", "days", "--model", "ridge", "--no-influence", "--no-report", "--out"]
+
+
+def test_files_that_no_fit_wrote_are_never_replaced(tmp_path):
+    out = tmp_path / "m"
+    dualfl(*RIDGE, out)
+    dualfl("predict", out, NEW, "--out", out / "predictions.csv")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    for words in ([], ["--force"]):
+        said = dualfl(*RIDGE, out, *words, code=2).stderr
+        assert "predictions.csv, which would be lost" in said and "model.json" not in said and str(out) in said
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    (out / "predictions.csv").unlink()
+    dualfl(*RIDGE, out, "--force")
+
+
+def test_a_folder_that_cannot_be_replaced_is_refused_before_the_fit(tmp_path, monkeypatch):
+    monkeypatch.setattr("dualfl.fitting.fit.fit_tables", None)
+    (tmp_path / "m").mkdir()
+    monkeypatch.chdir(tmp_path / "m")
+    for out in (".", "../m", tmp_path / "m"):
+        assert f"{out} is the folder that you are in" in dualfl(*RIDGE, out, code=2).stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.path.ismount", lambda path: str(path).endswith("m"))
+    assert "m is where a disk is mounted" in dualfl(*RIDGE, "m", code=2).stderr
+    assert [*tmp_path.rglob("*")] == [tmp_path / "m"]
+
+
+def test_a_model_is_replaced_by_any_name_of_its_folder(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    dualfl(*RIDGE, "../m")
+    (tmp_path / "link").symlink_to("m")
+    for out in ("../here/../m", "../link"):
+        dualfl(*RIDGE, out, "--force")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "link", "m"]  # nothing hidden is left
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "m" / "model.json").is_file()
+
+
 # -- bad input -----------------------------------------------------------------------------------------------
 
 GOOD = "x,g,y\n" + "".join(f"{i},{'ab'[i % 2]},{'no' if (i * 7) % 5 < 2 else 'yes'}\n" for i in range(20))
@@ -214,7 +255,21 @@ BAD = {
     "not a column": (GOOD, ["--drop", "gg"], ["There is no column 'gg'", "g"]),
     "not a class": (GOOD, ["--positive", "yess"], ["'yess'", "did you mean yes"]),
     "alpha": (GOOD, ["--alpha", "little"], ["--alpha", "'little'", "cv"]),
-    "alpha 0": (GOOD, ["--alpha", "0"], ["--alpha must be a number greater than 0"]),
+    "alpha 0": (GOOD, ["--alpha", "0"], ["--alpha must be a number greater than 0", "it is 0", "--penalty none"]),
+    "alpha 0 of a ridge": (GOOD, ["--model", "ridge", "--alpha", "0"], ["take --model linear --penalty none"]),
+    "alpha without a penalty": (GOOD, ["--penalty", "none", "--alpha", "5"], ["--alpha 5", "the penalty is none"]),
+    "folds without a choice": (GOOD, ["--cv", "silo"], ["--cv silo is for --alpha cv", "alpha is 0.001"]),
+    "rule without a choice": (GOOD, ["--rule", "1se", "--alpha", "2"], ["--rule 1se is for --alpha cv", "alpha is 2"]),
+    "quantile of another": (GOOD, ["--quantile", "0.5"], ["--quantile 0.5 is for --model quantile", "is logistic"]),
+    "delta of another": (GOOD, ["--delta", "2"], ["--delta 2.0 is for --model huber", "is logistic"]),
+    "delta": (GOOD, ["--model", "huber", "--delta", "0"], ["--delta must be a number greater than 0"]),
+    "ratio of another": (GOOD, ["--l1-ratio", "0.3"], ["--l1-ratio 0.3 is for --penalty elastic-net", "is l2"]),
+    "huge": (GOOD.replace("\n3,", "\n1e200,"), [], ["b.csv", "1e+200", "'x'", "row 4", "1e+100", "--drop 'x'"]),
+    "rare class": (
+        GOOD.replace("\n0,a,no", "\n0,a,maybe"),
+        ["--model", "multinomial", "--alpha", "cv"],
+        ["only 2 of 3 classes are left to train on; give rare classes more rows"],
+    ),
     "two penalties": (GOOD, ["--model", "lasso", "--penalty", "l2"], ["lasso", "l1", "--model linear"]),
     "folds": (GOOD, ["--cv", "1"], ["--cv", "silo"]),
     "full without a penalty": (GOOD, ["--penalty", "none", "--coding", "full"], ["--coding full", "reference"]),
@@ -296,6 +351,10 @@ def test_counts_are_not_negative_and_targets_differ(place):
     assert "'y', the target, is 2 in every row" in refused(place, ["--model", "ridge"], files=["a.csv"])
     (place / "a.csv").write_text("x,y\n1,2\n1,3\n")
     assert "nothing to learn from" in refused(place, ["--model", "ridge"], files=["a.csv"])
+    (place / "a.csv").write_text("x,y\n1,2\n2,-1e200\n")
+    assert "a.csv has -1e+200 in column 'y', row 2; put a number" in refused(
+        place, ["--model", "ridge"], files=["a.csv"]
+    )
 
 
 def test_empty_columns_are_filled_when_allowed_and_constant_ones_left_out(place):
@@ -304,6 +363,92 @@ def test_empty_columns_are_filled_when_allowed_and_constant_ones_left_out(place)
     words = ["a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report", "--allow-empty"]
     said = " ".join(dualfl("fit", *words).stdout.split())
     assert "left out k: the same in every row" in said and "9 numbers became the mean" in said
+
+
+GAPPY = {
+    "k1.csv": "x,k,y\n1,5,0\n2,,1\n3,5,0\n0,5,1\n",
+    "k2.csv": "x,k,y\n1.5,5,0\n2.5,5,1\n3,,0\n0.5,5,1\n",
+}
+
+
+def test_numbers_that_are_the_same_but_for_gaps_are_left_out(place):
+    for name, text in GAPPY.items():
+        (place / name).write_text(text)
+    words = ["fit", *GAPPY, "--target", "y", "--model", "linear", "--no-report", "--out"]
+    said = " ".join(dualfl(*words, "m").stdout.split())
+    assert "left out k: the same in every row of every file that has an entry" in said
+    assert [row["feature"] for row in rows("m/coefficients.csv")] == ["x", "(intercept)"]
+    dualfl(*words, "i", "--missing", "indicator")
+    assert [row["feature"] for row in rows("i/coefficients.csv")] == ["x", "k is missing", "(intercept)"]
+    w = {row["feature"]: float(row["coefficient"]) for row in rows("i/coefficients.csv")}
+    (place / "new.csv").write_text("x,k\n2,9\n2,\n")
+    found = [float(line.split(",")[1]) for line in dualfl("predict", "i", "new.csv").stdout.splitlines()[1:]]
+    assert found[1] - found[0] == pytest.approx(w["k is missing"])
+
+
+# -- what is said of a fit -----------------------------------------------------------------------------------
+
+
+def said_of(place, text, *words, model="linear"):
+    """One file, and the account of it in one line."""
+    (place / "a.csv").write_text(text)
+    words = ["--target", "y", "--model", model, "--no-report", "--force", "--out", "m", *words]
+    return " ".join(dualfl("fit", "a.csv", *words).stdout.split())
+
+
+@pytest.mark.parametrize(("level", "shown"), [(0.999, "99.9%"), (0.975, "97.5%"), (0.95, "95%"), (0.57, "57%")])
+def test_the_level_of_the_intervals_is_not_rounded(place, level, shown):
+    assert f"intervals at {shown} " in said_of(place, NUMBERS, "--level", level)
+
+
+@pytest.mark.parametrize("penalty", ["l2", "none"])
+def test_as_many_coefficients_as_rows_have_no_errors(place, penalty):
+    said = said_of(place, "a,b,y\n1,2,3\n4,7,1\n2,2,9\n", "--penalty", penalty)
+    assert "errors none: there are as many coefficients as rows (3 and 3)" in said
+    assert all(row["std_error"] == row["low"] == "" for row in rows(place / "m" / "coefficients.csv"))
+
+
+def test_a_perfect_fit_has_no_share_and_no_division_by_zero(place):
+    (place / "b.csv").write_text("x,z,y\n" + "".join(f"{i / 7},{i * i / 3},{0.3 * i + 1}\n" for i in range(3, 17)))
+    text = "x,z,y\n" + "".join(f"{i / 7},{i % 3 / 3},{0.3 * i + 1}\n" for i in range(12))
+    said = said_of(place, text, "b.csv", "--penalty", "none")
+    assert "|E|" not in said and "E - E* <= " in said and "not certified" not in said
+
+
+def test_long_names_do_not_make_long_lines(place):
+    """`dualfl` checks the width."""
+    names = ["x" * 90, "grade_" + "g" * 90, "constant" + "k" * 90, "y"]
+    lines = [f"{i * i % 7},{('low' if i % 3 else 'high') * 30},7,{'abc'[i * i % 3 + i % 2] * 95}" for i in range(30)]
+    for name in ("a.csv", "b.csv"):
+        (place / name).write_text("\n".join([",".join(names), *lines]))
+        lines = lines[7:]
+    words = ["a.csv", "b.csv", "--target", "y", "--no-report", "--out"]
+    said = dualfl("fit", *words, "m", "--model", "multinomial").stdout
+    assert "grade_" in said and "aaa..." in said
+    dualfl("evaluate", "m", "a.csv")
+    dualfl("fit", *words[:2], "--target", names[0], "--no-report", "--model", "linear", "--drop", "y", "--out", "l")
+    dualfl("evaluate", "l", "a.csv")
+
+
+def test_measures_that_are_not_known_are_shown_as_a_dash(place):
+    said_of(place, GOOD, model="svm")
+    head, _, first, overall = dualfl("evaluate", "m", "a.csv").stdout.splitlines()[2:6]
+    assert head.split()[:6] == ["silo", "rows", "log", "loss", "accuracy", "auc"]
+    assert first.split()[:3] == ["a.csv", "20", "-"] and overall.split()[:3] == ["overall", "20", "-"]
+    said_of(place, GOOD, model="logistic")
+    (place / "one.csv").write_text(GOOD.replace("no", "yes"))
+    assert dualfl("evaluate", "m", "one.csv").stdout.splitlines()[5].split()[-1] == "-"  # one class has no ROC curve
+
+
+def test_the_deviance_of_counts_is_shown(place):
+    said_of(place, "x,y\n1,2\n2,3\n3,1\n4,7\n5,6\n", model="poisson")
+    said = dualfl("evaluate", "m", "a.csv", "--out", "e.json").stdout
+    found = json.loads((place / "e.json").read_text())["silos"]["overall"]["deviance"]
+    predicted = [float(line.split(",")[1]) for line in dualfl("predict", "m", "a.csv").stdout.splitlines()[1:]]
+    assert found == pytest.approx(mean_poisson_deviance([2, 3, 1, 7, 6], predicted))
+    assert said.splitlines()[2].split()[-1] == "deviance" and said.splitlines()[5].split()[-1] == f"{found:.4g}"
+    said_of(place, "x,y\n1,2\n2,3\n3,1\n4,7\n5,6\n")
+    assert "deviance" not in dualfl("evaluate", "m", "a.csv").stdout
 
 
 # -- bad input for a model -----------------------------------------------------------------------------------
@@ -370,7 +515,22 @@ def test_an_interruption_leaves_nothing(model, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-# -- the page in docs/ ---------------------------------------------------------------------------------------
+# -- the pages -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/fit.md"])
+def test_the_commands_of_the_pages_run(page, tmp_path, monkeypatch):
+    shutil.copytree(EXAMPLES / "hospitals", tmp_path / "examples" / "hospitals")
+    monkeypatch.chdir(tmp_path)
+    text = (EXAMPLES.parent / page).read_text(encoding="utf-8")
+    block = text[text.index("    cd examples/hospitals") :].partition("\n\n")[0]
+    for line in block.splitlines():
+        command, *words = shlex.split(line)
+        if command == "cd":
+            monkeypatch.chdir(words[0])
+        else:
+            assert command == "dualfl" and dualfl(*words).stdout
+    assert block.count("dualfl") >= 2
 
 
 def test_the_documentation_shows_what_is_printed(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Data sets from files: what each format gives, and what is said of files that are not what their names say."""
 
+import csv
 import gzip
 import sys
 
@@ -44,6 +45,37 @@ def test_csv_may_have_other_separators_and_be_gzipped(tmp_path, separator):
     assert load(put(tmp_path, "patients.csv.gz", text)).n == 4
 
 
+@pytest.mark.parametrize("end", ["\r", "\r\n"])
+def test_csv_may_have_other_line_ends(tmp_path, end):
+    found = load(put(tmp_path, "patients.csv", CSV.replace("\n", end)), scale="raw")
+    assert found.n == 4 and found.names == ("age", "dose")
+
+
+@pytest.mark.parametrize("name", ["dose; mg; per day", 'dose "a;b"; mg', "dose;\nmg;"])
+@pytest.mark.parametrize("separator", [",", "\t"])
+def test_separators_in_quotes_separate_nothing(tmp_path, name, separator):
+    quoted = '"' + name.replace('"', '""') + '"'
+    for order in (1, -1):
+        head = separator.join([quoted, "y"][::order])
+        found = load(put(tmp_path, "t.csv", f"{head}\n1{separator}2\n3{separator}4.5\n"), target="y")
+        assert found.names == (name,) and found.n == 2
+
+
+def test_long_cells_are_read_and_take_little_room(tmp_path):
+    texts = ["a" * 200_000, "a" * 200_001, "short", "a" * 200_000]
+    path = put(tmp_path, "t.csv", "x,note,y\n" + "".join(f"{i},{text},{i}.5\n" for i, text in enumerate(texts)))
+    before = csv.field_size_limit()
+    notes = load(path, target="y").columns["note"]
+    assert notes[0] == notes[3] != notes[1] and notes[2] == "short" and notes.nbytes < 10_000
+    assert csv.field_size_limit() == before
+
+
+def test_what_is_not_csv_is_a_sentence_with_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("dualfl.data.tables.LONGEST", 10)
+    with pytest.raises(InputError, match=r"t.csv, line 3 is not CSV \(.*limit.*\); correct it"):
+        load(put(tmp_path, "t.csv", "x,y\n1,2\n3," + "4" * 20 + "\n"))
+
+
 @pytest.mark.parametrize(
     ("values", "task", "kind"),
     [
@@ -78,6 +110,25 @@ def test_parquet_is_the_same_table(tmp_path):
     frame.to_parquet(tmp_path / "gap.parquet")
     with pytest.raises(InputError, match="1 empty entries in column 'dose'"):
         load(tmp_path / "gap.parquet")
+
+
+def test_an_index_of_pandas_is_no_column(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.read_csv(put(tmp_path, "patients.csv", CSV)).iloc[[2, 0, 3]]
+    frame.to_parquet(tmp_path / "t.parquet")
+    assert load(tmp_path / "t.parquet").names == ("age", "dose")
+    frame.set_index("dose").to_parquet(tmp_path / "named.parquet")  # somebody gave it a name: it is a column
+    assert set(load(tmp_path / "named.parquet").names) == {"age", "dose"}
+
+
+def test_parquet_with_a_name_twice(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = [pyarrow.array([1.0, 2.0])] * 3
+    parquet.write_table(pyarrow.Table.from_arrays(columns, names=["x", "x", "y"]), tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r"t.parquet has more than one column 'x'; give each a name"):
+        load(tmp_path / "t.parquet")
 
 
 def test_parquet_without_its_library_is_a_sentence(tmp_path, monkeypatch):

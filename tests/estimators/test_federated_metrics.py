@@ -108,7 +108,18 @@ def test_own_quantile_and_own_deviance():
     )
     poisson = PoissonRegressor().fit(X, y)
     deviance = metrics.mean_poisson_deviance(y, poisson.predict(X))
-    assert np.isclose(evaluate(poisson, split(X, y)).overall.poisson_deviance, deviance)
+    found = evaluate(poisson, split(X, y))
+    assert np.isclose(found.overall.poisson_deviance, deviance)
+    assert found.table()["overall"]["deviance"] == found.overall.poisson_deviance
+
+
+def test_a_deviance_that_some_silo_does_not_have_is_in_no_line():
+    X, y = load_diabetes(return_X_y=True)
+    y[-1] = -1.0
+    found = evaluate(Ridge(0.1).fit(X, y), split(X, y))
+    assert any(np.isfinite(sums.poisson_deviance) for sums in found.silos.values())
+    assert all("deviance" not in line for line in found.table().values())
+    assert len({len(line) for line in str(found).splitlines()}) == 1
 
 
 def test_only_sums_leave_a_silo():

@@ -85,3 +85,12 @@ def test_where_it_has_nothing_to_say():
     problem = Problem([LinearModel(X, SIGNS, Logistic(), 0.1, intercept=True)])
     assert not FreeIntercept.applies(problem)  # strongly convex: algorithms prove it themselves
     assert FreeIntercept(make("squared")).bound(np.zeros(4)) == -np.inf  # both cuts pull the intercept up
+
+
+def test_the_floats_of_a_proof_are_counted_with_its_exchanges():
+    proof = FreeIntercept(make("logistic"))
+    proof.bound(np.zeros(4))
+    assert (proof.exchanges, proof.floats_up, proof.floats_down) == (1, 2 * 6 * 5, 2 * 4)
+    proof = FreeIntercept(make("softmax"))
+    proof.bound(np.zeros(12))
+    assert (proof.exchanges, proof.floats_up, proof.floats_down) == (2, 2 * (2 * 13 + 3), 2 * 24)

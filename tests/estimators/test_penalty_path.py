@@ -103,8 +103,15 @@ def test_refusals(settings, why):
 
 def test_a_class_that_only_one_silo_has():
     Z, y = load_breast_cancer(return_X_y=True)
-    with pytest.raises(InputError, match=r"Without 0 only 1 of 2 classes are left.*cv=5"):
+    with pytest.raises(InputError, match=r"Without 0 only 1 of 2 classes are left.*take 5 folds"):
         LogisticRegressionCV(cv="silo").fit(Z, y, groups=y)
+
+
+def test_advice_for_a_rare_class_is_not_what_was_done_already():
+    y = np.arange(40) % 2
+    y[7] = 2
+    with pytest.raises(InputError, match="only 2 of 3 classes are left to train on; give rare classes more rows"):
+        LogisticRegressionCV(cv=5).fit(np.random.default_rng(0).normal(size=(40, 2)), y, groups=np.arange(40) % 4)
 
 
 def test_the_picture():

@@ -11,6 +11,7 @@ from scipy.stats import t
 
 from dualfl.errors import InputError
 from dualfl.fitting.fit import Wishes, fit_tables
+from dualfl.fitting.ledger import ledger
 from dualfl.fitting.models import Recipe
 from dualfl.fitting.reading import Table, read_table
 from dualfl.fitting.schema import Request, Schema, Summary, agree, summarise
@@ -294,3 +295,72 @@ def test_huber_turns_linear_where_the_account_says(pooled):
 
     best = minimize(energy, np.zeros(scaled.shape[1]), method="BFGS", options={"gtol": 1e-9}).x
     np.testing.assert_allclose(found.theta[:-1, 0], best[:-1] / X.std(axis=0), rtol=1e-4, atol=1e-6)
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a", "a.dat"])
+def test_text_of_which_the_name_says_nothing_is_csv(tmp_path, name):
+    (tmp_path / name).write_text("x,y\n1,a\n2,b\n")
+    assert read_table(tmp_path / name).columns["x"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("a.xlsx", b"PK\x03\x04 a zip", "a.xlsx is neither CSV nor Parquet; save the table as CSV"),
+        ("a.libsvm", b"1 1:2\n", "a.libsvm is a LIBSVM file, whose columns have no names; save the table as CSV"),
+        ("a", b"\xff\xfe\x00", "is not text"),
+    ],
+)
+def test_files_that_are_no_tables(tmp_path, name, content, why):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=why):
+        read_table(tmp_path / name)
+
+
+def test_an_index_of_pandas_is_no_feature(tmp_path, pooled):
+    pytest.importorskip("pyarrow")
+    pooled.iloc[[3, 1, 8]].to_parquet(tmp_path / "a.parquet")
+    assert list(read_table(tmp_path / "a.parquet").columns) == list(pooled)
+
+
+# -- the account of exchanges --------------------------------------------------------------------------------
+
+
+def spent(found):
+    return {one.what: (one.exchanges, one.numbers) for one in ledger(found)}
+
+
+def test_every_exchange_is_counted(pooled):
+    """3 silos; 5 columns and the intercept; sums of regressions have 9 numbers."""
+    found = fit(pooled, "cost", Recipe("linear", "none"))
+    counts = spent(found)
+    last = found.estimator.results_[0].history[-1]
+    assert counts.pop("the fit") == (last.exchanges, last.floats_up + last.floats_down)
+    assert counts.pop("columns and levels")[0] == 1
+    assert counts.pop("the scaling") == (1, 3 * (3 * 5 + 1 + 2 * 5))
+    assert counts.pop("products of columns") == (1, 3 * 21)
+    assert counts.pop("errors") == (1, 3 * (6 + 21 + 1))
+    assert counts.pop("the table of silos") == (1, 3 * (6 + 1 + 9))
+    exchanges, numbers = counts.pop("the fits without a silo")
+    assert exchanges >= 3 and numbers > 3 * exchanges and not counts
+
+
+def test_histograms_are_counted(pooled):
+    counts = spent(fit(pooled, "died", Recipe("logistic"), standardise=False, influence=False))
+    assert counts.keys() == {"the fit", "columns and levels", "errors", "the table of silos"}
+    assert counts["the table of silos"][1] == 3 * (6 + 1 + 4 + 2 * 1000 + 3 * 10)
+
+
+def test_the_choices_before_the_fit_are_counted(pooled):
+    counts = spent(fit(pooled, "cost", Recipe("huber"), influence=False))
+    assert counts["huber's delta"][0] >= 2 and counts["huber's delta"][1] > 3 * 6
+    assert "huber's delta" not in spent(fit(pooled, "cost", Recipe("huber", delta=1.0), influence=False))
+    recipe = Recipe("linear", "l1", tol=1e-3)
+    found = fit(pooled, "cost", recipe, influence=False, cross_validate=True, cv=2)
+    exchanges, numbers = spent(found)["cross-validation"]
+    assert found.path.losses.shape == (2, 20)
+    assert exchanges == found.path.exchanges + 40 + 2  # each loss, the mean target, and the gradient there
+    assert numbers > 40 * 3 * 8 + exchanges

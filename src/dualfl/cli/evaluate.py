@@ -74,12 +74,13 @@ def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
-    from dualfl.fitting.account import table
+    from dualfl.fitting.account import NAME, short, table
 
-    target, classes = model.schema.target, model.schema.classes
+    target, classes = short(model.schema.target, NAME), model.schema.classes
     found = evaluation.table()
-    keys = [key for key, value in found["overall"].items() if key != "auc_error" and np.isfinite(value)]
-    rows = [[name, *(number(key, line[key]) for key in keys)] for name, line in found.items()]
+    keys = [key for key in found["overall"] if key not in ("auc_error", "deviance")]
+    keys += ["deviance"] if model.recipe.model == "poisson" else []  # other models have other losses
+    rows = [[name, *(number(key, line.get(key, np.nan)) for key in keys)] for name, line in found.items()]
     text = [
         f"{model.recipe.model} of {target}" + (f"; {lost:,} row{'s' * (lost > 1)} without it left out" if lost else ""),
         "",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from dualfl.cli.options import page_option
 from dualfl.cli.run import command_line, say
@@ -30,6 +31,23 @@ def parse_folds(text: str) -> int | str:
     if text == "silo" or (text.isdecimal() and int(text) >= 2):
         return text if text == "silo" else int(text)
     raise InputError(f"--cv must be a number of folds, 2 or more, or silo, and it is {text!r}.")
+
+
+def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choose: bool) -> None:
+    """Refuse options that this fit has no use for: somebody believes that they do something."""
+    penalised = f"the penalty is {penalty}"
+    choice = penalised if penalty == "none" else f"alpha is {alpha:g}"
+    for option, useful, purpose, instead in (
+        ("alpha", penalty != "none" or alpha == 0, "--penalty l2, l1 or elastic-net", penalised),
+        ("l1_ratio", penalty == "elastic-net", "--penalty elastic-net", penalised),
+        ("quantile", model == "quantile", "--model quantile", f"the model is {model}"),
+        ("delta", model == "huber", "--model huber", f"the model is {model}"),
+        ("cv", choose, "--alpha cv", choice),
+        ("rule", choose, "--alpha cv", choice),
+    ):
+        if not useful and ctx.get_parameter_source(option) is not ParameterSource.DEFAULT:
+            said = f"--{option.replace('_', '-')} {ctx.params[option]}"
+            raise InputError(f"{said} is for {purpose}, and {instead}; leave it out, or take {purpose}.")
 
 
 @click.command("fit", context_settings={"show_default": True})
@@ -93,6 +111,8 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     kind = MODELS[given["model"]]
     penalty = given["penalty"] or kind.penalty
     alpha, choose = parse_alpha(given["alpha"], penalty)
+    folds = parse_folds(given["cv"])
+    check_used(ctx, given["model"], penalty, alpha, choose)
     if not 0 < given["level"] < 1:
         raise InputError(f"--level must be between 0 and 1, and it is {given['level']:g}.")
     recipe = Recipe(given["model"], penalty, alpha, given["l1_ratio"], given["quantile"], given["delta"], given["tol"])
@@ -106,7 +126,7 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
         allow_empty=given["allow_empty"],
         standardise=given["standardise"],
         cross_validate=choose,
-        cv=parse_folds(given["cv"]),
+        cv=folds,
         rule=given["rule"],
         level=given["level"],
         influence=given["influence"],

@@ -90,10 +90,15 @@ def read_path(path: Path, target: str | None = None, task: str | None = None) ->
     return Found(X, *targets(y, task, path))
 
 
+def named_format(path: Path) -> str | None:
+    """What a file is by its name, if that says anything."""
+    return SUFFIXES.get(Path(path.name.removesuffix(".gz")).suffix.lower())
+
+
 def format_of(path: Path) -> str:
     """What a file is by its first bytes, which must not contradict its name."""
     head = beginning(path)
-    named = SUFFIXES.get(Path(path.name.removesuffix(".gz")).suffix.lower())
+    named = named_format(path)
     begins = next((kind for kind, start in BYTES.items() if head.startswith(start)), None)
     if named == "CIFAR-10":  # its first byte is a label and says nothing
         return named

@@ -213,6 +213,7 @@ class RegressionSums:
             "mse": self.mean_squared_error,
             "mae": self.mean_absolute_error,
             "pinball": self.pinball,
+            **({"deviance": self.poisson_deviance} if np.isfinite(self.poisson_deviance) else {}),
         }
 
 
@@ -252,8 +253,10 @@ class Evaluation:
     overall: Any
 
     def table(self) -> dict[str, dict[str, float]]:
-        """One line a silo, and the last of all together."""
-        return {name: sums.table() for name, sums in self.silos.items()} | {OVERALL: self.overall.table()}
+        """One line a silo, and the last of all together; the same numbers in every line."""
+        overall = self.overall.table()
+        lines = {name: sums.table() for name, sums in self.silos.items()}
+        return {name: {key: line[key] for key in overall} for name, line in lines.items()} | {OVERALL: overall}
 
     def __str__(self) -> str:
         lines = self.table()

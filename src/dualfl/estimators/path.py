@@ -159,7 +159,7 @@ def make_folds(silos: list[Silo], cv: Any, classes: int = 0, seed: int = 0) -> l
     else:
         raise InputError(f'cv must be a number of folds >= 2 or "silo", and it is {cv!r}.')
     for fold in folds:
-        _check_fold(fold, classes)
+        _check_fold(fold, classes, by_silo=cv == "silo")
     return folds
 
 
@@ -189,7 +189,7 @@ def _dealt(silo: Silo, j: int, k: int, stratify: bool, seed: int) -> AnyArray:
     return number
 
 
-def _check_fold(fold: Fold, classes: int) -> None:
+def _check_fold(fold: Fold, classes: int, by_silo: bool) -> None:
     remedy = "take fewer folds, or more rows"
     if not fold.train or not fold.test:
         total = sum(silo.n for silo in (*fold.train, *fold.test))
@@ -198,9 +198,10 @@ def _check_fold(fold: Fold, classes: int) -> None:
     if classes:
         seen = np.unique(np.concatenate([np.unique(silo.y) for silo in fold.train]))
         if len(seen) < classes:
+            folds = "take 5 folds, which are cut inside every silo and by class, or " if by_silo else ""
             raise InputError(
                 f"Without {fold.name} only {len(seen)} of {classes} classes are left to train on; "
-                "take cv=5, whose folds are cut inside every silo and by class, or give rare classes more rows."
+                f"{folds}give rare classes more rows, or join them."
             )
 
 

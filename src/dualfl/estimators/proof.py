@@ -39,7 +39,7 @@ class Cut(NamedTuple):
 
 
 class FreeIntercept:
-    """Bounds E* of one problem; counts the exchanges it takes."""
+    """Bounds E* of one problem; counts the exchanges it takes, and the floats of all clients."""
 
     def __init__(self, problem: Problem) -> None:
         f: Any = problem.clients[0]
@@ -49,7 +49,14 @@ class FreeIntercept:
         # the loss alone, without the ridge
         bare = [_without_ridge(client) for client in problem.clients]
         self.F = Average(bare, problem.weights)
-        self.exchanges = 0
+        self.N = len(bare)
+        self.exchanges = self.floats_up = self.floats_down = 0
+
+    def _count(self, exchanges: int, up: int, down: int) -> None:
+        """Numbers that one client sends and gets."""
+        self.exchanges += exchanges
+        self.floats_up += self.N * up
+        self.floats_down += self.N * down
 
     @staticmethod
     def applies(problem: Problem) -> bool:
@@ -76,7 +83,8 @@ class FreeIntercept:
         return Cut(value - float(G @ theta), G)
 
     def _shifted_pair(self, theta: Array) -> tuple[float, Cut, Cut] | None:
-        self.exchanges += 1  # all shifts are asked for at once
+        d = len(theta)
+        self._count(1, 2 * len(STEPS) * (d + 1), d)  # all shifts are asked for at once
         for step in STEPS:
             delta = step * (1 + abs(float(theta[self.free][0])))
             low, high = (self.cut(theta + np.where(self.free, shift, 0.0)) for shift in (-delta, delta))
@@ -86,7 +94,8 @@ class FreeIntercept:
         return None  # the best intercept is not yet between them
 
     def _softmax_pair(self, theta: Array) -> tuple[float, Cut, Cut] | None:
-        self.exchanges += 2
+        d = len(theta)
+        self._count(2, 2 * (d + 1) + self.k, 2 * d)
         here = self.cut(theta)
         r = here.G[self.free]
         shares = np.full(self.k, 1 / self.k) - self.F.gradient(np.zeros(len(theta)))[self.free]

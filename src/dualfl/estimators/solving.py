@@ -136,7 +136,10 @@ class Settled:
         gap = min(gap, np.inf if result.certificate is None else result.certificate)
         last = result.history[-1]
         result.history.rows[-1] = last._replace(
-            exchanges=last.exchanges + self.proof.exchanges, certificate=gap if np.isfinite(gap) else None
+            exchanges=last.exchanges + self.proof.exchanges,
+            floats_up=last.floats_up + self.proof.floats_up,
+            floats_down=last.floats_down + self.proof.floats_down,
+            certificate=gap if np.isfinite(gap) else None,
         )
         if not np.isfinite(gap):
             return replace(result, certificate_reason="the fit is not yet near enough to its minimiser for a proof")

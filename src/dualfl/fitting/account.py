@@ -9,16 +9,20 @@ import numpy as np
 
 from dualfl.fitting.fit import Fit
 from dualfl.fitting.influence import Without
+from dualfl.fitting.ledger import ledger
 from dualfl.fitting.model_folder import INTERCEPT
 from dualfl.fitting.schema import MISSING
-from dualfl.report.summary import WIDTH, entry
+from dualfl.objectives import Squared
+from dualfl.report.summary import LABEL, WIDTH, entry
 
 SHOWN = 40  # coefficients in a table
+NAME = 40  # characters of a name in a sentence
+LEAST = 12  # characters of a text in a table, however little room there is
 
 
 def account(fit: Fit) -> str:
     """All that a fit says on the screen."""
-    lines = [entry(label, text) for label, text in entries(fit) if text]
+    lines = [entry(label, with_room(text)) for label, text in entries(fit) if text]
     return "\n".join([*lines, "", *coefficient_table(fit), "", *silo_table(fit)])
 
 
@@ -28,13 +32,12 @@ def entries(fit: Fit) -> Iterator[tuple[str, str]]:
     yield "penalty", penalty_line(fit)
     yield "missing", missing_line(fit)
     yield "categories", categories_line(fit)
-    if fit.schema.constant:
-        yield "left out", f"{', '.join(fit.schema.constant)}: the same in every row of every file"
+    yield "left out", left_out_line(fit)
     yield "algorithm", fit.estimator.algorithm_.rstrip(".")
     yield "exchanges", exchanges_line(fit)
     yield "certificate", certificate(fit)
-    for note in fit.notes:
-        yield "note", note
+    perfect = abs(fit.estimator.objective_) <= rounding(fit)  # then nothing is left to prove
+    yield from (("note", note) for note in fit.notes if not perfect)
     yield "errors", errors_line(fit)
 
 
@@ -48,17 +51,17 @@ def data_line(fit: Fit) -> str:
 
 
 def model_line(fit: Fit) -> str:
-    recipe, schema = fit.recipe, fit.schema
+    recipe, schema, target = fit.recipe, fit.schema, short(fit.schema.target, NAME)
     text = f"{recipe.model}: {recipe.kind.about}"
     if recipe.model == "huber":
         text += f", linear beyond {recipe.delta:.4g}"
     if recipe.model == "quantile":
         text += f", the {recipe.quantile:g} quantile"
     if len(schema.classes) == 2:
-        return f"{text}; the coefficients are for {schema.target} = {schema.classes[1]}"
+        return f"{text}; the coefficients are for {target} = {short(schema.classes[1], NAME)}"
     if schema.classes:
-        return f"{text}; {schema.target} is one of {', '.join(schema.classes)}"
-    return f"{text}; it predicts {schema.target}"
+        return f"{text}; {target} is one of {', '.join(short(name, NAME) for name in schema.classes)}"
+    return f"{text}; it predicts {target}"
 
 
 def penalty_line(fit: Fit) -> str:
@@ -72,7 +75,7 @@ def penalty_line(fit: Fit) -> str:
         text += ", the default, a small ridge"
     if fit.path is not None:
         by = "leaving one file out at a time" if fit.wishes.cv == "silo" else f"{fit.wishes.cv} folds in every file"
-        text += f", chosen among {len(fit.path.values)} by cross-validation, {by}, {fit.path.exchanges:,} exchanges"
+        text += f", chosen among {len(fit.path.values)} by cross-validation, {by}"
     return text + (", on standardised columns" if fit.wishes.standardise else ", on the columns as they are")
 
 
@@ -98,17 +101,25 @@ def categories_line(fit: Fit) -> str:
         return ""
     if fit.coding == "full":
         return "every level has a coefficient"
-    return "compared with " + ", ".join(f"{one.name}={one.reference}" for one in categories) + ", the most frequent"
+    levels = ", ".join(short(f"{one.name}={one.reference}", NAME) for one in categories)
+    return f"compared with {levels}, the most frequent"
+
+
+def left_out_line(fit: Fit) -> str:
+    names = fit.schema.constant
+    if not names:
+        return ""
+    gaps = any(one.columns[name].missing for one in fit.summaries for name in names)
+    where = "every row of every file" + (" that has an entry" if gaps else "")
+    return f"{', '.join(short(name, NAME) for name in names)}: the same in {where}"
 
 
 def exchanges_line(fit: Fit) -> str:
-    estimator = fit.estimator
-    floats = sum(one.history[-1].floats_up + one.history[-1].floats_down for one in estimator.results_)
-    others = ["1 for columns and levels"]
-    others += ["1 for the scaling"] if fit.wishes.standardise else []
-    others += ["1 for errors"] if fit.errors is not None else []
-    others += [f"{sum(one.exchanges for one in fit.without)} for the fits without a silo"] if fit.without else []
-    return f"{estimator.n_exchanges_} for the fit, {floats:,} numbers up and down, no row; {', '.join(others)}"
+    """All exchanges by their purpose, and all numbers that silos and server sent."""
+    spent = list(ledger(fit))
+    parts = ", ".join(f"{one.exchanges:,} for {one.what}" for one in spent)
+    numbers = sum(one.numbers for one in spent)
+    return f"{sum(one.exchanges for one in spent):,}: {parts}; {numbers:,} numbers up and down in all, no row"
 
 
 def certificate(fit: Fit) -> str:
@@ -116,14 +127,23 @@ def certificate(fit: Fit) -> str:
     bound, energy = fit.estimator.certificate_, fit.estimator.objective_
     if bound is None:
         return f"none: {fit.estimator.certificate_reason_}"
-    share = f"E - E* <= {bound:.2e} = {bound / abs(energy):.1e} |E|" if energy else f"E - E* <= {bound:.2e}"
-    return f"{share}: so near is the objective to the pooled table's optimum, proven"
+    share = f" = {bound / abs(energy):.1e} |E|" if abs(energy) > rounding(fit) else ""
+    return f"E - E* <= {bound:.2e}{share}: so near is the objective to the pooled table's optimum, proven"
+
+
+def rounding(fit: Fit) -> float:
+    """An objective that is no larger, as that of a perfect fit, is zero but for rounding."""
+    scale, total = 1.0, fit.evaluation.overall
+    if not fit.schema.classes:
+        square = total.y_squares / total.mass + total.y_mean**2
+        scale = square if isinstance(fit.estimator.loss, Squared) else np.sqrt(square)
+    return 100 * float(np.finfo(float).eps * scale)
 
 
 def errors_line(fit: Fit) -> str:
     if fit.errors is None:
         return f"none: {fit.no_errors}"
-    return f"{fit.errors.form}, from Hessians summed over silos; intervals at {fit.wishes.level:.0%}"
+    return f"{fit.errors.form}, from Hessians summed over silos; intervals at {100 * fit.wishes.level:.12g}%"
 
 
 # -- tables -----------------------------------------------------------------------------------------------
@@ -170,7 +190,7 @@ def silo_table(fit: Fit) -> list[str]:
     lines = table(head, rows, last_text=bool(fit.without))
     for each in fit.without:
         if each.theta is None:
-            lines.append(entry("", f"{each.silo}: no fit without it, {each.reason.rstrip('.')}."))
+            lines.append(entry("", with_room(f"{each.silo}: no fit without it, {each.reason.rstrip('.')}.")))
     return lines
 
 
@@ -179,24 +199,23 @@ def moves(fit: Fit, without: Without) -> str:
     change = fit.moved(without)
     if change is None:
         return "-"
-    errors = fit.standard_errors
+    in_errors = fit.in_errors(change)
     names = [*fit.schema.names, INTERCEPT]
-    if errors is None:
+    if np.isnan(in_errors).all():
         size = np.abs(change[:-1]) * fit.scaling.spread[:, None]
         i, k = np.unravel_index(int(np.argmax(size)), size.shape)
-        return f"{names[i]} by {change[i, k]:+.2g}"
-    size = np.abs(change) / errors
-    i, k = np.unravel_index(int(np.argmax(size)), size.shape)
-    return f"{names[i]} by {change[i, k] / errors[i, k]:+.2f} std errors"
+        return f"{short(names[i], NAME)} by {change[i, k]:+.2g}"
+    i, k = np.unravel_index(int(np.nanargmax(np.abs(in_errors))), in_errors.shape)
+    return f"{short(names[i], NAME)} by {in_errors[i, k]:+.2f} std errors"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1, last_text: bool = False) -> list[str]:
-    """Texts to the left, numbers to the right; the first text is cut where a line would be longer than 80."""
+    """Texts to the left, numbers to the right; the widest texts are cut where a line would be longer than 80."""
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    over = sum(widths) + 2 * (len(widths) - 1) - WIDTH
-    if over > 0:
-        widths[0] = max(12, widths[0] - over)
     left = {*range(texts), *([len(head) - 1] if last_text else [])}
+    for _ in range(sum(widths) + 2 * (len(widths) - 1) - WIDTH):
+        widest = max(left, key=lambda i: widths[i])
+        widths[widest] -= widths[widest] > LEAST
 
     def line(row: Sequence[str]) -> str:
         cells = [
@@ -213,6 +232,12 @@ def short(text: str, width: int) -> str:
         return text
     kept = width - 3
     return f"{text[: kept // 3]}...{text[len(text) - (kept - kept // 3) :]}"
+
+
+def with_room(text: str) -> str:
+    """Words that no line has room for are cut; paths are not, because one may want to copy them."""
+    words = [word if "/" in word or "\\" in word else short(word, WIDTH - LABEL) for word in text.split()]
+    return " ".join(words)
 
 
 def places(out: Path, files: Sequence[str], page: bool) -> str:

@@ -58,8 +58,8 @@ def _numbers(table: Table, feature: Feature, values: AnyArray) -> Array:
                 "fitted to numbers there; correct the file."
             )
         values = np.full(len(values), np.nan)
-    filled = np.where(gaps, feature.mean, values)
-    return np.column_stack([filled, gaps.astype(np.float64)]) if feature.indicator else filled[:, None]
+    both: Array = np.column_stack([np.where(gaps, feature.mean, values), gaps.astype(np.float64)])
+    return both[:, int(feature.same) : 1 + feature.indicator]
 
 
 def _check_levels(table: Table, feature: Feature, text: AnyArray) -> None:

@@ -18,6 +18,7 @@ from dualfl.estimators.silos import Silo, total_mass
 from dualfl.fitting import inference
 from dualfl.fitting.encode import Scaling, features, scaling, targets
 from dualfl.fitting.influence import Without, drop_each, stacked
+from dualfl.fitting.ledger import Spent, cross_validation, threshold
 from dualfl.fitting.models import SMALL_RIDGE, Fitted, NoMinimiser, Recipe
 from dualfl.fitting.reading import Table
 from dualfl.fitting.schema import Request, Schema, Summary, agree, summarise, used
@@ -66,6 +67,7 @@ class Fit:
     path: PenaltyPath | None
     notes: tuple[str, ...]
     coding: str
+    before: tuple[Spent, ...] = ()  # what the choice of delta and of alpha took
 
     @property
     def rows(self) -> int:
@@ -85,6 +87,11 @@ class Fit:
     def moved(self, without: Without) -> Array | None:
         """By how much leaving the silo out changes each coefficient."""
         return None if without.theta is None else self.scaling.back @ without.theta - self.theta
+
+    def in_errors(self, change: Array) -> Array:
+        """Changes in standard errors; nan where there is none, or none but 0, as for a perfect fit."""
+        errors, unknown = self.standard_errors, np.full(change.shape, np.nan)
+        return unknown if errors is None else np.divide(change, errors, out=unknown, where=errors > 0)
 
 
 def fit_tables(
@@ -110,13 +117,13 @@ def fit_tables(
     scaled = scaling(matrices, wishes.standardise)
     silos = [Silo(table.name, scaled.scaled(X), targets(table, schema)) for table, X in zip(kept, matrices)]
 
-    recipe = with_delta(recipe, silos)
+    recipe, before = with_delta(recipe, silos)
     path = None
     if wishes.cross_validate:
         if say is not None:
             say("choosing alpha by cross-validation")
-        path = choose_penalty(recipe, wishes, silos, len(schema.classes), progress)
-        recipe = replace(recipe, alpha=path.value)
+        path, spent = choose_penalty(recipe, wishes, silos, len(schema.classes), progress)
+        recipe, before = replace(recipe, alpha=path.value), [*before, spent]
     if recipe.penalty == "none":
         inference.check_determined(grams(silos), schema.names)
     try:
@@ -145,6 +152,7 @@ def fit_tables(
         path,
         tuple(notes),
         coding,
+        tuple(before),
     )
 
 
@@ -181,32 +189,38 @@ def fitted(recipe: Recipe, silos: list[Silo], classes: int, progress: bool = Fal
     return estimator, [note for note in notes if estimator.certificate_ is not None or recipe.penalty != "none"]
 
 
-def with_delta(recipe: Recipe, silos: list[Silo]) -> Recipe:
+def with_delta(recipe: Recipe, silos: list[Silo]) -> tuple[Recipe, list[Spent]]:
     """Huber's threshold in the unit of the target: 1.35 times the spread around a linear fit, from sums."""
     if recipe.model != "huber" or recipe.delta is not None:
-        return recipe
+        return recipe, []
     ridge = recipe.ridge or SMALL_RIDGE
     linear = Recipe("linear", "l2", ridge, tol=recipe.tol).estimator().fit_silos([(silo.X, silo.y) for silo in silos])
     theta = linear.results_[0].theta
     spread = np.sqrt(sum(inference.squared_residuals(silo, theta) for silo in silos) / total_mass(silos))
-    return replace(recipe, delta=float(TUNING * spread) or 1.0)
+    return replace(recipe, delta=float(TUNING * spread) or 1.0), [threshold(linear, silos)]
 
 
 # -- the penalty ------------------------------------------------------------------------------------------
 
 
-def choose_penalty(recipe: Recipe, wishes: Wishes, silos: list[Silo], classes: int, progress: bool) -> PenaltyPath:
-    """Cross-validation inside the silos, or over them."""
+def choose_penalty(
+    recipe: Recipe, wishes: Wishes, silos: list[Silo], classes: int, progress: bool
+) -> tuple[PenaltyPath, Spent]:
+    """Cross-validation inside the silos, or over them; and what it took."""
     if recipe.penalty == "none":
         raise InputError("--alpha cv chooses a penalty, and --penalty is none; take --penalty l2, l1 or elastic-net.")
 
+    made: list[Fitted] = []
+
     def model(alpha: float) -> Any:
-        return replace(recipe, alpha=alpha).estimator(classes)
+        made.append(replace(recipe, alpha=alpha).estimator(classes))
+        return made[-1]
 
     folds = make_folds(silos, wishes.cv, classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return follow(model, silos, penalties(recipe, model(1.0), silos), folds, "alpha", wishes.rule, progress)
+        path = follow(model, silos, penalties(recipe, model(1.0), silos), folds, "alpha", wishes.rule, progress)
+    return path, cross_validation(path, made, folds, silos, recipe.share > 0)
 
 
 def penalties(recipe: Recipe, model: Fitted, silos: list[Silo]) -> Array:
@@ -229,7 +243,7 @@ def inferred(
 ) -> tuple[inference.Errors | None, str]:
     """Standard errors for the columns as they are, or why there are none."""
     loss, theta = estimator.loss, stacked(estimator).ravel()
-    reason = inference.obstacle(loss, recipe.l1, len(theta))
+    reason = inference.obstacle(loss, recipe.l1, len(theta), sum(silo.n for silo in silos))
     if reason:
         return None, reason
     silos = estimator._problems(silos)[0]  # with targets as the loss takes them

@@ -46,7 +46,7 @@ class Errors:
         return errors
 
 
-def obstacle(loss: Loss, l1: float, coefficients: int) -> str:
+def obstacle(loss: Loss, l1: float, coefficients: int, rows: int) -> str:
     """Why there are no standard errors; empty if there are."""
     if not isinstance(loss, Logistic | Softmax | Squared | Poisson):
         return "the loss is not the likelihood of a generalised linear model"
@@ -54,6 +54,11 @@ def obstacle(loss: Loss, l1: float, coefficients: int) -> str:
         return "an l1 penalty sets coefficients to zero, and no Hessian tells how surely"
     if coefficients > LARGEST:
         return f"there are {coefficients:,} coefficients, and Hessians are summed up to {LARGEST:,}"
+    if isinstance(loss, Squared) and coefficients >= rows:
+        which = "as many coefficients as rows" if coefficients == rows else "more coefficients than rows"
+        return (
+            f"there are {which} ({coefficients:,} and {rows:,}), so residuals say nothing of the spread around the fit"
+        )
     return ""
 
 
@@ -71,7 +76,7 @@ def squared_residuals(silo: Silo, theta: Array) -> float:
 def standard_errors(
     H: Array, loss: Loss, ridge: float, n: float, residuals: float = 0.0, level: float = 0.95
 ) -> Errors:
-    """From the summed Hessians of all silos, n rows in all."""
+    """From the summed Hessians of all silos, n rows in all; for least squares more than there are coefficients."""
     k = loss.outputs
     D = len(H) // k
     penalised = np.repeat(np.append(np.ones(D - 1), 0.0), k)
@@ -86,8 +91,7 @@ def standard_errors(
     if not isinstance(loss, Squared):
         return Errors((covariance + covariance.T) / 2, float(norm.ppf(half)), form)
     free = n - float(np.trace(B))
-    phi = residuals / free if free > 0 else np.nan
-    return Errors(phi * (covariance + covariance.T) / 2, float(t.ppf(half, free)) if free > 0 else np.nan, form)
+    return Errors(residuals / free * (covariance + covariance.T) / 2, float(t.ppf(half, free)), form)
 
 
 # -- what a fit without a penalty needs -------------------------------------------------------------------

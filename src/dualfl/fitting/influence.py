@@ -28,6 +28,7 @@ class Without:
     silo: str
     theta: Array | None = None
     exchanges: int = 0
+    numbers: int = 0  # sent in them
     reason: str = ""
 
 
@@ -49,7 +50,7 @@ def drop_each(
     return found
 
 
-def _refit(model: Fitted, fitted: Fitted, silos: list[Silo], names: Sequence[str]) -> tuple[Array, int]:
+def _refit(model: Fitted, fitted: Fitted, silos: list[Silo], names: Sequence[str]) -> tuple[Array, int, int]:
     _check_enough(model, silos)
     if model.ridge == model.l1 == 0:
         check_determined(np.sum([gram(silo) for silo in silos], axis=0), names)
@@ -58,7 +59,7 @@ def _refit(model: Fitted, fitted: Fitted, silos: list[Silo], names: Sequence[str
         results = model._solve(silos, [result.theta for result in fitted.results_])
     W, b = coefficients([result.theta for result in results], results[0].shape, True)
     model._keep(W, b)  # as the fit keeps them: those of classes around their mean
-    return stacked(model), max(result.history[-1].exchanges for result in results)
+    return stacked(model), max(result.history[-1].exchanges for result in results), model.numbers_
 
 
 def _check_enough(model: Fitted, silos: list[Silo]) -> None:

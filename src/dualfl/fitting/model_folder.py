@@ -32,6 +32,7 @@ from dualfl.typing import Array
 FORMAT = 1
 MODEL, RECORD, PATH, PICTURE, INFLUENCE = "model.json", "fit.json", "path.csv", "path.png", "influence.csv"
 INTERCEPT = "(intercept)"
+WRITTEN = frozenset({MODEL, RECORD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HISTORY, PARTITION, REPORT})  # by a fit
 
 
 # -- writing ----------------------------------------------------------------------------------------------
@@ -39,15 +40,30 @@ INTERCEPT = "(intercept)"
 
 def check_place(out: Path, force: bool = False) -> None:
     """Make sure that a model can be put here, and that nothing is lost by it."""
-    there = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
+    place = out.resolve()
+    there = next(folder for folder in (place, *place.parents) if folder.exists())
     if not there.is_dir():
         raise InputError(f"{there} is a file, and a model is a folder; give another --out.")
-    if not os.access(there if there != out else out.absolute().parent, os.W_OK):
-        raise InputError(f"The folder {there} cannot be written to; give another --out.")
-    if not out.exists() or not any(out.iterdir()):
-        return
-    if not (out / MODEL).is_file():
-        raise InputError(f"{out} has other files in it, and they would be lost; give another --out.")
+    if place == Path.cwd().resolve():
+        raise InputError(f"{out} is the folder that you are in, which cannot be replaced; give --out a folder in it.")
+    if os.path.ismount(place):
+        raise InputError(f"{out} is where a disk is mounted, which cannot be replaced; give --out a folder in it.")
+    within = place.parent if there == place else there
+    if not os.access(within, os.W_OK):
+        raise InputError(f"The folder {within} cannot be written to; give another --out.")
+    if place.exists() and any(place.iterdir()):
+        check_replaceable(out, force)
+
+
+def check_replaceable(out: Path, force: bool) -> None:
+    """A folder with files is replaced if it is a model and nothing else, and if that is asked for."""
+    others = sorted(path.name for path in out.iterdir() if path.name not in WRITTEN)
+    if others or not (out / MODEL).is_file():
+        shown = others or sorted(path.name for path in out.iterdir())
+        names = ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
+        raise InputError(
+            f"{out} has other files in it, {names}, which would be lost; move them, or give another --out."
+        )
     if not force:
         raise InputError(f"{out} has a model already; give another --out, or --force to replace it.")
 
@@ -67,9 +83,10 @@ def write(fit: Fit, out: Path, command: str, *, page: bool = True) -> list[str]:
 @contextlib.contextmanager
 def replacing(out: Path) -> Iterator[Path]:
     """A folder to write into; it takes the place of `out` if all goes well."""
-    out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    aside = out.absolute().parent / f".{out.name}.{secrets.token_hex(6)}"
-    folder = aside / out.absolute().name  # under its own name, which the page shows
+    out = out.resolve()  # before anything is moved, after which `..` may mean another folder
+    out.parent.mkdir(parents=True, exist_ok=True)
+    aside = out.parent / f".{out.name}.{secrets.token_hex(6)}"
+    folder = aside / out.name  # under its own name, which the page shows
     try:
         folder.mkdir(parents=True)
         yield folder
@@ -144,13 +161,13 @@ def coefficient_rows(fit: Fit) -> Iterator[list[Any]]:
 
 
 def influence_rows(fit: Fit) -> Iterator[list[Any]]:
-    errors = fit.standard_errors
     for one in fit.without:
         moved = fit.moved(one)
+        change = np.full(fit.theta.shape, np.nan) if moved is None else moved
+        in_errors = fit.in_errors(change)
         for k, label in enumerate(fit.outputs):
             for i, name in enumerate((*fit.schema.names, INTERCEPT)):
-                change = np.nan if moved is None else float(moved[i, k])
-                yield [one.silo, name, label, change, np.nan if errors is None else change / float(errors[i, k])]
+                yield [one.silo, name, label, float(change[i, k]), float(in_errors[i, k])]
 
 
 def history(fit: Fit) -> bytes:

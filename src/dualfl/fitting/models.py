@@ -78,11 +78,20 @@ class Recipe:
             ("--alpha", self.alpha, 0 < self.alpha < np.inf or self.penalty == "none"),
             ("--l1-ratio", self.l1_ratio, 0 < self.l1_ratio < 1),
             ("--quantile", self.quantile, 0 < self.quantile < 1),
+            ("--delta", self.delta, self.delta is None or 0 < self.delta < np.inf),
             ("--tol", self.tol, 0 < self.tol < np.inf),
         ):
             if not good:
                 right = "between 0 and 1" if name in ("--l1-ratio", "--quantile") else "greater than 0"
-                raise InputError(f"{name} must be a number {right}, and it is {value:g}.")
+                remedy = f"; {self._without_penalty}" if name == "--alpha" and value == 0 else ""
+                raise InputError(f"{name} must be a number {right}, and it is {value:g}{remedy}.")
+
+    @property
+    def _without_penalty(self) -> str:
+        """What somebody who asks for none may give."""
+        if self.model in ("svm", "squared-hinge"):
+            return "this model needs a penalty"
+        return f"for no penalty take {'--model linear ' if self.kind.fixed else ''}--penalty none"
 
     @property
     def kind(self) -> Kind:
@@ -164,15 +173,23 @@ class Fitted(FederatedLinear):
 
     def _solve(self, silos: list[Silo], start: Models | None = None) -> list[Result]:
         try:
-            return super()._solve(silos, start)
+            results = super()._solve(silos, start)
         except InputError as error:
             if str(error) == self._no_minimiser:
                 raise NoMinimiser(str(error)) from error
             raise
+        self.numbers_ = sum(one.history[-1].floats_up + one.history[-1].floats_down for one in results)
+        return results
 
     def _read(self, results: list[Result], offset: float = 0.0) -> None:
         super()._read(results, offset)
         self.results_ = results
+
+    @property
+    def outputs(self) -> int:
+        """Rows of coefficients: one for each class where there are more than two."""
+        classes = len(getattr(self, "classes_", ()))
+        return classes if classes > 2 else 1
 
     def restored(self, W: Array, b: Array) -> Fitted:
         """Fitted, with the coefficients that somebody found before; one row an output."""

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.data.formats import format_of
-from dualfl.data.tables import csv_rows
+from dualfl.data.formats import format_of, named_format
+from dualfl.data.tables import brief, csv_rows, parquet_columns
 from dualfl.errors import InputError
 from dualfl.typing import AnyArray
 
 GAPS = frozenset({"", "na", "n/a", "nan", "null"})
+LARGEST = 1e100  # squares of larger numbers, summed, are not numbers any more
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,17 +60,17 @@ def as_text(values: AnyArray) -> AnyArray:
 
 
 def check_usable(table: Table, name: str, remedy: str = "") -> None:
-    """Refuse a column of dates, lists or infinite numbers; only those that are used are looked at."""
+    """Refuse a column of dates, lists, infinite or huge numbers; only those that are used are looked at."""
     values = table.columns[name]
     if values.dtype.kind == "O":
         raise InputError(
             f"{table.name} has entries of type {values[0]} in column {name!r}; make them numbers or text{remedy}."
         )
-    endless: AnyArray = np.flatnonzero(np.isinf(values)) if is_numeric(values) else np.empty(0)
-    if len(endless):
+    huge: AnyArray = np.flatnonzero(np.abs(values) > LARGEST) if is_numeric(values) else np.empty(0)
+    if len(huge):
         raise InputError(
-            f"{table.name} has {values[endless[0]]:g} in column {name!r}, row {endless[0] + 1}; "
-            f"put a number there, or nothing{remedy}."
+            f"{table.name} has {values[huge[0]]:g} in column {name!r}, row {huge[0] + 1}; "
+            f"put a number between -{LARGEST:g} and {LARGEST:g} there, or nothing{remedy}."
         )
 
 
@@ -80,8 +81,11 @@ def read_table(path: Path) -> Table:
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the files in it, CSV or Parquet, one for each silo.")
     kind = format_of(path)
+    if kind == "LIBSVM" and named_format(path) is None:
+        kind = "CSV"  # text, of which the name says nothing
     if kind not in ("CSV", "Parquet"):
-        raise InputError(f"{path} is a {kind} file, whose columns have no names; give a CSV or a Parquet file.")
+        named = f"is a {kind} file, whose columns have no names" if named_format(path) else "is neither CSV nor Parquet"
+        raise InputError(f"{path} {named}; save the table as CSV or Parquet, with a name for each column.")
     return Table(str(path), _from_csv(path) if kind == "CSV" else _from_parquet(path))
 
 
@@ -106,21 +110,11 @@ def _parsed(cells: Sequence[str]) -> AnyArray:
     try:
         return np.array([cell or "nan" for cell in text], dtype=np.float64)
     except ValueError:
-        return np.array(text, dtype=np.str_)
+        return np.array([brief(cell) for cell in text], dtype=np.str_)
 
 
 def _from_parquet(path: Path) -> dict[str, AnyArray]:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        raise InputError(f"{path} is a Parquet file, which needs pyarrow: pip install 'dualfl[data]'.") from error
-    try:
-        table = parquet.read_table(path)
-    except (ArrowException, OSError) as error:
-        raise InputError(f"{path} is not a Parquet file ({str(error).splitlines()[0]}); write it again.") from error
-    if table.num_rows == 0:
-        raise InputError(f"{path} holds no rows.")
-    return {str(name): _of_arrow(column) for name, column in zip(table.column_names, table.columns)}
+    return {name: _of_arrow(column) for name, column in parquet_columns(path).items()}
 
 
 def _of_arrow(column: Any) -> AnyArray:
@@ -132,5 +126,5 @@ def _of_arrow(column: Any) -> AnyArray:
         return np.array([np.nan if value is None else value for value in column.to_pylist()], dtype=np.float64)
     if types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind):
         text = ["" if value is None else str(value).strip() for value in column.to_pylist()]
-        return np.array(["" if cell.lower() in GAPS else cell for cell in text], dtype=np.str_)
+        return np.array(["" if cell.lower() in GAPS else brief(cell) for cell in text], dtype=np.str_)
     return np.full(len(column), str(column.type), dtype=object)

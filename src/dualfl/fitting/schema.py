@@ -175,6 +175,7 @@ class Feature:
     kind: Literal["numeric", "categorical"]
     mean: float = 0.0  # what a missing number becomes
     indicator: bool = False  # whether a column says which numbers were missing
+    same: bool = False  # whether all numbers that are there are the same, so that only the indicator is kept
     levels: tuple[str, ...] = ()
     reference: str | None = None  # the level without a column; None: every level has one
 
@@ -183,7 +184,8 @@ class Feature:
         """Of the columns of numbers."""
         if self.kind == "categorical":
             return tuple(f"{self.name}={level}" for level in self.levels if level != self.reference)
-        return (self.name, f"{self.name} is missing") if self.indicator else (self.name,)
+        names = (self.name, f"{self.name} is missing")
+        return names[int(self.same) : 1 + self.indicator]
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ def agree(
     total = {name: reduce(lambda a, b: a + b, (silo.columns[name] for silo in silos)) for name in silos[0].columns}
     features, constant = [], []
     for name, column in total.items():
-        if _is_constant(column):
+        if _is_constant(column) and not _says_by_gaps(column, request):
             constant.append(name)
         else:
             features.append(_feature(name, column, request, coding))
@@ -285,12 +287,17 @@ def _is_constant(column: ColumnSummary) -> bool:
     if column.kind == "categorical":
         return len(column.levels) == 1 and not column.missing
     rounding = (column.present * np.finfo(float).eps * column.mean) ** 2
-    return bool(column.squares <= rounding) and not column.missing
+    return bool(column.squares <= rounding)  # with gaps too: they become the mean
+
+
+def _says_by_gaps(column: ColumnSummary, request: Request) -> bool:
+    """Whether a column of numbers tells something by what it lacks."""
+    return column.kind == "numeric" and request.missing == "indicator" and column.missing > 0
 
 
 def _feature(name: str, column: ColumnSummary, request: Request, coding: str) -> Feature:
     if column.kind == "numeric":
-        return Feature(name, "numeric", column.mean, request.missing == "indicator" and column.missing > 0)
+        return Feature(name, "numeric", column.mean, _says_by_gaps(column, request), same=_is_constant(column))
     counts = dict(sorted(column.levels.items(), key=lambda item: _order(item[0])))
     if column.missing:
         if MISSING in counts:
