@@ -37,6 +37,7 @@ CHOICES = [
     (problem(Quantile(0.9), penalty=L1(0.01)), {}, "fedipm"),
     (problem(Logistic(), rows=3), {}, "lbfgs"),
     (problem(Logistic(), rows=3), {"least_rows": 1}, "sketched-newton"),
+    (problem(Logistic(), rows=3).regularised(0.1), {}, "lbfgs"),  # few rows are few, whatever is added to their cost
     (problem(Hinge(), rows=3), {}, "bundle"),
     (problem(Logistic()), {"cost": "floats"}, "disco"),
     (problem(Logistic(), sort=True), {"cost": "floats"}, "lbfgs"),

@@ -9,6 +9,7 @@ import pytest
 
 import problems
 from dualfl.algorithms import DualFL, Quantise, RandK, TopK
+from dualfl.algorithms.registry import make
 from dualfl.engines import Problem, run
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives import (
@@ -209,6 +210,36 @@ def test_a_tolerance_that_cannot_be_met_is_refused():
     flat = Problem([LinearModel(np.eye(2), np.ones(2), Squared())])
     with pytest.raises(NotSupported, match="needs a strongly convex objective"):
         run(flat, DualFL(), tol=1e-3)
+
+
+def quadratics():
+    """Clients with mu = 1, and E* in closed form."""
+    A, b = np.diag([1.0, 5.0]), 3 * np.eye(2)
+    mean = b.mean(axis=0)
+    return Problem([Quadratic(A, each) for each in b]), -float(mean @ np.linalg.solve(A, mean)) / 2
+
+
+def test_a_compressed_gradient_proves_nothing():
+    problem, star = quadratics()
+    compressed = run(problem, make("gd"), rounds=5, codec=TopK(1))
+    assert compressed.certificate is None and "codec" in compressed.certificate_reason
+    plain = run(problem, make("gd"), rounds=60)
+    assert plain.certificate <= 1e-8 and plain.state.bound <= star + 1e-15
+
+
+@pytest.mark.parametrize(
+    "name", ["gd", "nesterov", "lbfgs", "dane", "aide", "extragradient", "giant", "disco", "fednl"]
+)
+def test_a_mu_above_that_of_the_clients_proves_nothing(name):
+    problem, star = quadratics()
+    mine = make(name, mu=4.0)
+    for rounds in (1, 3):
+        result = run(problem, mine, rounds=rounds)
+        assert -np.inf < result.state.bound <= star + 1e-12
+        assert result.algorithm.mu == 4.0  # what it steers is the user's
+    assert mine.clients_mu == 0.0  # it may be bound to other problems too
+    lower = run(problem, make(name, mu=0.5), rounds=1).state.bound
+    assert lower <= run(problem, make(name), rounds=1).state.bound + 1e-12
 
 
 def test_no_certificate_comes_with_a_reason():

@@ -14,7 +14,7 @@ from sklearn.linear_model import ElasticNet as SkElasticNet
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
 from dualfl.algorithms import Place
-from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton
+from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton, SketchedNewton
 from dualfl.algorithms.few_exchanges import fedipm as module
 from dualfl.algorithms.few_exchanges.interior_point import advance, central, first, metric, pieces, smoothed
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
@@ -28,6 +28,7 @@ from dualfl.objectives import (
     BoxConstraint,
     ElasticNet,
     EpsilonInsensitive,
+    Function,
     GroupL2,
     Hinge,
     Huber,
@@ -43,7 +44,7 @@ from dualfl.objectives import (
     Squared,
     SquaredHinge,
 )
-from dualfl.solvers import FISTA, SDCA, GradientNorm, PrimalDualGap, minimise
+from dualfl.solvers import FISTA, SDCA, DampedNewton, GradientNorm, PrimalDualGap, minimise
 
 SIZES = (12, 60, 25, 18)
 PIECEWISE: list[Loss] = [Hinge(), Absolute(), Quantile(0.8), EpsilonInsensitive(0.3)]
@@ -443,6 +444,76 @@ def test_too_long_a_newton_step_is_shortened() -> None:
     assert energies[0] == energies[1] > 5 * energies[2]  # the step that was too long is never the model
 
 
+def exponential(k: float) -> Function:
+    """exp(x) - k x + x^2/20: a Newton step from 0 overflows."""
+    return Function(
+        1,
+        lambda x: float(np.exp(x[0]) - k * x[0] + x[0] ** 2 / 20),
+        lambda x: np.exp(x) - k + x / 10,
+        lambda x, v: (np.exp(x) + 0.1) * v,
+        mu=0.1,
+    )
+
+
+@pytest.mark.parametrize("race", [False, True])
+@pytest.mark.parametrize("other", [1000.0, 1500.0])
+def test_a_trial_that_overflows_proves_nothing(other: float, race: bool) -> None:
+    """Costs without rows have no conjugates that would say so. After it, no step is deployed before it was tried."""
+    problem = Problem([exponential(1000.0), exponential(other)], sizes=[1e-3, 1.0])
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = run(problem, ProxNewton(race=race), rounds=30, tol=1e-9, threads=1)
+        best = minimise(problem.pooled, solver=DampedNewton(), stop=GradientNorm(1e-9)).value
+        assert result.stopped == "tol" and result.energy == pytest.approx(best, rel=1e-9)
+        check_certificate(result, best)
+        far = SmoothSilo(LocalCost(exponential(1.0))).sums(np.array([800.0]))
+    m = SimpleNamespace(loss=1e-6 * far["loss"], g=far["g"])  # the mean with clients that are not so far
+    assert lower_bound(Regulariser(np.array([0.1]), np.zeros(1)), m, np.array([800.0])) == -np.inf
+    local = SimpleNamespace(local_ab=1e-6 * far["loss"], local_v=far["g"], zero=0.0)
+    assert ProxNewton().local_bound(Regulariser(np.array([0.1]), np.zeros(1)), local) == -np.inf
+
+
+# -- nothing regularised, and columns that are nearly the same ----------------------------------------
+
+
+def nearly_dependent(loss: Loss, apart: float) -> Problem:
+    """Columns a and a + apart e, and the target a + e: E* = 0, far out."""
+    a, e = np.random.default_rng(3).standard_normal((2, 200))
+    X, y = np.stack([a, a + apart * e], axis=1), a + e
+    return Problem([LinearModel(X[i::2], y[i::2], loss) for i in range(2)])
+
+
+@pytest.mark.parametrize("apart", [1e-7, 1e-8, 3e-9, 1e-9, 0.0])
+@pytest.mark.parametrize("algorithm", [OneShot(), FedIPM()], ids=lambda a: a.name)
+def test_columns_that_rounding_cannot_tell_apart_prove_nothing(algorithm: Any, apart: float) -> None:
+    loss = Squared() if algorithm.name == "one-shot" else Absolute()
+    for rounds in (1, 2, 8):
+        assert run(nearly_dependent(loss, apart), algorithm, rounds=rounds, threads=1).state.bound <= 0.0
+
+
+@pytest.mark.parametrize("apart", [1e-2, 1e-4, 1e-6])
+def test_columns_that_differ_are_certified_within_rounding(apart: float) -> None:
+    """What is summed is about 1/apart^2 times what is left."""
+    for rounds in (1, 3):
+        result = run(nearly_dependent(Squared(), apart), OneShot(), rounds=rounds, threads=1)
+        assert -1e-13 / apart**2 <= result.state.bound <= 1e-14
+    result = run(nearly_dependent(Absolute(), apart), FedIPM(), rounds=12, threads=1)
+    assert result.certificate is not None and result.state.bound <= 1e-14
+
+
+@pytest.mark.parametrize("ridge", [1e-11, 1e-13])
+def test_hardly_a_ridge_is_certified_within_rounding(ridge: float) -> None:
+    rng = np.random.default_rng(0)
+    for apart in (1e-2, 1e-3, 1e-4):
+        B = rng.standard_normal((60, 3))
+        X, y = np.c_[B[:, :2], B[:, 0] + apart * B[:, 2]], B @ rng.standard_normal(3) + 1e-3 * rng.standard_normal(60)
+        exact = np.linalg.lstsq(np.r_[X / np.sqrt(60), np.sqrt(ridge) * np.eye(3)], np.r_[y / np.sqrt(60), 0, 0, 0])[0]
+        whole = LinearModel(X, y, Squared(), ridge)
+        problem = Problem([LinearModel(X[i::2], y[i::2], Squared(), ridge) for i in range(2)])
+        for rounds in (1, 3):
+            bound = run(problem, OneShot(), rounds=rounds, threads=1).state.bound
+            assert bound <= whole.value(exact) * (1 + 1e-12)
+
+
 # -- one-shot -----------------------------------------------------------------------------------------
 
 
@@ -500,9 +571,11 @@ def test_tiny_clients_are_refused_unless_allowed() -> None:
         run(Problem(parts), FedIPM(), rounds=1)
     assert run(Problem(parts), FedIPM(least_rows=2), rounds=30, tol=1e-6).stopped == "tol"
     squared = [LinearModel(X[:3], y[:3], Squared(), 0.1), LinearModel(X[3:], y[3:], Squared(), 0.1)]
-    for algorithm in (OneShot(), ProxNewton()):
-        with pytest.raises(InputError, match=r"Client 0 has 3 rows"):
-            run(Problem(squared), algorithm, rounds=1)
+    tilted = [f.tilted(0.0, np.ones(f.d)) for f in squared]
+    for algorithm in (OneShot(), ProxNewton(), SketchedNewton()):
+        for here in (Problem(squared), Problem(squared).regularised(0.1), Problem(tilted)):
+            with pytest.raises(InputError, match=r"Client 0 has 3 rows"):
+                run(here, algorithm, rounds=1)
 
 
 def test_the_wrong_loss_is_named() -> None:

@@ -1,4 +1,4 @@
-"""What some algorithms can do beside the plain problem: codecs, common penalties, nonsmooth costs, balancing."""
+"""What some algorithms can do beside the plain problem: codecs, penalties, nonsmooth or unequal costs, balancing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,20 @@ from instances import Case, models, quad, rounds_to, unequal
 from dualfl.algorithms import Codec, FedDR, Quantise, RandK, TopK
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines import Problem, run
-from dualfl.errors import NotSupported
-from dualfl.objectives import L1, Hinge, LinearModel, Objective
+from dualfl.engines.engine import bound
+from dualfl.errors import InputError, NotSupported
+from dualfl.objectives import (
+    L1,
+    BoxConstraint,
+    Hinge,
+    LinearModel,
+    Logistic,
+    NonNegative,
+    Objective,
+    Poisson,
+    Quadratic,
+)
+from dualfl.objectives.average import Average, common_ridge
 from dualfl.solvers import FISTA, DampedNewton, GradientNorm, PrimalDualGap, minimise
 
 MINE = ("fedpd", "fedsplit", "apda", "apda-inexact")
@@ -93,6 +105,86 @@ def test_balancing_forgives_a_penalty_that_is_wrong_by_a_thousand(which: Any, of
     eta = off / np.sqrt(here.mu * here.L)
     assert rounds_to(1e-8, here, FedDR(eta=eta, penalty_rule="balanced"), 130) < np.inf
     assert here.error(models(here.problem, FedDR(eta=eta), 130)[-1]) > 1e-2
+
+
+UNIFORM = [name for name, algorithm in ALGORITHMS.items() if algorithm.uniform]
+
+
+@pytest.mark.parametrize("name", UNIFORM)
+def test_methods_for_equal_clients_minimise_the_weighted_mean(name: str) -> None:
+    """Unequal clients whose strong convexity differs."""
+    clients = [Quadratic(np.diag(a), np.array(b)) for a, b in (([1.0, 4.0], [1.0, 2.0]), ([3.0, 10.0], [-3.0, 1.0]))]
+    problem = Problem(clients, sizes=[1, 3])
+    best = minimise(problem.pooled, solver=DampedNewton(), stop=GradientNorm(1e-12))
+    found = run(problem, make(name), rounds=400, threads=1)
+    assert np.abs(found.theta - best.x).max() < 1e-8
+    assert found.energy == pytest.approx(best.value, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", UNIFORM)
+def test_methods_for_equal_clients_take_other_ridges(name: str) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    y = np.sign(X[:, 0] + 0.3 * rng.standard_normal(40))
+    clients = [LinearModel(X[:10], y[:10], Logistic(), 0.01), LinearModel(X[10:], y[10:], Logistic(), 1.0)]
+    problem = Problem(clients)
+    best = minimise(problem.pooled, stop=GradientNorm(1e-12))
+    found = run(problem, make(name), rounds=400, threads=1)
+    assert np.abs(found.theta - best.x).max() < 1e-6
+    assert found.energy == pytest.approx(best.value, rel=1e-10)
+
+
+@pytest.mark.parametrize("intercept", [True, "free"])
+def test_clients_with_other_ridges_get_a_common_one(intercept: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((40, 3)), np.sign(rng.standard_normal(40))
+    parts = zip(np.split(np.arange(40), [10, 25]), (0.01, 1.0, 0.3))
+    clients: list[Objective] = [LinearModel(X[i], y[i], Logistic(), r, intercept=intercept) for i, r in parts]
+    clients[1] = clients[1].tilted(0.2)
+    problem, algorithm = Problem(clients), make("5gcs")
+    ridge = common_ridge(clients, problem.weights)
+    bound_to = [bound(f, w, 3, algorithm, None, ridge) for f, w in zip(clients, problem.weights)]
+    mean, x = Average(bound_to, [1 / 3] * 3), rng.standard_normal(4)
+    assert mean.value(x) == pytest.approx(problem.value(x), rel=1e-13)
+    assert np.allclose(mean.gradient(x), problem.pooled.gradient(x), rtol=1e-12)
+    assert [f.mu for f in bound_to] == pytest.approx([np.min(ridge)] * 3)
+    assert common_ridge([f.fresh() for f in clients[:1]] * 3, problem.weights) is None
+    assert bound(clients[0], 0.5, 2, make("dualfl"), None, ridge).mu == clients[0].mu  # it takes weights
+
+
+def test_giant_steps_back_from_an_overflow() -> None:
+    problem = Problem([LinearModel(np.ones((20, 1)), np.full(20, 1000.0), Poisson(), 1e-3)] * 2)
+    best = minimise(problem.pooled, solver=DampedNewton(), stop=GradientNorm(1e-9))
+    assert run(problem, make("giant"), rounds=20, threads=1).energy == pytest.approx(best.value, rel=1e-12)
+
+
+def test_bundle_refuses_bounds_and_takes_other_penalties() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 3))
+    clients = [LinearModel(X, np.sign(X[:, 0]), Logistic(), 0.1)] * 2
+    for box in (BoxConstraint(-0.1, 0.1), NonNegative()):
+        with pytest.raises(NotSupported, match=r"^bundle looks at points anywhere, and outside of BoxConstraint.*\.$"):
+            run(Problem(clients, penalty=box), make("bundle"), rounds=5)
+    for penalty in (L1(0.1), BoxConstraint()):
+        problem = Problem(clients, penalty=penalty)
+        best = minimise(problem.pooled, solver=FISTA(), stop=GradientNorm(1e-9, cap=50_000)).value
+        result = run(problem, make("bundle"), rounds=30, threads=1)
+        assert result.energy == pytest.approx(best, rel=1e-6) and result.state.bound <= best + 1e-12
+
+
+def test_bundle_drops_cuts_that_overflow() -> None:
+    problem = Problem([LinearModel(np.ones((20, 1)), np.full(20, 10.0), Poisson(), 1e-2)] * 2)
+    best = minimise(problem.pooled, solver=DampedNewton(), stop=GradientNorm(1e-9)).value
+    bounds = [run(problem, make("bundle"), rounds=rounds, threads=1).state.bound for rounds in (0, 1, 10)]
+    assert -np.inf < bounds[0] < bounds[1] < bounds[2] <= best  # the first minimiser is at 900
+    with pytest.raises(InputError, match="bundle needs a start where E is finite"):
+        run(problem, make("bundle"), rounds=1, start=np.array([800.0]), evaluate=False)
+
+
+def test_fista_on_the_dual_takes_its_own_default_where_all_is_round() -> None:
+    problem = Problem([Quadratic(np.eye(2), b) for b in np.eye(2)])
+    for name in ("fista-dual", "dualfl"):
+        assert np.allclose(run(problem, make(name), rounds=2).theta, 0.5, atol=1e-12)
 
 
 def test_a_row_method_says_what_it_misses() -> None:

@@ -17,6 +17,7 @@ from dualfl.objectives import (
     ElasticNet,
     GroupL2,
     Hinge,
+    Huber,
     LinearModel,
     Logistic,
     NonNegative,
@@ -149,6 +150,12 @@ def test_without_a_ridge_the_decrement_tells():
     assert free.energy == pytest.approx(minimize(cost, np.zeros(5), tol=1e-12).fun, rel=1e-10)
 
 
+def test_a_start_where_nothing_curves():
+    """Huber's loss far from its targets is straight."""
+    near, far = (find_reference(problem(Huber(), Y + shift, 0.0), cache=False) for shift in (0.0, 50.0))
+    assert far.energy == pytest.approx(near.energy, rel=1e-12)  # the intercept takes it
+
+
 def test_softmax_with_a_free_intercept_is_flat_in_one_direction():
     data = load("iris")
     models = [LinearModel(data.X, data.y, make_problem(data).clients[0].loss, 0.1, intercept="free")]
@@ -163,6 +170,7 @@ def test_softmax_with_a_free_intercept_is_flat_in_one_direction():
         (lambda: problem(Hinge(), SIGNS, 0.1, intercept="free"), "strong"),
         (lambda: problem(Hinge(), SIGNS, 0.1, GroupL2(0.1)), "no reference value for Hinge with the penalty GroupL2"),
         (lambda: problem(Squared(), Y, 0.0, GroupL2(0.1)), "strong"),
+        (lambda: Problem([Quadratic(np.zeros((2, 2)), np.ones(2))]), "give it a ridge > 0"),
     ],
 )
 def test_what_cannot_be_found_is_a_sentence(make, says):

@@ -15,8 +15,9 @@ need("ray", "ray")
 # ruff: noqa: E402 (nothing below can be imported without it)
 from dualfl.algorithms.registry import make
 from dualfl.data import make_problem
-from dualfl.engines import run
+from dualfl.engines import Problem, run
 from dualfl.errors import InputError
+from dualfl.objectives import LinearModel, Squared
 
 pytestmark = pytest.mark.faults
 
@@ -33,3 +34,10 @@ def test_the_iterates_are_those_of_one_process(name):
 def test_a_refusal_of_a_silo_arrives_as_a_sentence():
     with pytest.raises(InputError, match="must lie in"):
         run(make_problem("iris", clients=2), make("dualfl", nu=5.0), rounds=1, engine="flower-simulation")
+
+
+def test_clients_that_nobody_can_make_equal_are_refused():
+    problem = Problem([LinearModel(np.eye(3)[:n], np.ones(n), Squared(), mu) for n, mu in ((1, 0.1), (3, 1.0))])
+    with pytest.raises(InputError, match="5gcs takes all clients as equal"):
+        run(problem, make("5gcs"), rounds=1, engine="flower-simulation")
+    assert run(problem, make("dualfl"), rounds=1).rounds == 1

@@ -45,16 +45,15 @@ def test_quadratic(operator, seed, d, rank):
 
 @pytest.mark.parametrize("operator", [False, True])
 @pytest.mark.parametrize("factor", [0.0, 0.3, 1.0, 2.5])
-def test_scaling_a_quadratic_leaves_its_strong_convexity(operator, factor):
+def test_scaling_a_quadratic_scales_all_of_it(operator, factor):
     A, b, rng = random_quadratic(3, 5, 9)
     lowest = np.linalg.eigvalsh(A)[0]
     f = Quadratic(aslinearoperator(A) if operator else A, b, 0.7, mu=lowest)
     g = f.scaled(factor)
     x = rng.normal(size=5)
-    rest = f.value(x) - lowest / 2 * x @ x
-    assert_allclose(g.value(x), factor * rest + lowest / 2 * x @ x, rtol=1e-12)
+    assert_allclose(g.value(x), factor * f.value(x), rtol=1e-12)
     assert_allclose(g.gradient(x), differences(g.value, x), rtol=1e-6)
-    assert g.mu == f.mu and g.cost is not f.cost
+    assert g.mu == factor * f.mu and g.cost is not f.cost
     top = np.linalg.eigvalsh(g.hessian(x))[-1]
     assert top * (1 - 1e-12) <= g.L <= top * (1 + 1e-5)
     assert_allclose(f.value(x), x @ A @ x / 2 - b @ x + 0.7)  # f itself did not change

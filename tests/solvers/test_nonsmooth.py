@@ -1,5 +1,7 @@
 """Solvers for penalties and for losses with kinks, against oracles that share no code with them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -13,6 +15,7 @@ from dualfl.objectives import (
     L1,
     Absolute,
     BoxConstraint,
+    Cost,
     ElasticNet,
     EpsilonInsensitive,
     Function,
@@ -44,6 +47,7 @@ from dualfl.solvers import (
     minimise,
 )
 from dualfl.solvers.coordinate_descent import Separable, minimise_model
+from dualfl.solvers.dual_newton import DualProblem, _direction, _proximal_point
 from dualfl.solvers.fista import momentum
 from dualfl.solvers.proximal import Split
 
@@ -417,6 +421,20 @@ def test_small_ridges_on_real_data(name, ridge):
     dual = f.s @ (alpha * box.b - box.eps * np.abs(alpha)) - v @ v / (2 * ridge)
     np.testing.assert_allclose(solution.x, v / ridge, atol=1e-9 * np.abs(v / ridge).max())
     assert f.value(solution.x) - dual == pytest.approx(solution.gap, abs=1e-13)
+
+
+@pytest.mark.parametrize("n", [8, 20])
+def test_a_newton_system_that_is_singular_in_floating_point_is_too_bold(n):
+    """Columns that sum to a constant, rows that come twice, and a ridge that is rounding beside sigma."""
+    bits = np.random.default_rng(0).integers(0, 2, (n, 8)).astype(float)
+    rows = np.tile(np.hstack([bits, 1 - bits]), (2, 1))
+    f = LinearModel(rows, SIGNS[: 2 * n], Hinge(), 1e-3, intercept=True)
+    q, _, lo, hi, eps = f.loss.box(f.y)
+    p = DualProblem(f.design, q, np.zeros(2 * n), lo, hi, eps, f.s, f.ridge, np.zeros(f.d))
+    start = replace(p.look(np.full(2 * n, 0.5)), theta=np.zeros(f.d))  # all margins are 0, so all rows stay inside
+    with pytest.raises(np.linalg.LinAlgError):
+        _direction(p, np.arange(2 * n), 1e25, np.ones(f.d), Cost())
+    assert _proximal_point(p, start, 1e25, 0.0, Cost()) is None
 
 
 def test_wide_data_use_the_small_system():

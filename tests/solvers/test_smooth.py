@@ -530,6 +530,41 @@ def test_a_singular_hessian_is_shifted_no_more_than_it_needs():
     np.testing.assert_allclose(s[0] - s[1], 2.0, rtol=1e-9)
 
 
+def straight(far, scale=1.0):
+    """All residuals are on the straight pieces of Huber's loss, and there is no ridge: the Hessian at 0 is zero."""
+    rng = np.random.default_rng(0)
+    f = LinearModel(scale * rng.standard_normal((50, 2)), far + rng.standard_normal(50), Huber(), intercept="free")
+    assert not f.hessian(np.zeros(3)).any()
+    return f
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e4, 1e-4])
+@pytest.mark.parametrize("far", [100.0, 1e4])
+def test_damped_newton_starts_where_nothing_curves(far, scale):
+    f = straight(far, scale)
+    solution = minimise(f, solver=DampedNewton(), stop=GradientNorm(1e-8))
+    assert not solution.capped and solution.iterations < 30
+
+
+@pytest.mark.parametrize("solver", [LBFGS(), NewtonCG()], ids=str)
+def test_the_metric_where_nothing_curves_is_the_identity(solver):
+    solution = minimise(straight(100.0), solver=solver, stop=GradientNorm(1e-8))
+    assert not solution.capped and solution.iterations < 30
+
+
+@pytest.mark.parametrize("curvature", [0.0, 1e-320])
+def test_a_cost_that_falls_for_ever_ends_at_the_cap(curvature):
+    f = Quadratic(curvature * np.eye(2), np.ones(2), mu=0.0, L=1.0)
+    assert minimise(f, solver=DampedNewton(), stop=GradientNorm(cap=50)).capped
+
+
+@pytest.mark.parametrize("solver", [GradientDescent(), Nesterov(), AOGM(backtracking=False)], ids=str)
+def test_a_constant_cost_needs_no_step(solver):
+    f = LinearModel(np.zeros((3, 2)), np.ones(3), Squared())
+    assert f.L == 0
+    assert not minimise(f, solver=solver).x.any()
+
+
 def test_conjugate_gradients_end_after_d_products():
     A, b, products = spectrum(1e2, d=20).A, np.ones(20), 0
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from dualfl.kernels import backend
+from dualfl.kernels import backend, use_backend
 from dualfl.objectives import Huber, LinearModel, Logistic, Loss, Poisson, Softmax, Squared, SquaredHinge
 from dualfl.objectives.base import Objective
-from dualfl.solvers import LBFGS, DampedNewton, FixedIterations, GradientNorm, PrimalDualGap
+from dualfl.solvers import LBFGS, DampedNewton, FixedIterations, GradientNorm, PrimalDualGap, minimise
 from dualfl.solvers.span import _solve, _solve_natively, applies, inside, span_of
 from dualfl.typing import Array
 
@@ -88,6 +88,25 @@ def test_the_basis_is_orthonormal_and_of_the_right_rank() -> None:
     assert Q.shape == (D + 1, 6)  # seven rows, two of them the same
     np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-10)
     np.testing.assert_allclose(f.design.forward(Q), span.model.design.X, atol=1e-10)
+
+
+def test_rows_that_are_all_zero_have_no_span() -> None:
+    f = LinearModel(np.zeros((3, 10)), np.array([1.0, -1, 1]), Logistic(), 0.1)
+    assert span_of(f) is None
+    assert not minimise(f).x.any()
+    c = np.arange(10.0)
+    np.testing.assert_allclose(minimise(f, a=0.3, c=c).x, c / 0.4, rtol=1e-12)
+
+
+@pytest.mark.skipif(backend() == "numpy", reason="there is only one backend")
+def test_a_span_keeps_the_kernels_it_was_made_with() -> None:
+    try:
+        use_backend("numpy")
+        f = model()
+        x = minimise(f).x
+    finally:
+        use_backend("native")
+    np.testing.assert_allclose(minimise(f, c=np.zeros(f.d)).x, x, atol=1e-6)
 
 
 def test_lbfgs_takes_it_and_confirms_with_the_true_gradient() -> None:

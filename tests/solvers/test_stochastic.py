@@ -137,6 +137,10 @@ def test_sgd_without_strong_convexity():
     assert np.linalg.norm(x - least_squares) < 0.05
 
 
+def test_a_constant_cost_needs_no_step():
+    assert not minimise(LinearModel(np.zeros((3, 2)), np.ones(3), Squared()), solver=SGD()).x.any()
+
+
 def test_sgd_stops_by_itself_inside_the_ball():
     f = LinearModel(X, SIGNS, Logistic(), 0.2)
     solution = minimise(f, solver=SGD(batch=8), stop=GradientNorm(1e-2))

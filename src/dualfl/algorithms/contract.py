@@ -41,6 +41,7 @@ array([0.5  , 0.125])
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from abc import ABC, abstractmethod
@@ -161,8 +162,10 @@ class Place:
         """What strong convexity proves of E* from E and E' (without the penalty) at one point:
 
         E*  >=  min over y of  E(x) + <g, y - x> + (mu/2)|y - x|^2 + penalty(y).
+
+        What a codec makes of g is no gradient, and proves nothing.
         """
-        if mu <= 0:
+        if not mu > 0 or self.codec is not None:
             return -np.inf
         if self.penalty is None:
             return E - float(g @ g) / (2 * mu)
@@ -264,6 +267,7 @@ class Algorithm(ABC):
     drifts: ClassVar[bool] = False  # True: by design it does not reach the pooled optimum at a linear rate
     no_certificate: ClassVar[str] = "this algorithm gives no lower bound of E*"
     grid: ClassVar[dict[str, Sequence[Any]]] = {}  # what a search over hyperparameters tries
+    clients_mu: ClassVar[float] = 0.0  # of a resolved algorithm: the strong convexity that the clients have
 
     # -- the two sides ----------------------------------------------------------------------------
 
@@ -285,6 +289,10 @@ class Algorithm(ABC):
     def bound(self, s: State) -> float:
         """A proven lower bound of E*; -inf where there is none."""
         return -np.inf
+
+    def lower_bound(self, at: Place, mu: float, x: Array, E: float, g: Array) -> float:
+        """`at.lower_bound` with a mu that a user may have set: above that of the clients it proves nothing."""
+        return at.lower_bound(min(mu, self.clients_mu), x, E, g)
 
     @property
     def certifies(self) -> bool:
@@ -312,12 +320,13 @@ class Algorithm(ABC):
 
     def resolve(self, c: Constants) -> Self:
         """This algorithm with every open default filled in from theory, and everything checked."""
-        filled = self
+        filled = copy.copy(self)  # to be marked: the user's own may be bound to several problems
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             self.require(getattr(self, field.name) == getattr(self, field.name), field.name, "it must be a number")
             if getattr(filled, field.name) is None and "compute" in field.metadata:
                 filled = dataclasses.replace(filled, **{field.name: self._theory(field, c, filled)})  # type: ignore[type-var]
         filled.check(c)
+        object.__setattr__(filled, "clients_mu", c.mu)
         return filled
 
     def _theory(self, field: dataclasses.Field[Any], c: Constants, filled: Self) -> float:

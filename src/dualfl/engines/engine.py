@@ -283,9 +283,22 @@ def server_penalty(template: Objective, penalty: Penalty | None, origin: Array |
     return None if penalty is None else ServerPenalty(Penalised(template, penalty), origin)
 
 
-def bound(f: Objective, weight: float, N: int, algorithm: Algorithm, penalty: Penalty | None) -> Objective:
-    """A client's objective as this algorithm wants it, with an account of its own."""
+def bound(
+    f: Objective,
+    weight: float,
+    N: int,
+    algorithm: Algorithm,
+    penalty: Penalty | None,
+    ridge: float | Array | None = None,
+) -> Objective:
+    """A client's objective as this algorithm wants it, with an account of its own.
+
+    For equal weights the data part is multiplied by N w_j. The clients' own ridges then do if they are all the same;
+    where they are not, `ridge` is what each must have instead, the `common_ridge` of all.
+    """
     mine = f.scaled(N * weight) if algorithm.uniform and N * weight != 1.0 else f.fresh()
+    if algorithm.uniform and ridge is not None:
+        mine = mine.tilted(ridge - mine.convexity)
     if penalty is not None and algorithm.penalty == "client":
         mine = Penalised(mine, penalty)
     return mine

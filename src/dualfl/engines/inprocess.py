@@ -24,6 +24,7 @@ from dualfl.engines.decision import decide
 from dualfl.engines.engine import Account, Ahead, Engine, Gathered, Result, bound, check_fit
 from dualfl.engines.problem import Problem
 from dualfl.errors import InputError
+from dualfl.objectives.average import common_ridge
 from dualfl.objectives.base import Objective
 from dualfl.typing import Array
 
@@ -114,7 +115,9 @@ class InProcess(Engine):
 
 def bind(problem: Problem, algorithm: Algorithm) -> list[Objective]:
     """The clients' objectives as this algorithm wants them."""
-    return [bound(f, w, problem.N, algorithm, problem.penalty) for f, w in zip(problem.clients, problem.weights)]
+    unequal = algorithm.uniform and len(set(problem.sizes)) > 1
+    ridge = common_ridge(problem.clients, problem.weights) if unequal else None
+    return [bound(f, w, problem.N, algorithm, problem.penalty, ridge) for f, w in zip(problem.clients, problem.weights)]
 
 
 def check_convexity(costs: list[LocalCost], algorithm: Algorithm) -> None:

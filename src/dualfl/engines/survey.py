@@ -10,6 +10,7 @@ import numpy as np
 from dualfl import kernels
 from dualfl.algorithms.contract import Algorithm, Constants, Facts, Place, Round, State, Upload, ask, client_step
 from dualfl.objectives import losses
+from dualfl.objectives.base import Tilted
 from dualfl.objectives.linear import LinearModel
 from dualfl.typing import Array
 
@@ -112,8 +113,10 @@ class Inquiry(Survey):
     @client_step
     def kind(self, f: Any, c: State, at: Place) -> tuple[Upload, State]:
         """What this client has, as numbers of which the largest is of interest."""
-        g = f.objective
-        rows = float(g.n) if hasattr(g, "y") or isinstance(g, LinearModel) else 0.0
+        g = base = f.objective
+        while isinstance(base, Tilted):
+            base = base.base
+        rows = float(base.n) if hasattr(base, "y") or isinstance(base, LinearModel) else 0.0
         code = float(g.loss.code) if isinstance(g, LinearModel) else float(MIXED)
         sent = at.send(
             minus_mu=-g.mu,

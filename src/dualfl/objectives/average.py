@@ -61,6 +61,21 @@ class Average(Objective):
         raise NotSupported("A mean of objectives cannot be scaled as a whole; scale its parts.")
 
 
+def common_ridge(parts: Sequence[Objective], weights: Sequence[float]) -> float | Array | None:
+    """The ridge that every f_j.scaled(N w_j) must have for their plain mean to be sum_j w_j f_j; None for its own.
+
+    With m_j the convexity of f_j it is m = sum_j w_j m_j, since N w_j (f_j - (m_j/2)|.|^2) + (m/2)|.|^2 has the right
+    mean, and keeps m > 0 if anybody has a ridge. Linear models that are scaled keep their m_j, which comes to the same
+    only if all have one ridge.
+    """
+    N = len(parts)
+    wanted = sum(w * np.asarray(f.convexity) for f, w in zip(parts, weights))
+    kept = sum(np.asarray(f.scaled(N * w).convexity) / N for f, w in zip(parts, weights))
+    if np.allclose(wanted, kept, rtol=1e-12, atol=0.0):
+        return None
+    return float(wanted) if np.ndim(wanted) == 0 else np.asarray(wanted)
+
+
 def _sum(weights: Sequence[float], arrays: Sequence[Array]) -> Array:
     total = weights[0] * arrays[0]
     for w, a in zip(weights[1:], arrays[1:]):

@@ -165,7 +165,7 @@ class Objective(ABC):
         return Tilted(self, a, c)
 
     def scaled(self, factor: float) -> Objective:
-        """`factor` times the data part; the regulariser stays, so mu stays and only L grows."""
+        """`factor` times the data part; a ridge stays, so that mu stays and only L grows (see `common_ridge`)."""
         raise NotSupported(
             f"{self.name} cannot be scaled, which methods for equal clients need when clients are not; "
             "use a linear model, a quadratic, or a method that takes weights."

@@ -87,15 +87,12 @@ class Quadratic(PlainObjective):
         return M, np.einsum("dl,de,el->l", rest, H, rest)[:, None], np.array([np.trace(H) / self.d])
 
     def scaled(self, factor: float) -> Quadratic:
-        """factor (f - (mu/2)|.|^2) + (mu/2)|.|^2: as for a linear model, strong convexity is not scaled."""
-        kept = (1 - check_factor(factor)) * self.mu
+        """factor f as a whole: a quadratic has no ridge of its own that all clients would share."""
+        factor = check_factor(factor)
         view = self.fresh()
-        if isinstance(A := self.A, LinearOperator):
-            view.A = LinearOperator(A.shape, matvec=lambda v: factor * (A @ v) + kept * v, dtype=np.float64)
-        else:
-            view.A = frozen(factor * A + kept * np.eye(self.d))
+        view.A = factor * self.A if isinstance(self.A, LinearOperator) else frozen(factor * self.A)
         view.b, view.constant = frozen(factor * self.b), factor * self.constant
-        view._L = factor * self._L + kept
+        view.mu, view._L = factor * self.mu, factor * self._L
         return view
 
 

@@ -26,6 +26,9 @@ from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
 ALPHA, BETA = 0.25, 0.5
+SHIFTS = (0.0, *(10.0**k for k in range(-14, 3)))  # of the largest entry of a diagonal
+STRAIGHT = 1e6  # the length of a step where nothing curves
+SHORTEST = EPS**2  # a shifted Hessian may make a step 1e14 times too long
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class DampedNewton(HessianSolver):
             ray = point.ray(-s)
             t = 1.0
             if decrement > 1e3 * EPS * abs(point.value):
-                while not ray.value(t) <= point.value - ALPHA * t * decrement and t > EPS:
+                while not ray.value(t) <= point.value - ALPHA * t * decrement and t > SHORTEST:
                     t *= BETA
             point = ray.point(t)
         else:
@@ -68,16 +71,19 @@ class DampedNewton(HessianSolver):
 
 
 def _cholesky(H: Array, g: Array) -> Array:
-    """H^-1 g; a singular H (a free intercept of softmax) gets the least shift that makes it positive definite."""
+    """H^-1 g; a singular H (a free intercept of softmax) gets the least shift that makes it positive definite.
+
+    An H that is zero, as on the straight pieces of Huber's loss, or that no shift helps, makes it a gradient step, long
+    enough for the line search to choose from.
+    """
     size = float(np.abs(H.diagonal()).max())
-    shift = 0.0
-    while True:
+    for shift in SHIFTS if size > 0 else ():
         try:
-            factor = cho_factor(H + shift * np.eye(len(H)) if shift else H)
+            factor = cho_factor(H + shift * size * np.eye(len(H)) if shift else H)
         except LinAlgError:
-            shift = max(10 * shift, 1e-14 * size)
             continue
         return np.asarray(cho_solve(factor, g))
+    return STRAIGHT / float(np.linalg.norm(g)) * g
 
 
 def _by_cg(point: Point, metric: Metric | None) -> Array:

@@ -7,6 +7,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.typing import Array
 
+EPS = float(np.finfo(float).eps)
+
 
 def solve(Q: Array, q: Array) -> Array:
     """Q^{-1} q for a positive semidefinite Q, by the smallest shift of its diagonal that lets Cholesky through."""
@@ -25,3 +27,16 @@ def definite(Q: Array) -> Array:
         if float(np.min(np.diag(factor))) > 0:
             return shifted
     return Q + size * np.eye(len(Q))
+
+
+def independence(Q: Array) -> float:
+    """How well a Gram matrix tells its columns apart: its smallest eigenvalue once its diagonal is 1; 0 if not at all.
+
+    With a unit diagonal the entries are known to a few EPS, and eigenvalues to d times that. Below 100 d EPS rounding
+    may have made the smallest one up; above, Cholesky goes through without a shift.
+    """
+    h = np.sqrt(np.maximum(np.diag(Q), 0.0))
+    if not (h > 0).all():
+        return 0.0
+    least = float(np.linalg.eigvalsh(Q / np.outer(h, h)).min(initial=1.0))
+    return least if least > 100 * len(Q) * EPS else 0.0

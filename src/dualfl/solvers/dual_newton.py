@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.errors import InputError
 from dualfl.kernels import Design
@@ -131,7 +131,10 @@ def _proximal_point(p: DualProblem, start: Look, sigma: float, small: float, cos
         inside = np.flatnonzero((a > p.lo) & (a < p.hi) & ((a != 0) | (p.eps == 0)) & (p.s > 0))
         if not fits(len(inside), p.design.D):
             return None
-        direction = _direction(p, inside, sigma, g, cost)
+        try:
+            direction = _direction(p, inside, sigma, g, cost)
+        except LinAlgError:  # collinear columns against a lam that is rounding beside them
+            return None
         v = -p.q * p.design.forward(direction[:, None])[:, 0]
         t = _step(p, alpha, theta, direction, u, v, sigma)
         if t < SHORT:

@@ -112,7 +112,8 @@ class Metric:
         assert isinstance(point, LinearPoint)
         c, Q = np.linalg.eigh(self._mean_curvature(point.predictors))
         c = np.maximum(c, 0.0)
-        damping = max(self.damping, FLOOR * float(self.w[-1] * c[-1]), TINY)
+        damping = max(self.damping, FLOOR * float(self.w[-1] * c[-1]))
+        damping = damping if damping > TINY else 1.0  # nothing curves, as on a straight piece of a loss
         kept = 1 / (np.outer(self.w, c) + damping)
         rest = 1 / (self.w[0] * c + damping)
         V, k = self.V, self.model.k

@@ -63,7 +63,7 @@ class SGD(SmoothSolver):
         assert rows is not None, "check() comes first"
         model, rng = rows.model, generator(self.seed)
         b = min(self.batch, model.n)
-        most = 1 / (2 * expected_smoothness(rows, b)) if self.step is None else self.step
+        most = 1 / (2 * (expected_smoothness(rows, b) or 1.0)) if self.step is None else self.step
         tilt = rows.ridge - model.ridge * model.ridge_part(np.ones(f.d))
 
         watch, point = Watch(f, stop), self.start(f, warm)

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from dualfl import kernels
-from dualfl.kernels import Design, backend
+from dualfl.kernels import Design
 from dualfl.objectives.base import Objective, Tilted
 from dualfl.objectives.linear import LinearModel
 from dualfl.solvers.metric import mean_curvature
@@ -40,10 +40,11 @@ class Span(NamedTuple):
 
 
 # By the identity of the row weights, which all views of a data set share; entries die with them.
-_known: dict[int, tuple[weakref.ref[AnyArray], Design, Span]] = {}
+_known: dict[int, tuple[weakref.ref[AnyArray], Design, Span | None]] = {}
 
 
-def span_of(f: LinearModel) -> Span:
+def span_of(f: LinearModel) -> Span | None:
+    """The span of f's rows; None if all of them are zero."""
     key = id(f.s)
     found = _known.get(key)
     if found is not None and found[1] is f.design:
@@ -53,9 +54,11 @@ def span_of(f: LinearModel) -> Span:
     return span
 
 
-def _find(f: LinearModel) -> Span:
+def _find(f: LinearModel) -> Span | None:
     w, V = np.linalg.eigh(_row_products(f.design))
     kept = w > NOISE * max(float(w[-1]), np.finfo(float).tiny)
+    if not kept.any():
+        return None
     root, V = np.sqrt(w[kept]), V[:, kept]
     model = LinearModel(np.ascontiguousarray(V * root), f.y, f.loss, f.ridge)
     model.s = frozen(np.array(f.s))  # an identity of its own: what is remembered of f is not of this model
@@ -93,16 +96,19 @@ def inside(f: Objective, warm: Array | None, stop: StopRule, solver: Any) -> tup
     """The minimiser by way of the span, and the iterations it took."""
     model, a, c = (f.base, f.a, f.c) if isinstance(f, Tilted) else (f, 0.0, None)
     assert isinstance(model, LinearModel)
-    span, design = span_of(model), model.design
+    span, design, m = span_of(model), model.design, model.ridge + float(a)
+    if span is None:  # the loss is a constant
+        return (np.zeros(f.d) if c is None else c / m), 0
 
     def project(x: Array | None) -> Array:
         return np.zeros(shape) if x is None else span.back.T @ design.forward(model.matrix(x))
 
-    shape, m = (span.model.design.D, model.k), model.ridge + float(a)
+    shape = (span.model.design.D, model.k)
     u, u_c = project(warm), project(c)
     assert isinstance(stop, GradientNorm | PrimalDualGap)
     tighter = replace(stop, eps=stop.eps / 2)  # leaves room for the rounding of the way back
-    solve = _solve if backend() == "numpy" else _solve_natively
+    # A remembered span keeps the kernels it was made with, whatever serves now.
+    solve = _solve_natively if hasattr(span.model.design.kernel, "lbfgs") else _solve
     u, gradients, iterations = solve(span, m, u_c, u, tighter, solver)
     model.cost.gradients += gradients
     model.cost.passes += gradients

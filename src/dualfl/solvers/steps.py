@@ -25,7 +25,7 @@ class Steps:
 
     def __init__(self, L: float | None) -> None:
         self.searching = L is None or not np.isfinite(L)
-        self.tau = 1 / L if L is not None and not self.searching else np.nan
+        self.tau = np.nan if L is None or self.searching else 1 / (L or 1.0)  # L = 0: any step will do
 
     def next(self, point: Point, norm: float) -> float:
         """tau at this point, whose gradient has length `norm`."""

@@ -10,20 +10,25 @@ The model of all cuts plus the ridge has the dual
 
 and LB <= E*. Each round cuts at several points on the way from the best point so far to that minimiser, all in ONE
 exchange. E_best - LB is a certificate that needs nothing else. For nonsmooth costs of moderate kappa.
+
+A point where a cost overflows, as a Poisson loss can, gives no cut. Where all of them do, the next round looks closer.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
+from dualfl.algorithms.contract import Algorithm, Card, Constants, Means, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.dual.simplex import minimise_on_simplex, value
+from dualfl.errors import InputError, NotSupported
+from dualfl.objectives.penalties import BoxConstraint, Penalised
 from dualfl.typing import Array
 
 FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+BEYOND = 1e100  # an energy above it gives no cut; its square is sent for what overflows
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Bundle(Algorithm):
     def start(self, at: Place) -> Round:
         x = np.zeros((1, at.d))
         m = yield ask(self.cuts, X=x)
+        if not m.G[0] < BEYOND:
+            raise InputError("bundle needs a start where E is finite, and it is not; give another `start`.")
         empty = Server(x[0], np.inf, x[0], np.zeros((0, at.d)), np.zeros(0), np.zeros(0), -np.inf)
         return self.with_cuts(empty, x, m)
 
@@ -75,6 +82,10 @@ class Bundle(Algorithm):
 
     def with_cuts(self, s: Server, X: Array, m: Any) -> Server:
         """The model with new cuts at the rows of X, its minimiser and its minimum."""
+        sound = m.G < BEYOND
+        if not sound.any():
+            return replace(s, target=X[0])
+        X, m = X[sound], Means(G=m.G[sound], Q=m.Q[sound])
         energies = m.G + self.mu / 2 * np.einsum("ij,ij->i", X, X)
         lowest = int(np.argmin(energies))
         best, E_best = (X[lowest], float(energies[lowest])) if energies[lowest] < s.E_best else (s.best, s.E_best)
@@ -94,6 +105,19 @@ class Bundle(Algorithm):
     @client_step
     def cuts(self, f: Any, c: Any, at: Place, X: Array) -> tuple[Upload, Any]:
         """G_j and a subgradient of it at the rows of X."""
-        values = [f.value(x) - self.mu / 2 * float(x @ x) for x in X]
-        slopes = [f.subgradient(x) - self.mu * x for x in X]
-        return at.send(G=np.array(values), Q=np.stack(slopes)), c
+        check_penalty(f.objective)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = np.array([f.value(x) - self.mu / 2 * float(x @ x) for x in X])
+            slopes = np.stack([f.subgradient(x) - self.mu * x for x in X])
+        sound = (values < BEYOND) & np.isfinite(slopes).all(axis=1)
+        return at.send(G=np.where(sound, values, BEYOND**2), Q=np.where(sound[:, None], slopes, 0.0)), c
+
+
+def check_penalty(f: Any) -> None:
+    """Refuse bounds: a cut at a point outside of them would be infinite."""
+    penalty = f.penalty if isinstance(f, Penalised) else None
+    if isinstance(penalty, BoxConstraint) and np.isfinite([penalty.lower, penalty.upper]).any():
+        raise NotSupported(
+            f"bundle looks at points anywhere, and outside of {penalty} the cost is infinite; "
+            "use dualfl, prox-newton or fedipm, which stay inside."
+        )

@@ -35,6 +35,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
+from dualfl.algorithms.dual.dualfl import NO_MOMENTUM
 from dualfl.errors import InputError
 from dualfl.solvers.stopping import GeometricSchedule, GradientNorm, PolynomialSchedule, PrimalDualGap, StopRule
 from dualfl.typing import Array
@@ -76,7 +77,7 @@ class DualFISTA(Algorithm):
     """
 
     nu: float = theory("mu", lambda c, a: c.mu)
-    rho: float = theory("nu / L", lambda c, a: a.nu / c.L, zero=True)
+    rho: float = theory("nu / L", lambda c, a: min(a.nu / c.L, NO_MOMENTUM), zero=True)
     point: Literal["gradient", "plain"] = "gradient"
     accuracy: Literal["theorems", "exact"] = "theorems"
     delta: Sequence[float] = ()
@@ -167,6 +168,6 @@ def over_relaxation(t: float, rho: float) -> tuple[float, float]:
     """
     half = (1 - rho * t * t) / 2
     following = half + float(np.hypot(half, t))
-    if 1 - rho < 1e-12:  # kappa = 1: the plain step is exact
+    if rho >= NO_MOMENTUM:  # kappa = 1: the plain step is exact
         return following, 0.0
     return following, (t - 1) * (1 - rho * following) / (following * (1 - rho))

@@ -27,7 +27,8 @@ energy. Alike clients save a few exchanges, others lose one vector.
 Certificate. D(a), where a may be scaled down at no cost (regulariser.py). A free intercept asks for sum_i s_i a_i q_i =
 0: the terms of either sign are added up apart (d + 1 more floats), and the larger sum is scaled down. Where nothing is
 regularised, v must vanish: Newton's dual variables satisfy that before they are clipped, and they may be scaled into a
-box that has 0 inside; clients count which of a few scales suffice, so that the sums tell the smallest.
+box that has 0 inside; clients count which of a few scales suffice, so that the sums tell the smallest. What rounding
+leaves of v is weighed by how far out a minimiser may be (see `reach_of`); where columns are dependent, nobody knows.
 
 Safeguard. No theorem covers clipped steps. If comp + res has not fallen for `patience` exchanges, t falls slowly for a
 few; if that does not help, the method changes to one that has a proof: damped Newton steps on
@@ -59,6 +60,7 @@ from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import part, symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.objectives.linear import LinearModel
+from dualfl.solvers.definite import independence
 from dualfl.solvers.rows import rows_of
 from dualfl.typing import Array
 
@@ -96,6 +98,7 @@ class Server:
     optimism: float = 0.0  # about how much better, relatively, clients fit their own rows than those of others
     rival: Array | None = None
     switch: bool = False  # the clients go on with the rival
+    reach: Array | None = None  # how far out a minimiser may be where nothing is regularised; None if anywhere
     least: float = np.inf  # the smallest comp + res
     idle: int = 0  # exchanges since then
     calm: int = 0  # exchanges in which t still falls slowly
@@ -153,6 +156,7 @@ class FedIPM(Algorithm):
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
         s = replace(s, M=m.M, c=m.tilt, size=m.size, optimism=at.d * m.row / 2, t=m.size)
+        s = replace(s, reach=reach_of(self.regulariser(s, at), symmetric(m.h, at.d), m.loss, s))
         if not self.race:
             return self.stepped(s, m, at)
         bound = self.regulariser(s, at).lower_bound(m.local_ab, m.local_v)
@@ -162,7 +166,7 @@ class FedIPM(Algorithm):
     def raced(self, s: Server, m: Any, at: Place) -> Server:
         assert s.rival is not None
         R, rival = self.regulariser(s, at), part(m, "rival_")
-        bound = max(self.lower(R, m), self.lower(R, rival), s.bound)
+        bound = max(self.lower(R, m, s.reach), self.lower(R, rival), s.bound)
         E, there = rival.loss + R.value(s.rival), s.rival
         s = replace(s, bound=bound, rival=None)
         if E - bound <= 0.3 * E:
@@ -180,7 +184,7 @@ class FedIPM(Algorithm):
         R = self.regulariser(s, at)
         res = R.residual(s.th, m.v)
         s = self.watched(s, m.comp + res, abs(m.loss + R.value(s.th)))
-        bound = max(s.bound, self.lower(R, m))
+        bound = max(s.bound, self.lower(R, m, s.reach))
         sigma = self.centring(m.comp, res, m.loss + R.value(s.th), s.calm > 0)
         t = max(min(s.t, sigma * m.comp), lowest(m.loss, s.size))
         if s.base is not None:  # the safeguard begins where the method stands
@@ -234,14 +238,14 @@ class FedIPM(Algorithm):
         assert s.M is not None and s.c is not None
         return Regulariser.at(at, s.M, s.c)
 
-    def lower(self, R: Regulariser, m: Any) -> float:
-        """The lower bound of E* that the sums prove."""
+    def lower(self, R: Regulariser, m: Any, far: Array | None = None) -> float:
+        """The lower bound of E* that the sums prove; `far` is how far out a minimiser may be, if that is known."""
         flat = np.flatnonzero(R.flat)
         if not len(flat):
             return R.lower_bound(m.ab, m.v)
         if len(flat) == 1 and hasattr(m, "plus_v"):
             return self.balanced(R, m, int(flat[0]))
-        return self.unregularised(R, m)
+        return -np.inf if far is None else self.unregularised(R, m, far)
 
     @staticmethod
     def balanced(R: Regulariser, m: Any, k: int) -> float:
@@ -255,8 +259,8 @@ class FedIPM(Algorithm):
         return R.lower_bound(up * m.plus_ab + down * (m.ab - m.plus_ab), v)
 
     @staticmethod
-    def unregularised(R: Regulariser, m: Any) -> float:
-        """Newton's dual variables, scaled into the box; v vanishes but for rounding, which |theta| weighs."""
+    def unregularised(R: Regulariser, m: Any, far: Array) -> float:
+        """Newton's dual variables, scaled into the box; v vanishes but for rounding, which |theta| and `far` weigh."""
         if not hasattr(m, "fits"):
             return -np.inf
         fits = np.flatnonzero(m.fits >= 1 - 1e-9)
@@ -264,7 +268,7 @@ class FedIPM(Algorithm):
             return -np.inf
         scale = float(SCALES[fits[0]])
         v = np.where(R.flat, 0.0, scale * m.wanted_v)
-        off = float(np.abs(scale * m.wanted_v)[R.flat] @ m.reach[R.flat])
+        off = float(np.abs(scale * m.wanted_v)[R.flat] @ (m.reach + far)[R.flat])
         return R.lower_bound(scale * m.wanted_ab, v) - off
 
     def model(self, s: Server) -> Array:
@@ -320,6 +324,20 @@ class FedIPM(Algorithm):
         return at.send(**silo.sums(u, a, D), ray=np.array(ray), slope=slope), Local(a, D)
 
 
+def reach_of(R: Regulariser, H: Array, loss: float, s: Server) -> Array | None:
+    """How far out a minimiser y may be, coordinate by coordinate, by the sums at the start.
+
+    There D is about 1/(|u| + t), and E(y) <= E makes (y - theta)'H(y - theta) of the order of E^2/t. With h^2 the
+    diagonal of H and lam the `independence` of its columns that is at least lam sum_k h_k^2 (y_k - theta_k)^2.
+    """
+    flat = R.flat & (np.diag(H) > 0)  # a column of zeros is nowhere
+    lam = independence(H[np.ix_(flat, flat)])
+    if lam == 0:
+        return None
+    h = np.sqrt(np.where(flat, np.diag(H), np.inf))
+    return np.asarray(np.abs(s.th) + 10 * (loss + R.value(s.th)) / (h * np.sqrt(lam * (s.size or 1.0))))
+
+
 def reach(sigma: float) -> float:
     """How far a sample may go towards its bound: as far as t falls, but at least KEEP."""
     return max(KEEP, 1 - sigma)
@@ -336,7 +354,7 @@ class Silo:
     def __init__(self, f: Any, at: Place, least_rows: int = 1) -> None:
         rows = rows_of(f.objective)
         assert rows is not None, "an objective that offers a dual is a linear model"
-        check_rows(FedIPM.name, at.j, f.n, least_rows)
+        check_rows(FedIPM.name, at.j, f.objective, least_rows)
         self.model: LinearModel = rows.model
         self.P: Pieces = pieces(rows.model)
         self.s: Array = rows.model.s

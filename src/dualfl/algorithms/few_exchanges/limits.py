@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dualfl.errors import InputError
+from dualfl.objectives.base import Objective, Tilted
+from dualfl.objectives.linear import LinearModel
 
 
 def check_size(name: str, d: int, largest: int, instead: str) -> None:
@@ -15,10 +17,12 @@ def check_size(name: str, d: int, largest: int, instead: str) -> None:
         )
 
 
-def check_rows(name: str, j: int, n: int, least: int) -> None:
-    """Refuse a client whose few rows a d x d sum would give away."""
-    if n < least:
+def check_rows(name: str, j: int, f: Objective, least: int) -> None:
+    """Refuse a client whose few rows a d x d sum would give away, whatever ridge or tilt is around them."""
+    while isinstance(f, Tilted):
+        f = f.base
+    if isinstance(f, LinearModel) and f.n < least:
         raise InputError(
-            f"Client {j} has {n} rows, and {name} sends d x d sums that could reveal so few (least_rows = {least}); "
+            f"Client {j} has {f.n} rows, and {name} sends d x d sums that could reveal so few (least_rows = {least}); "
             "join it with another client, leave it out, or set least_rows lower if sums are aggregated securely."
         )

@@ -30,9 +30,11 @@ from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
 from dualfl.errors import NotSupported
 from dualfl.solvers.coordinate_descent import is_quadratic
+from dualfl.solvers.definite import independence
 from dualfl.typing import Array
 
 LARGEST = 2000
+ROUNDING = 8 * float(np.finfo(float).eps)  # of sums of products; ten times what was seen
 
 
 @dataclass(frozen=True)
@@ -96,16 +98,34 @@ class OneShot(Algorithm):
         quadratic = bend + line + s.E
         most = R.largest_scale(-r) if s.rows else 1.0
         scales = np.append(1 - np.geomspace(1e-16, 1.0, 33), most) if s.rows else np.ones(1)
-        bounds = [-(quadratic * k * k + (conj - quadratic) * k) - R.conjugate(-k * r) for k in scales if k <= most]
+        off = self.rounding(s, z)
+        bounds = [
+            -(quadratic * k * k + (conj - quadratic) * k) - R.conjugate(-k * r) - k * off for k in scales if k <= most
+        ]
         if R.flat.any():
-            bounds = [self.unregularised(R, z, r, conj)]
+            bounds = [self.unregularised(R, s, z, r) - conj - off]
         return replace(s, x=z, bound=max(s.bound, *bounds))
 
     @staticmethod
-    def unregularised(R: Regulariser, z: Array, r: Array, conj: float) -> float:
-        """Where nothing is regularised, r vanishes but for rounding, which is weighed by |z|."""
+    def rounding(s: Server, z: Array) -> float:
+        """How far off the sums may be: x'z and y are squared, and may be far larger than x'z - y."""
+        assert s.H is not None
+        size = float(np.sqrt(np.maximum(np.diag(s.H), 0.0)) @ np.abs(z)) + float(np.sqrt(2 * abs(s.E)))
+        return ROUNDING * size**2
+
+    @staticmethod
+    def unregularised(R: Regulariser, s: Server, z: Array, r: Array) -> float:
+        """-R*(-r). Where nothing is regularised, r vanishes but for rounding, which is weighed by |z|.
+
+        By the |z| of the minimiser, that is: nobody knows it where columns are so nearly dependent that the moments do
+        not tell them apart.
+        """
+        assert s.H is not None
+        flat = R.flat & (np.diag(s.H) > 0)  # a column of zeros is nowhere
+        if independence(s.H[np.ix_(flat, flat)]) == 0:
+            return -np.inf
         rest = np.where(R.flat, 0.0, r)
-        return -conj - R.conjugate(-rest) - 10 * float(np.abs(r[R.flat]) @ np.abs(z[R.flat]))
+        return -R.conjugate(-rest) - 10 * float(np.abs(r[R.flat]) @ np.abs(z[R.flat]))
 
     def model(self, s: Server) -> Array:
         return s.x
@@ -121,8 +141,7 @@ class OneShot(Algorithm):
                 "use sketched-newton, or prox-newton with a penalty."
             )
         silo, zero = SmoothSilo(f), np.zeros(at.d)
-        if silo.model is not None:
-            check_rows(self.name, at.j, f.n, self.least_rows)
+        check_rows(self.name, at.j, f.objective, self.least_rows)
         loss, g = f.objective.value_gradient(zero)
         h = upper(f.objective.hessian(zero) - np.diag(silo.m))
         return at.send(loss=loss, g=g, M=silo.m, h=h, rows=float(silo.model is not None)), c

@@ -32,7 +32,7 @@ from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round,
 from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
-from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo, lower_bound
+from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, SmoothSilo, lower_bound
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised
 from dualfl.solvers.base import default_solver
@@ -59,6 +59,7 @@ class Server:
     rival: Array | None = None
     index: npt.NDArray[np.intp] | None = None
     model: Array | None = None
+    wary: bool = False  # the last Newton step led too far: the next one is deployed only after it was tried
 
 
 @dataclass(frozen=True)
@@ -115,13 +116,18 @@ class ProxNewton(Algorithm):
         s = replace(s, M=m.M)
         R = self.regulariser(s, at)
         if self.race:
-            if hasattr(m, "conj"):  # by the chord from the dual point to 0
-                bound = R.lower_bound(m.local_ab + m.zero, m.local_v) - m.zero
-            else:
-                bound = m.local_ab - R.conjugate(m.local_v)
-            s = replace(s, bound=bound, rival=m.local)
+            s = replace(s, bound=self.local_bound(R, m), rival=m.local)
         s = self.accepted(s, m, s.trial, at)
         return s if s.rival is None else replace(s, model=s.rival)
+
+    @staticmethod
+    def local_bound(R: Regulariser, m: Any) -> float:
+        """What the dual points of the clients' own minimisers prove of E*."""
+        if not abs(m.local_ab) < HUGE:  # somebody ended beyond all bounds
+            return -np.inf
+        if hasattr(m, "conj"):  # by the chord from the dual point to 0
+            return R.lower_bound(m.local_ab + m.zero, m.local_v) - float(m.zero)
+        return float(m.local_ab) - R.conjugate(m.local_v)
 
     def raced(self, s: Server, m: Any, at: Place) -> Server:
         assert s.rival is not None
@@ -140,14 +146,14 @@ class ProxNewton(Algorithm):
         R = self.regulariser(s, at)
         E = m.loss + R.value(s.trial)
         if E <= s.E + ARMIJO * s.predicted + 1e-14 * abs(s.E) or np.array_equal(s.trial, s.x):
-            return self.accepted(s, m, s.trial, at)
+            return self.accepted(replace(s, wary=s.wary and s.predicted == 0), m, s.trial, at)
         points = [s.x + t * (s.trial - s.x) for t in RAY]
         values = [loss + R.value(z) for loss, z in zip(m.ray, points)]
         best = int(np.argmin(values))
-        bound = max(s.bound, lower_bound(R, m, s.trial))
+        s = replace(s, bound=max(s.bound, lower_bound(R, m, s.trial)), wary=True)
         if values[best] < s.E:
-            return replace(s, trial=points[best], predicted=0.0, bound=bound, model=points[best])
-        return replace(s, trial=s.x, bound=bound, model=s.x)  # rounding, or a step that led nowhere: Newton once more
+            return replace(s, trial=points[best], predicted=0.0, model=points[best])
+        return replace(s, trial=s.x, predicted=0.0, model=s.x)  # rounding, or a step that led nowhere: Newton once more
 
     def accepted(self, s: Server, m: Any, x: Array, at: Place) -> Server:
         R = self.regulariser(s, at)
@@ -163,7 +169,7 @@ class ProxNewton(Algorithm):
         index = self.active(R, z, m.g) if at.d > self.full else None
         # A step that promises more than there is to gain leads too far to be deployed before it is tried.
         room = E - bound if bound > -np.inf else abs(E)
-        model = z if -predicted <= room else x
+        model = z if -predicted <= room and not s.wary else x
         return replace(s, x=x, trial=z, E=E, predicted=min(predicted, 0.0), bound=bound, index=index, model=model)
 
     def active(self, R: Regulariser, x: Array, g: Array) -> npt.NDArray[np.intp]:
@@ -211,8 +217,7 @@ class ProxNewton(Algorithm):
     def begin(self, f: Any, c: Any, at: Place, x: Array, hessian: bool) -> tuple[Upload, Any]:
         """Exchange 1: the sums at x, and the minimiser of the client's own cost."""
         silo = SmoothSilo(f)
-        if silo.model is not None:
-            check_rows(self.name, at.j, f.n, self.least_rows)
+        check_rows(self.name, at.j, f.objective, self.least_rows)
         sums = silo.sums(x, hessian) | {"M": silo.m}
         if self.race:
             sums |= alone(silo, Regulariser.at(at, silo.m, np.zeros(at.d)), x, hessian)

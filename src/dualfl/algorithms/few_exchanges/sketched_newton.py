@@ -34,7 +34,6 @@ from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
 from dualfl.algorithms.few_exchanges.limits import check_rows
 from dualfl.algorithms.few_exchanges.metric import Basis, Metric
 from dualfl.errors import InputError
-from dualfl.objectives.linear import LinearModel
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
@@ -335,8 +334,7 @@ class SketchedNewton(Algorithm):
     @client_step
     def first(self, f: Any, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
         """E, E' and the second moment at the start, what is regularised, and this client's own minimiser."""
-        if isinstance(f.objective, LinearModel):
-            check_rows(self.name, at.j, f.n, self.least_rows)
+        check_rows(self.name, at.j, f.objective, self.least_rows)
         zero = np.zeros(at.d)
         E, g = f.value_gradient(zero)
         sums: dict[str, Any] = {"E": E, "g": g, "mu": f.mu, "ridge": float(np.max(f.objective.convexity))}

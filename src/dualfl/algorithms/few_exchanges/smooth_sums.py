@@ -25,7 +25,7 @@ from dualfl.solvers.rows import rows_of
 from dualfl.typing import Array
 
 SCALES = 1 - np.array([0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.4, 1.0])
-HUGE = 1e100  # stands for infinity in what is sent
+HUGE = 1e100  # stands for infinity in what is sent; a mean loss above it says nothing
 BETWEEN = np.linspace(0.0, 1.0, 6)[1:-1]
 
 
@@ -79,11 +79,14 @@ class SmoothSilo:
 
 
 def tamed(sums: dict[str, Any]) -> dict[str, Any]:
-    """The sums of a trial so far away that they overflow: finite, and too large for anybody to go there."""
+    """The sums of a trial so far away that they overflow: finite, and too large for anybody to go there.
+
+    The loss is HUGE squared, so that the mean over clients, however light this one is, is above HUGE.
+    """
     if all(np.abs(value).max() < HUGE for value in sums.values()):
         return sums
     far = {name: np.full_like(value, HUGE if "conj" in name else 0.0) for name, value in sums.items()}
-    return far | {"loss": HUGE}
+    return far | {"loss": HUGE**2}
 
 
 def conjugates(model: LinearModel, u: Array) -> Array:
@@ -123,6 +126,8 @@ def columns(model: LinearModel, features: npt.NDArray[np.intp]) -> Array:
 
 def lower_bound(R: Regulariser, m: Any, x: Array) -> float:
     """What the sums m at x prove of E*."""
+    if not m.loss < HUGE:  # somebody's gradient is not what was sent
+        return -np.inf
     flat = np.flatnonzero(R.flat)
     if not hasattr(m, "conj"):  # no rows to speak of: Fenchel's equality at x itself
         return float(m.loss - m.g @ x) - R.conjugate(-m.g)

@@ -84,7 +84,7 @@ class DiSCO(Algorithm):
 
     def round(self, s: Server, at: Place) -> Round:
         m = yield ask(self.remember, x=s.x)
-        g, bound = m.g, max(s.bound, at.lower_bound(self.mu, s.x, m.E, m.g))
+        g, bound = m.g, max(s.bound, self.lower_bound(at, self.mu, s.x, m.E, m.g))
         goal = self.accuracy * np.linalg.norm(g)
         v = Hv = np.zeros(at.d)
         r = g

@@ -90,7 +90,7 @@ class FedNL(Algorithm):
             step = V @ ((V.T @ m.g) / np.maximum(values, self.mu))
         else:
             step = cho_solve(cho_factor(s.H + m.l * np.eye(at.d)), m.g)  # at least E'' >= mu I
-        bound = max(s.bound, at.lower_bound(self.mu, s.x, m.E, m.g))
+        bound = max(s.bound, self.lower_bound(at, self.mu, s.x, m.E, m.g))
         return Server(s.x - step, s.H + m.S, bound)
 
     def model(self, s: Server) -> Array:

@@ -24,6 +24,7 @@ from dualfl.typing import Array
 
 STEPS = tuple(4.0**-i for i in range(7))
 SUFFICIENT = 0.1
+BEYOND = 1e100  # stands for an energy that overflows, as a Poisson loss can: such a step is too long
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class GIANT(Algorithm):
         if self.line_search:
             energies = (yield ask(self.energies, p=p)).E
             step = chosen(E, energies, float(g @ p))
-        return Server(s.x - step * p, max(s.bound, at.lower_bound(self.mu, s.x, E, g)))
+        return Server(s.x - step * p, max(s.bound, self.lower_bound(at, self.mu, s.x, E, g)))
 
     def model(self, s: Server) -> Array:
         return s.x
@@ -92,7 +93,9 @@ class GIANT(Algorithm):
 
     @client_step
     def energies(self, f: Any, c: Local, at: Place, p: Array) -> tuple[Upload, Local]:
-        return at.send(E=f.along(c.x, -p, STEPS)), c
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = f.along(c.x, -p, STEPS)
+        return at.send(E=np.where(values < BEYOND, values, BEYOND)), c
 
 
 def chosen(E: float, energies: Array, slope: float) -> float:

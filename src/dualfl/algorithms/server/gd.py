@@ -34,7 +34,7 @@ class GradientDescent(Algorithm):
     penalty = "server"
     strongly_convex = False
     compresses = True
-    no_certificate = "E is not strongly convex"
+    no_certificate = "E is not strongly convex, or a codec left no gradient to prove anything with"
     grid: ClassVar = {"step": [10.0**m for m in range(-4, 3)]}
     card = Card("Gradient descent", 1847, "Cauchy", up="d + 1", needs="smooth", rate="kappa log(1/eps)")
 
@@ -46,7 +46,7 @@ class GradientDescent(Algorithm):
 
     def round(self, s: Server, at: Place) -> Round:
         m = yield ask(self.value_gradient, x=s.x)
-        bound = max(s.bound, at.lower_bound(self.mu, s.x, m.E, m.g))
+        bound = max(s.bound, self.lower_bound(at, self.mu, s.x, m.E, m.g))
         return Server(at.prox(self.step, s.x - self.step * m.g), bound)
 
     def model(self, s: Server) -> Array:

@@ -64,7 +64,7 @@ class ServerLBFGS(Algorithm):
     def start(self, at: Place) -> Round:
         x = np.zeros(at.d)
         m = yield ask(self.value_gradient, x=x)
-        return Server(x, m.E, m.g, (), (), at.lower_bound(self.mu, x, m.E, m.g))
+        return Server(x, m.E, m.g, (), (), self.lower_bound(at, self.mu, x, m.E, m.g))
 
     def round(self, s: Server, at: Place) -> Round:
         p = two_loop(s.g, s.S, s.Y, self.scale)
@@ -75,7 +75,7 @@ class ServerLBFGS(Algorithm):
         S, Y = s.S, s.Y
         if step @ change > 1e-12 * np.linalg.norm(step) * np.linalg.norm(change):
             S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
-        return Server(x, m.E, m.g, S, Y, max(s.bound, at.lower_bound(self.mu, x, m.E, m.g)))
+        return Server(x, m.E, m.g, S, Y, max(s.bound, self.lower_bound(at, self.mu, x, m.E, m.g)))
 
     def line_search(self, s: Server, p: Array) -> Generator[Ask, Means, tuple[Array, Any]]:
         """Bisection for the weak Wolfe conditions; the best point seen if rounding ends it."""

@@ -49,7 +49,7 @@ class ServerNesterov(Algorithm):
         x = at.prox(self.step, s.y - self.step * m.g)
         q = np.sqrt(self.mu * self.step)
         y = x + (1 - q) / (1 + q) * (x - s.x)
-        return Server(x, y, max(s.bound, at.lower_bound(self.mu, s.y, m.E, m.g)))
+        return Server(x, y, max(s.bound, self.lower_bound(at, self.mu, s.y, m.E, m.g)))
 
     def model(self, s: Server) -> Array:
         return s.x

@@ -78,7 +78,7 @@ class DANE(Algorithm):
     def step(self, x: Array, tau: float, y: Array, at: Place) -> Generator[Ask, Means, tuple[Array, float]]:
         """One DANE step on E + (tau/2)|. - y|^2, and the lower bound of E* that its gradient proves."""
         m = yield ask(self.own_gradient, x=x)
-        bound = at.lower_bound(self.mu, x, m.E, m.g)
+        bound = self.lower_bound(at, self.mu, x, m.E, m.g)
         m = yield ask(self.local, g=m.g, tau=tau, y=y) if tau else ask(self.local, g=m.g)
         return m.x, bound
 

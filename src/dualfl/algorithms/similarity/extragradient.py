@@ -84,7 +84,7 @@ class AcceleratedExtragradient(Algorithm):
         x_f = slid.x / slid.mass
         m = yield ask(self.value_gradient, x=x_f)
         x = s.x + self.eta * self.mu * (x_f - s.x) - self.eta * m.g
-        return Server(x, x_f, max(s.bound, at.lower_bound(self.mu, x_f, m.E, m.g)))
+        return Server(x, x_f, max(s.bound, self.lower_bound(at, self.mu, x_f, m.E, m.g)))
 
     def model(self, s: Server) -> Array:
         return s.x_f

@@ -24,6 +24,7 @@ from dualfl.engines.progress import Bar
 from dualfl.engines.remote import Terms
 from dualfl.engines.run import Limits
 from dualfl.errors import InputError
+from dualfl.objectives.average import common_ridge
 
 
 def simulate(
@@ -37,7 +38,7 @@ def simulate(
     progress: bool,
 ) -> Result:
     runtime.need_flower()
-    check(algorithm, saving, limits)
+    check(problem, algorithm, saving, limits)
     names = tuple(f"silo-{j:06d}" for j in range(problem.N))
     terms = Terms(
         f"simulation-{fingerprint(problem, problem.sizes)}",
@@ -70,7 +71,7 @@ def simulate(
         return result
 
 
-def check(algorithm: Algorithm, saving: dict[str, Any], limits: Limits) -> None:
+def check(problem: Problem, algorithm: Algorithm, saving: dict[str, Any], limits: Limits) -> None:
     from dualfl.algorithms.registry import ALGORITHMS
 
     if saving["path"] is not None:
@@ -82,6 +83,11 @@ def check(algorithm: Algorithm, saving: dict[str, Any], limits: Limits) -> None:
     if ALGORITHMS.get(algorithm.name) is not type(algorithm):
         raise InputError(
             f"{algorithm.name} is not in the registry, and silos know algorithms by name; register it first."
+        )
+    if algorithm.uniform and len(set(problem.sizes)) > 1 and common_ridge(problem.clients, problem.weights) is not None:
+        raise InputError(
+            f"{algorithm.name} takes all clients as equal, and here both their sizes and their ridges differ, which no "
+            "client of the engine flower-simulation can make up for alone; take inprocess or ray."
         )
 
 
