@@ -37,7 +37,7 @@ def test_a_node_that_fails_thousands_of_times_is_still_asked(monkeypatch):
             asking._take(came)
     asking._send()
     assert transport.count == 2001
-    assert asking._lost(7) - asking.since[7] == 60.0 * 2.0**post.DOUBLINGS
+    assert asking._lost(7) - asking.since[7] == pytest.approx(60.0 * 2.0**post.DOUBLINGS)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dualfl.errors import InputError
-from dualfl.experiments.figure1 import BENCHMARKS, CHECK, PANELS, PRIMAL, Line, Panel, Plan, letter
+from dualfl.experiments.figure1 import BENCHMARKS, CHECK, CHECKED, PANELS, PRIMAL, Line, Panel, Plan, letter
 from dualfl.report.figure1 import figure1
 
 ERRORS = 0.5 ** np.arange(11.0)
@@ -35,7 +35,7 @@ def test_every_line_is_in_the_legend():
 def test_cifar_has_the_papers_solver_as_a_check():
     cells = Plan("cifar10").lines("benchmarks")
     assert cells[CHECK][0].solver == "paper" and cells["dualfl"][0].solver == "exact"
-    assert cells[CHECK][0].rounds == 5
+    assert cells[CHECK][0].rounds == CHECKED
     assert CHECK not in Plan("mnist").lines("benchmarks")
 
 
