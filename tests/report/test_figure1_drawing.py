@@ -37,6 +37,7 @@ def test_cifar_has_the_papers_solver_as_a_check():
     assert cells[CHECK][0].solver == "paper" and cells["dualfl"][0].solver == "exact"
     assert cells[CHECK][0].rounds == CHECKED
     assert CHECK not in Plan("mnist").lines("benchmarks")
+    assert CHECK not in Plan("cifar10", check=False).lines("benchmarks")
 
 
 def test_nothing_to_draw_is_an_error():
