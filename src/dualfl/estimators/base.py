@@ -14,10 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from dualfl.engines.inprocess import Result
-from dualfl.engines.problem import Problem
 from dualfl.errors import InputError
 from dualfl.estimators.silos import KINDS, Silo, grouped, listed, total_mass
-from dualfl.estimators.solving import Cost, Limits, federated, solve, warn_unless_certified
+from dualfl.estimators.solving import Cost, Limits, energy_at_zero, federated, solve, warn_unless_certified
 from dualfl.objectives.linear import Intercept
 from dualfl.typing import AnyArray, Array
 
@@ -79,7 +78,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
     def _solve(self, silos: list[Silo], start: Models | None = None) -> list[Result]:
         """One run for each problem."""
         cost, limits, shift = self._cost(total_mass(silos)), self._limits(silos), self._shift(silos)
-        problems = self._federated(silos, cost)
+        problems = [federated(part, cost, self._intercept()) for part in self._parts(silos)]
         starts: Sequence[Array | None] = [None] * len(problems) if start is None else start
         try:
             results = [
@@ -96,15 +95,13 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
     def _limits(self, silos: list[Silo]) -> Limits:
         tol, rounds = check_number("tol", self.tol, above=0), check_number("max_rounds", self.max_rounds, above=0)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        problem = self._federated(silos, self._cost(total_mass(silos)))[0]
-        at_zero = float(problem.value(np.zeros(problem.d)))
+        at_zero = energy_at_zero(self._parts(silos)[0], self._cost(total_mass(silos)).loss)
         return Limits(tol, int(rounds), seed, bool(self.verbose), self._offset(silos), at_zero)
 
-    def _federated(self, silos: list[Silo], cost: Cost) -> list[Problem]:
-        """The problems, with targets from which the shift is taken off."""
+    def _parts(self, silos: list[Silo]) -> list[list[Silo]]:
+        """The silos of each problem, with targets from which the shift is taken off."""
         shift = self._shift(silos)
-        silos = [silo.with_targets(silo.y - shift) for silo in silos] if shift else silos
-        return [federated(part, cost, self._intercept()) for part in self._problems(silos)]
+        return self._problems([silo.with_targets(silo.y - shift) for silo in silos] if shift else silos)
 
     def _shift(self, silos: list[Silo]) -> float:
         """A number to take off the targets and to add to the intercept, so that no digits are lost to it."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from dualfl import kernels
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
@@ -19,7 +20,7 @@ from dualfl.engines.problem import Problem
 from dualfl.engines.run import run
 from dualfl.errors import InputError, NotSupported
 from dualfl.estimators.proof import FreeIntercept
-from dualfl.estimators.silos import Silo
+from dualfl.estimators.silos import Silo, total_mass
 from dualfl.objectives import L1, LinearModel, Loss
 from dualfl.objectives.linear import Intercept
 from dualfl.typing import Array
@@ -46,6 +47,15 @@ def federated(silos: Sequence[Silo], cost: Cost, intercept: Intercept) -> Proble
         LinearModel(silo.X, silo.y, cost.loss, cost.ridge, weights=silo.weights, intercept=intercept) for silo in silos
     ]
     return Problem(clients, penalty=L1(cost.l1) if cost.l1 else None)
+
+
+def energy_at_zero(silos: Sequence[Silo], loss: Loss) -> float:
+    """E of the model that is zero, which needs no features."""
+    total = 0.0
+    for silo in silos:
+        weights = np.ones(silo.n) if silo.weights is None else silo.weights
+        total += kernels.value(loss, np.zeros((silo.n, loss.outputs)), loss.targets(np.asarray(silo.y)), weights)
+    return total / total_mass(silos)
 
 
 @dataclass(frozen=True)
