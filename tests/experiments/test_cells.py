@@ -119,6 +119,27 @@ def test_a_round_that_takes_too_long_is_given_up(monkeypatch):
     assert outcome.status == "ok" and len(outcome.errors) < 20
 
 
+def cut_short(minutes):
+    columns = {name: np.array([0.0, 1.0]) for name in cells.COLUMNS} | {"relative_error": np.array([1.0, 0.1])}
+    return cells.Outcome(replace(CELL, minutes=minutes), "ok", columns)
+
+
+def test_a_cell_that_its_time_cut_is_run_again_when_it_may_take_longer(tmp_path):
+    store = Store(tmp_path)
+    store.put(cut_short(minutes=2.0))
+    for minutes, serves in [(1.0, True), (2.0, True), (3.0, False), (None, False)]:
+        assert (store.get(replace(CELL, minutes=minutes)) is not None) is serves, minutes
+
+
+def test_a_cell_that_came_to_its_end_serves_whatever_the_time(tmp_path):
+    store = Store(tmp_path)
+    run_all(store, [replace(CELL, minutes=5.0)], tell=quiet)
+    assert all(store.get(replace(CELL, minutes=minutes)) for minutes in (1.0, 10.0, None))
+    ended_early = replace(cut_short(2.0), cell=replace(CELL, minutes=2.0, target=0.1))
+    assert cut_short(2.0).cut and not ended_early.cut and not replace(cut_short(2.0), status="diverged").cut
+    assert not replace(cut_short(2.0), cell=replace(CELL, minutes=2.0, exchanges=1)).cut
+
+
 def test_regression_is_dealt_out_by_bins_of_its_target():
     cell = Cell("diabetes", "lbfgs", clients=4, partition="dirichlet:0.1", loss="squared", l1=0.1, rounds=1)
     problem = cells.problem_of(cell.problem)

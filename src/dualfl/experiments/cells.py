@@ -2,7 +2,8 @@
 
 A cell is its settings. What came of it is a small JSON file named by a digest of them, written as a whole or not at
 all, so an interrupted experiment goes on where it stopped, and two experiments in one folder share what they have in
-common. Cells run in parallel, one process a processor and one thread each.
+common. The time that a cell may take is not among what names it: one that its time cut short is run again when it may
+take longer, and all others are as good as before. Cells run in parallel, one process a processor and one thread each.
 """
 
 from __future__ import annotations
@@ -85,8 +86,13 @@ class Cell:
         )
 
     @property
+    def timeless(self) -> Cell:
+        """What it computes, were there no limit of time."""
+        return replace(self, minutes=None)
+
+    @property
     def digest(self) -> str:
-        text = json.dumps([FORMAT, asdict(self)], sort_keys=True)
+        text = json.dumps([FORMAT, asdict(self.timeless)], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
     def __hash__(self) -> int:  # hyperparameters are a dictionary
@@ -123,6 +129,27 @@ class Outcome:
     def errors(self) -> Array:
         """Relative energy errors of rounds 0, 1, ...; empty where there was no run."""
         return self.columns["relative_error"]
+
+    @property
+    def cut(self) -> bool:
+        """Whether it was the time that ended it."""
+        if self.status != "ok" or self.cell.minutes is None:
+            return False
+        if not len(self.errors):
+            return True
+        last = {name: values[-1] for name, values in self.columns.items()}
+        cell = self.cell
+        return not (
+            last["round"] >= cell.rounds
+            or (cell.exchanges is not None and last["exchanges"] >= cell.exchanges)
+            or (cell.target is not None and last["relative_error"] <= cell.target)
+        )
+
+    def serves(self, cell: Cell) -> bool:
+        """Whether it tells of that cell all that would be found in its time."""
+        if self.cell.timeless != cell.timeless:
+            return False
+        return not self.cut or (cell.minutes is not None and cell.minutes <= (self.cell.minutes or np.inf))
 
     def reached(self, level: float) -> int | None:
         """The index of the first round whose error is at most `level`; None if there is none."""
@@ -296,12 +323,12 @@ class Store:
         return self.folder / f"{cell.digest}.json"
 
     def get(self, cell: Cell) -> Outcome | None:
-        """What came of the cell; None if it was not run or its file is damaged."""
+        """What came of the cell; None if it was not run, or not for long enough, or its file is damaged."""
         try:
             found = Outcome.from_json(self.file(cell).read_text())
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return found if found.cell == cell else None
+        return found if found.serves(cell) else None
 
     def put(self, outcome: Outcome) -> None:
         write_atomically(self.file(outcome.cell), outcome.to_json().encode())

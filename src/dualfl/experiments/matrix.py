@@ -197,7 +197,7 @@ def status(outcome: Outcome) -> str:
     if last <= min(LEVELS):
         return "ok"
     exchanges = int(outcome.columns["exchanges"][-1])
-    return f"at {last:.1e} after {exchanges} exchanges" + ("" if exchanges >= MOST else ", when its time was up")
+    return f"at {last:.1e} after {exchanges} exchanges" + (", when its time was up" if outcome.cut else "")
 
 
 def csv_rows(found: Table) -> list[list[Any]]:
