@@ -14,7 +14,8 @@ import numpy as np
 from dualfl.deploy.trial import Deployment
 from dualfl.engines import Problem, run
 from dualfl.engines.run import Limits
-from dualfl.federation.silo import Experiment, Home
+from dualfl.federation.experiment import Experiment
+from dualfl.federation.home import Home
 
 FAULTY = Path(__file__).parent / "faulty"
 

@@ -21,7 +21,7 @@ from real import Real
 from dualfl.cli import main
 from dualfl.deploy import keys, pages
 from dualfl.deploy.project import Settings
-from dualfl.federation.silo import Home
+from dualfl.federation.home import Home
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import dualfl
 from dualfl.algorithms.registry import make
 from dualfl.engines.remote import Terms
 from dualfl.errors import InputError
+from dualfl.federation import home as folder
 from dualfl.federation import silo
 from dualfl.federation.rows import agree, describe, harmonised, label, read_rows, union_of_labels
 from dualfl.federation.silo import PROTOCOL, Keeper
@@ -76,7 +77,7 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path, monkeypatch):
         other_rows(homes[0])
         return rows
 
-    monkeypatch.setattr(silo, "read_rows", changes)
+    monkeypatch.setattr(folder, "read_rows", changes)
     assert "has changed since the experiment began" in refusal(homes[0], request)
 
 
@@ -87,7 +88,7 @@ def test_set_up_requests_that_come_again_are_answered_from_disk(tmp_path, monkey
     def unread(*args):
         raise AssertionError("the file is read again")
 
-    monkeypatch.setattr(silo, "read_rows", unread)
+    monkeypatch.setattr(folder, "read_rows", unread)
     for kind in ("agree", "moments"):
         request, answer = seen[kind]
         assert Keeper(homes[0]).handle(request) == answer
@@ -211,7 +212,7 @@ def test_the_digest_of_the_file_is_salted_with_what_never_leaves(tmp_path):
     told = [decode(answer)["data"] for answer in sent if "data" in decode(answer)]
     digest = hashlib.sha256((homes[0] / "data.csv").read_bytes()).hexdigest()
     assert told[0] != hashlib.sha256(f"id-a{digest}".encode()).hexdigest()[:16]
-    again = silo.Home(homes[0])
+    again = folder.Home(homes[0])
     assert again.salted == told[0] and (homes[0] / "salt").read_bytes() == salts[0]
     (homes[0] / "salt").unlink()  # a folder of an older version has none
     assert again.salted != told[0] and (homes[0] / "salt").exists()

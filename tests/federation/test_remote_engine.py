@@ -13,9 +13,10 @@ from dualfl.engines import Problem, run
 from dualfl.engines.remote import Federation, Remote, Terms
 from dualfl.engines.run import Limits, Session
 from dualfl.errors import InputError
+from dualfl.federation.experiment import Experiment
+from dualfl.federation.home import Home
 from dualfl.federation.model import template
 from dualfl.federation.post import Post
-from dualfl.federation.silo import Experiment, Home
 from dualfl.objectives.penalties import L1
 
 TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
@@ -83,8 +84,8 @@ def test_measuring_costs_one_exchange_in_all_and_the_file_is_read_once(tmp_path,
     def unread(*args):
         raise AssertionError("a later round reads the data file")
 
-    monkeypatch.setattr("dualfl.federation.silo.read_rows", unread)
-    monkeypatch.setattr("dualfl.federation.silo.digest_of", unread)
+    monkeypatch.setattr("dualfl.federation.home.read_rows", unread)
+    monkeypatch.setattr("dualfl.federation.home.digest_of", unread)
     assert Experiment(Home(homes[0]), "e").source[0].n == 40
 
 

@@ -15,8 +15,8 @@ from dualfl.deploy.project import MINIMUM, NAME, write_script
 from dualfl.engines.checkpoint import write_atomically
 from dualfl.engines.flower import runtime
 from dualfl.errors import InputError
+from dualfl.federation.home import Home
 from dualfl.federation.rows import Rows, read_rows
-from dualfl.federation.silo import Home
 
 PAUSE = 5.0  # seconds before a SuperNode that ended is started again
 Say = Callable[[str], None]

@@ -16,9 +16,10 @@ from dualfl import kernels
 from dualfl.algorithms.contract import Algorithm, Place
 from dualfl.algorithms.messages import settled
 from dualfl.errors import Diverged, DualflError, InputError, NotSupported
-from dualfl.objectives.base import Objective, Tilted
+from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.penalties import Penalised
+from dualfl.objectives.tilted import Tilted
 from dualfl.solvers.base import Solution, Solver, default_solver
 from dualfl.solvers.stopping import GradientNorm, StopRule
 from dualfl.typing import Array, frozen, sealed

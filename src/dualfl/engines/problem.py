@@ -14,8 +14,9 @@ import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.objectives.average import Average
-from dualfl.objectives.base import Objective, regularised
+from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalised, Penalty
+from dualfl.objectives.tilted import regularised
 from dualfl.solvers.base import Solver
 from dualfl.typing import Array
 

@@ -10,8 +10,8 @@ import numpy as np
 from dualfl import kernels
 from dualfl.algorithms.contract import Algorithm, Constants, Facts, Place, Round, State, Upload, ask, client_step
 from dualfl.objectives import losses
-from dualfl.objectives.base import Tilted
 from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.tilted import Tilted
 from dualfl.typing import Array
 
 

@@ -1,6 +1,6 @@
 """What one client minimises: losses and penalties on a linear predictor, quadratics, one's own function."""
 
-from dualfl.objectives.base import Cost, Objective, Point, Ray, Tilted, regularised
+from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.objectives.function import Function, JaxFunction, TorchFunction
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import (
@@ -26,6 +26,7 @@ from dualfl.objectives.penalties import (
     Penalty,
 )
 from dualfl.objectives.quadratic import Quadratic
+from dualfl.objectives.tilted import Tilted, regularised
 
 __all__ = [
     "L1",

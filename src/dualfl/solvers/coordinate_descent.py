@@ -26,11 +26,12 @@ import numpy as np
 
 from dualfl import kernels
 from dualfl.errors import NotSupported
-from dualfl.objectives.base import Objective, Point, Tilted
+from dualfl.objectives.base import Objective, Point
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import Squared
 from dualfl.objectives.penalties import L1, BoxConstraint, ElasticNet, Penalised
 from dualfl.objectives.quadratic import Quadratic
+from dualfl.objectives.tilted import Tilted
 from dualfl.solvers.base import Solution, Watch
 from dualfl.solvers.definite import solve
 from dualfl.solvers.proximal import ProximalSolver, Split

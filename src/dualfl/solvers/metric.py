@@ -28,9 +28,10 @@ from threadpoolctl import threadpool_limits
 from dualfl import kernels
 from dualfl.errors import InputError, NotSupported
 from dualfl.kernels import Design
-from dualfl.objectives.base import Objective, Point, Tilted, TiltedPoint
+from dualfl.objectives.base import Objective, Point
 from dualfl.objectives.linear import LinearModel, LinearPoint
 from dualfl.objectives.losses import Loss
+from dualfl.objectives.tilted import Tilted, TiltedPoint
 from dualfl.typing import AnyArray, Array
 
 MetricName = Literal["auto", "gram", "none"]

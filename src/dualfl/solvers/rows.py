@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dualfl.errors import InputError, NotSupported
-from dualfl.objectives.base import Objective, Tilted
+from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.penalties import Penalised
+from dualfl.objectives.tilted import Tilted
 from dualfl.solvers.base import Solver
 from dualfl.typing import Array
 

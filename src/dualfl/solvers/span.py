@@ -21,8 +21,9 @@ from scipy import sparse
 
 from dualfl import kernels
 from dualfl.kernels import Design
-from dualfl.objectives.base import Objective, Tilted
+from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.tilted import Tilted
 from dualfl.solvers.metric import mean_curvature
 from dualfl.solvers.stopping import GradientNorm, PrimalDualGap, StopRule
 from dualfl.typing import AnyArray, Array, frozen

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dualfl.errors import InputError
-from dualfl.objectives.base import Objective, Tilted
+from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.tilted import Tilted
 
 
 def check_size(name: str, d: int, largest: int, instead: str) -> None:

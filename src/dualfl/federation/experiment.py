@@ -1,0 +1,239 @@
+"""What a silo keeps of one experiment, in experiments/ID/ of its folder.
+
+plan, scaling           what was agreed
+data                    a fingerprint of the rows that it was agreed on
+secret, offer.json      its key for the masks of this experiment, and the key as it was signed
+answers/                to set-up requests
+state.npz               its memory after the last answer, and that answer
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm, Place
+from dualfl.engines import checkpoint as files
+from dualfl.engines.client import LocalCost, Silo
+from dualfl.errors import InputError
+from dualfl.federation import fixed
+from dualfl.federation.home import PRIVATE, Home, locked, write
+from dualfl.federation.masks import Masks, new_secret, sign
+from dualfl.federation.rows import Schema, Unfit, harmonised, pack_rows, standardised
+from dualfl.federation.upload import Uploads
+from dualfl.federation.wire import decode, encode
+from dualfl.objectives.base import Objective
+from dualfl.objectives.penalties import Penalty
+from dualfl.solvers.base import Solver
+from dualfl.typing import Array
+
+CHANGED = (
+    "its data file, or 'target' or 'ignore' in its silo.json, has changed since the experiment began; restore it, or "
+    "start a new one"
+)
+NO_PLAN = "this silo knows no plan of this experiment: its folder was lost or moved; start a new experiment"
+Content = dict[str, Any]
+
+
+class Experiment:
+    """What a silo keeps of one experiment."""
+
+    def __init__(self, home: Home, id: str) -> None:
+        if not id or not all(c.isalnum() or c in "-_" for c in id):
+            raise InputError(f"{id!r} is no name of an experiment")
+        self.home, self.id = home, id
+        self.path = home.path / "experiments" / id
+
+    def locked(self) -> contextlib.AbstractContextManager[None]:
+        """One process at a time: a request that is repeated while it is worked on waits for the answer."""
+        return locked(self.path)
+
+    def fix(self, name: str, content: bytes, otherwise: str) -> None:
+        """Write a file once; refuse, in these words, to write anything else there."""
+        path = self.path / name
+        if path.exists():
+            if path.read_bytes() != content:
+                raise InputError(otherwise)
+        else:
+            write(path, content)
+
+    def kept(self, name: str, answer: Callable[[], bytes]) -> bytes:
+        """The answer to a set-up request, found once: other numbers under the same masks would tell both."""
+        path = self.path / "answers" / name
+        if not path.exists():
+            write(path, answer())
+        return path.read_bytes()
+
+    def secret(self) -> bytes:
+        path = self.path / "secret"
+        if not path.exists():
+            with self.locked():
+                if not path.exists():
+                    write(path, new_secret())
+        return path.read_bytes()
+
+    def offer(self, key: Path) -> tuple[str, ...]:
+        """The signed key of this experiment; a signature is never the same twice, so it is kept."""
+        path, secret = self.path / "offer.json", self.secret()
+        with self.locked():
+            if not path.exists():
+                offered = sign(key.read_bytes(), self.id, self.home.name, secret)
+                write(path, json.dumps(offered).encode())
+        return tuple(json.loads(path.read_text()))
+
+    @cached_property
+    def plan(self) -> Content:
+        try:
+            return decode((self.path / "plan").read_bytes())
+        except OSError:
+            raise InputError(NO_PLAN) from None
+
+    def note_scaling(self, request: Content) -> None:
+        """What was found out after the plan was agreed comes with the first step or value, and stays."""
+        if request.get("scaling") is not None:
+            self.fix(
+                "scaling", encode(request["scaling"]), "the scaling of this experiment has changed; start a new one"
+            )
+
+    @cached_property
+    def scaling(self) -> Content:
+        return decode((self.path / "scaling").read_bytes())
+
+    # -- the cost ----------------------------------------------------------------------------------
+
+    @cached_property
+    def schema(self) -> Schema:
+        return Schema(**self.plan["schema"])
+
+    def check_data(self) -> None:
+        """Refuse to go on with other data than were agreed on."""
+        try:
+            agreed = (self.path / "data").read_text()
+        except OSError:
+            raise InputError(NO_PLAN) from None
+        if agreed != self.home.fingerprint:
+            raise InputError(CHANGED)
+
+    @cached_property
+    def harmonised(self) -> tuple[Any, Any]:
+        rows = self.home.rows()
+        self.check_data()  # after reading, so that a file which is changed meanwhile is noticed
+        return harmonised(rows, self.schema)
+
+    def sums(self, plan: Content) -> Content:
+        """How much this silo counts, and what standardisation and gaps need of its columns."""
+        X, _ = self.harmonised
+        wire: Content = {"size": float(X.shape[0])}
+        if plan["standardise"] and self.schema.sparse:
+            wire["sums"] = np.asarray(X.sum(axis=0), dtype=np.float64).ravel()
+        elif plan["standardise"] or self.schema.gaps:
+            wire["sums"] = np.nansum(X, axis=0)
+        if self.schema.gaps:
+            wire["counts"] = np.count_nonzero(~np.isnan(X), axis=0).astype(np.float64)
+        return wire
+
+    def squares(self, center: Array) -> Array:
+        X, _ = self.harmonised
+        found: Array = np.nansum(np.square(X - center), axis=0)  # a gap becomes the centre
+        return found
+
+    @cached_property
+    def source(self) -> tuple[Objective, Solver | None, float, Penalty | None]:
+        """(f_j, its solver, its size, the common penalty), before an algorithm asks for more."""
+        if "pickle" in self.home.settings:  # a simulation on one machine: its own file, written by its own user
+            import pickle
+
+            with open(self.home.path / self.home.settings["pickle"], "rb") as file:
+                return pickle.load(file)  # type: ignore[no-any-return]
+        return self._from_rows()
+
+    def _from_rows(self) -> tuple[Objective, Solver | None, float, Penalty | None]:
+        from dualfl.federation.model import build
+        from dualfl.federation.rows import unpack_rows
+
+        self.check_data()
+        key = hashlib.sha256((self.path / "scaling").read_bytes() + (self.path / "plan").read_bytes()).hexdigest()[:24]
+        cache = self.home.path / "cache" / f"{key}.npz"
+        if not cache.exists():
+            X, y = self.harmonised
+            X = standardised(X, self.scaling["center"], self.scaling["spread"], self.scaling["fill"])
+            for old in cache.parent.glob("*.npz"):
+                old.unlink()
+            write(cache, pack_rows(X, y))
+        X, y = unpack_rows(cache)
+        problem = self.plan["problem"]
+        try:
+            objective, solver, penalty = build(X, y, self.schema, problem)
+        except InputError as error:  # the plan suits the coordinator's template, so it is some entry, which is quoted
+            raise Unfit(str(error), f"its rows do not suit the loss {problem['loss']!r} of the plan") from error
+        return objective, solver, objective.mass, penalty
+
+    def client(self, algorithm: Algorithm) -> tuple[LocalCost, Place, int, float]:
+        """(cost, place, number, weight) of this silo under the algorithm that runs, whose surveys see the same."""
+        from dualfl.engines.engine import bound, check_fit, server_penalty
+
+        plan, scaling = self.plan, self.scaling
+        objective, solver, size, penalty = self.source
+        check_fit([objective], penalty, algorithm, None)
+        N, j = len(plan["names"]), list(plan["names"]).index(self.home.name)
+        share = (1.0 if scaling["equal"] else size) / scaling["mass"]
+        weight = 1.0 / N if algorithm.uniform else share
+        mine = bound(objective, share, N, algorithm, penalty)
+        start = plan["start"]
+        cost = LocalCost(mine, solver, None if algorithm.warm else start)
+        if algorithm.strongly_convex:
+            mine.require_strong_convexity(algorithm.name)
+        place = Place(
+            plan["seed"],
+            N,
+            objective.d,
+            start=start if algorithm.warm else None,
+            penalty=server_penalty(objective, penalty, cost.origin) if algorithm.penalty == "server" else None,
+            codec=codec_of(plan["codec"]) if plan["secure"] is None else fixed.FixedPoint(weight, plan["secure"]),
+        )
+        return cost, place, j, weight
+
+    @cached_property
+    def uploads(self) -> Uploads:
+        """How answers leave: under masks if the plan says so."""
+        return Uploads(self.plan, self._masks(), bool(self.home.settings.get("allow_sampling")))
+
+    def _masks(self) -> Masks | None:
+        if self.plan["secure"] is None:
+            return None
+        if not (self.path / "secret").exists():  # a new one would not fit the keys of the plan
+            raise InputError(NO_PLAN)
+        keys = {silo: offer[0] for silo, offer in self.plan["offers"].items()}
+        return Masks(self.home.name, self.secret(), keys, self.id)
+
+    # -- what survives -----------------------------------------------------------------------------
+
+    def remembered(self, algorithm: Algorithm) -> tuple[Silo, str, bytes]:
+        """(memory, tag of the last request, the answer to it)."""
+        path = self.path / "state.npz"
+        if not path.exists():
+            return Silo(), "", b""
+        tree, arrays = files.read(path)
+        content = files.Unpacker(arrays, algorithm, {}).unpack(tree)
+        return content["silo"], content["tag"], content["sent"].tobytes()
+
+    def remember(self, silo: Silo, name: str, sent: bytes) -> None:
+        """All of it is on disk before the answer leaves."""
+        content = {"silo": silo, "tag": name, "sent": np.frombuffer(sent, dtype=np.uint8)}
+        files.save(self.path / "state.npz", content, PRIVATE)
+
+
+def codec_of(described: Any) -> Any:
+    """A codec that travels as its name and its numbers."""
+    if described is None:
+        return None
+    from dualfl.algorithms import codecs
+
+    return {c.__name__: c for c in (codecs.TopK, codecs.RandK, codecs.Quantise)}[described[0]](**described[1])

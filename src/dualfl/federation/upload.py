@@ -1,0 +1,101 @@
+"""What leaves a silo: as it is, or as words under masks that cancel in the sum over all silos.
+
+A masked number is an integer of fixed point (`fixed`), so that sums of masked words are exact; its masks (`masks`) are
+drawn anew for every request. Maxima are not sums: they go as ladders, whose rungs are added and counted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualfl.engines.client import Reply, Work
+from dualfl.errors import InputError
+from dualfl.federation import fixed
+from dualfl.federation.masks import Masks
+from dualfl.federation.rows import Schema
+
+WORK_BITS = 20  # counts of work are larger than coefficients, and need fewer digits
+Content = dict[str, Any]
+
+
+class Uploads:
+    """The uploads of one silo under one plan; without masks where the plan has none."""
+
+    def __init__(self, plan: Content, masks: Masks | None, allow_sampling: bool) -> None:
+        self.plan, self.masks, self.allow_sampling = plan, masks, allow_sampling
+
+    def answer(self, reply: Reply, value: float | None, request: Content, name: str, weight: float) -> Content:
+        """What leaves: the upload, the value at the probe, and the account of the work."""
+        if self.masks is None:
+            return {"wire": reply.wire, "work": reply.work, "value": value}
+        among = list(request["to"])
+        self._check_among(among)
+        if request["reduce"] == "max":
+            return masked_maxima(self.masks, reply.wire, name, among)
+        wire = fixed.flatten(reply.wire)
+        if value is not None:
+            wire["probe:E"] = value
+        if len(among) < len(self.plan["names"]):
+            wire["probe:mass"] = 1.0
+        parts: dict[str, fixed.Part] = {}
+        for field, x in wire.items():
+            if np.shape(x):
+                parts[field] = fixed.Part(x, weight, self.plan["secure"])
+            else:
+                parts |= fixed.limbs(field, weight * x, len(among))
+        work: Work = reply.work
+        parts |= {f"work:{k}": fixed.Part(float(v), 1.0, WORK_BITS, len(among)) for k, v in work._asdict().items()}
+        return masked(self.masks, parts, name, among)
+
+    def _check_among(self, among: list[str]) -> None:
+        """Two sums that differ by one silo tell what that silo sent, so a secret sum is over all."""
+        if among != list(self.plan["names"]) and not self.allow_sampling:
+            raise InputError(
+                f"this request is to {len(among)} of {len(self.plan['names'])} silos, and two sums that differ by one "
+                "silo are no secret; take an algorithm that asks all, or let every operator set 'allow_sampling' in "
+                "silo.json"
+            )
+        if len(among) < 2:
+            raise InputError("a sum over one silo is no secret; take an algorithm that asks all")
+
+    def setup(self, wire: Content, name: str) -> Content:
+        """Sums before the first round; nothing is weighted yet."""
+        if self.masks is None:
+            return {"wire": wire}
+        among = list(self.plan["names"])
+        parts: dict[str, fixed.Part] = {}
+        for field, x in wire.items():
+            self._check_reach(x, fixed.reach(len(among)))
+            parts |= fixed.limbs(field, x, len(among))
+        return masked(self.masks, parts, name, among)
+
+    def _check_reach(self, x: Any, reach: float) -> None:
+        """Refuse sums of columns that are too large for words, and name the column."""
+        beyond = np.flatnonzero(~(np.abs(x) < reach))
+        if np.shape(x) and len(beyond):
+            features = Schema(**self.plan["schema"]).features
+            raise InputError(
+                f"column {features[int(beyond[0])]!r} adds up to {reach:.0e} or more, which secure sums do "
+                "not carry; divide it by a power of ten in every silo, or put it under 'ignore' in silo.json"
+            )
+
+    def value(self, value: float, name: str, weight: float) -> Content:
+        if self.masks is None:
+            return {"value": value}
+        among = list(self.plan["names"])
+        return masked(self.masks, fixed.limbs("probe:E", weight * value, len(among)), name, among)
+
+
+def masked(masks: Masks, parts: dict[str, fixed.Part], name: str, among: list[str]) -> Content:
+    words = [fixed.to_words(field, *part) for field, part in parts.items()]
+    fields = tuple((field, tuple(np.shape(part.x)), part.bits) for field, part in parts.items())
+    return {"words": masks.cover(np.concatenate(words), name, among), "fields": fields}
+
+
+def masked_maxima(masks: Masks, wire: Content, name: str, among: list[str]) -> Content:
+    size = len(fixed.ladder())
+    noise = masks.noise(name, size * len(wire)).reshape(len(wire), size)
+    words = [fixed.to_rungs(float(x), row) for x, row in zip(wire.values(), noise)]
+    return {"words": masks.cover(np.concatenate(words), name, among), "maxima": tuple(wire)}
