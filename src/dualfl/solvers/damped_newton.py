@@ -5,8 +5,8 @@
 
 lambda^2/2 estimates f(x) - min f. Once it is within the rounding of f, values cannot judge a step any more: t = 1 is
 taken unseen, and the iteration ends when such steps no longer shrink the gradient. H is factored by Cholesky up to
-`dense` coefficients; beyond, the system is solved by preconditioned CG to a relative residual of 1e-3 or |g|, so that
-a multinomial model of MNIST's size has its reference too.
+`dense` coefficients; beyond, the system is solved as in `newton_cg`, with all of the metric as preconditioner: on raw
+pixels of MNIST (a condition of 1e8) E* then takes two minutes instead of more than twelve.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dualfl.objectives.base import Objective, Point
 from dualfl.solvers.base import HessianSolver, Solution, Watch
 from dualfl.solvers.line_search import EPS, Plateau
 from dualfl.solvers.metric import Metric, choose_metric
-from dualfl.solvers.newton_cg import conjugate_gradients
+from dualfl.solvers.newton_cg import conjugate_gradients, forcing_term
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
@@ -47,14 +47,15 @@ class DampedNewton(HessianSolver):
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         watch, plateau = Watch(f, stop), Plateau(patience=2)
         point = self.start(f, warm)
+        first = float(np.linalg.norm(point.gradient))
         metric: Metric | None = None
         while not self.arrived(watch, point):
             g = point.gradient
             if plateau.reached(point, float(np.linalg.norm(g))):
                 break
             if watch.iterations == 0 and f.d > self.dense:
-                metric = choose_metric("auto", f, self.name)
-            s = _cholesky(f.hessian(point.x), g) if f.d <= self.dense else _by_cg(point, metric)
+                metric = choose_metric("full", f, self.name)
+            s = _cholesky(f.hessian(point.x), g) if f.d <= self.dense else _by_cg(point, metric, first)
             decrement = float(g @ s)
             if not decrement > 0:
                 break
@@ -86,7 +87,7 @@ def _cholesky(H: Array, g: Array) -> Array:
     return STRAIGHT / float(np.linalg.norm(g)) * g
 
 
-def _by_cg(point: Point, metric: Metric | None) -> Array:
+def _by_cg(point: Point, metric: Metric | None, first: float) -> Array:
     norm = float(np.linalg.norm(point.gradient))
     solve = None if metric is None else metric.at(point)
-    return conjugate_gradients(point.hessian_times, point.gradient, min(1e-3, norm) * norm, solve)
+    return conjugate_gradients(point.hessian_times, point.gradient, forcing_term(norm / first) * norm, solve)

@@ -11,8 +11,9 @@ and of its few largest eigenvalues, so for more than `FULL` features M is cut to
     M  ~  V diag(w) V' + w_min (I - V V'),
 
 V from a randomised subspace iteration (Halko, Martinsson & Tropp 2011) on `ROWS` to twice as many rows. On MNIST and
-CIFAR-10 rank 64 is nearly as good as all of M. M is found once for each data set, however many local problems follow
-and whatever their tilt; C needs only the predictors, no pass.
+CIFAR-10 with mu = 1e-2 rank 64 is nearly as good as all of M. Where mu is tiny it is not, and "full" takes all of M up
+to `LARGEST` features, which pays for one problem that is solved to the last digit. M is found once for each data set,
+however many local problems follow and whatever their tilt; C needs only the predictors, no pass.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ from dualfl.objectives.losses import Loss
 from dualfl.objectives.tilted import Tilted, TiltedPoint
 from dualfl.typing import AnyArray, Array
 
-MetricName = Literal["auto", "gram", "none"]
+MetricName = Literal["auto", "gram", "full", "none"]
 Solve = Callable[[Array], Array]
 
 FULL = 256  # features up to which M is decomposed as a whole
+LARGEST = 4096  # the same where it is asked for: a minute, and 128 megabytes
 RANK, SPARE = 64, 8  # beyond: how many eigenvectors are kept, and how many more are iterated
 ROWS = 2048  # from which M is estimated when it is cut
 MEAN_ROWS = 1024  # of which C is the mean
@@ -53,18 +55,19 @@ class Axes(NamedTuple):
 
 
 # By the identity of the row weights, which all views of a data set share; entries die with them.
-_known: dict[int, tuple[weakref.ref[AnyArray], Design, Axes]] = {}
+_known: dict[tuple[int, bool], tuple[weakref.ref[AnyArray], Design, Axes]] = {}
 _one_at_a_time = threading.Lock()  # the limit on threads belongs to the process
 
 
-def axes(f: LinearModel) -> Axes:
-    """The leading eigenvectors of M; found the first time they are asked for."""
-    key = id(f.s)
+def axes(f: LinearModel, most: int = FULL) -> Axes:
+    """The eigenvectors of M, the leading ones if there are more than `most`; found when they are first asked for."""
+    whole = f.design.D <= most
+    key = id(f.s), whole
     found = _known.get(key)
     if found is not None and found[1] is f.design:
         return found[2]
     with _one_at_a_time, threadpool_limits(1):  # small matrices: more threads would cost time, and change the last bits
-        result = _all_axes(f) if f.design.D <= FULL else _leading_axes(f)
+        result = _all_axes(f) if whole else _leading_axes(f)
     _known[key] = weakref.ref(f.s, lambda _: _known.pop(key, None)), f.design, result
     return result
 
@@ -101,10 +104,10 @@ def _some_rows(f: LinearModel, most: int) -> tuple[Any, Array]:
 class Metric:
     """An approximate inverse of the Hessian of f, to be refreshed at a point."""
 
-    def __init__(self, f: Objective, model: LinearModel) -> None:
+    def __init__(self, f: Objective, model: LinearModel, most: int = FULL) -> None:
         self.damping = float(np.mean(f.convexity))
         self.model = model
-        self.w, self.V = axes(model)
+        self.w, self.V = axes(model, most)
 
     def at(self, point: Point) -> Solve:
         """v -> (M (x) C(x) + m I)^-1 v, with C at this point."""
@@ -148,17 +151,17 @@ def mean_curvature(loss: Loss, Z: Array, y: Array, s: Array) -> Array:
 
 
 def choose_metric(name: MetricName, f: Objective, who: str) -> Metric | None:
-    """The metric that is asked for; "auto" takes the Gram metric for every linear model."""
+    """The metric that is asked for; "auto" takes the Gram metric for every linear model, and "full" all of it."""
     model = f
     while isinstance(model, Tilted):
         model = model.base
-    if name == "none" or (name == "auto" and not isinstance(model, LinearModel)):
+    if name == "none" or (name != "gram" and not isinstance(model, LinearModel)):
         return None
     if not isinstance(model, LinearModel):
         raise NotSupported(f'{who} with metric="gram" needs a linear model, and {f.name} is none; take metric="auto".')
-    return Metric(f, model)
+    return Metric(f, model, LARGEST if name == "full" else FULL)
 
 
 def check_metric(name: str) -> None:
     if name not in get_args(MetricName):
-        raise InputError(f'metric must be "auto", "gram" or "none", and it is {name!r}.')
+        raise InputError(f'metric must be "auto", "gram", "full" or "none", and it is {name!r}.')

@@ -30,7 +30,7 @@ class NewtonCG(HessianSolver):
     Parameters
     ----------
     forcing : the largest eta_k, in (0, 1).
-    metric : the preconditioner of CG; "gram", "none" or "auto".
+    metric : the preconditioner of CG; "gram", "full", "none" or "auto".
     """
 
     forcing: float = 0.1
@@ -53,7 +53,7 @@ class NewtonCG(HessianSolver):
                 break
             if watch.iterations == 0:
                 metric = choose_metric(self.metric, f, self.name)
-            eta = min(self.forcing, float(np.sqrt(norm / first)))
+            eta = forcing_term(norm / first, self.forcing)
             solve = None if metric is None else metric.at(point)
             p = conjugate_gradients(point.hessian_times, -g, eta * norm, solve)
             ray = point.ray(p)
@@ -65,6 +65,11 @@ class NewtonCG(HessianSolver):
             return watch.at(point)
         watch.capped = True  # rounding leaves nothing to gain
         return watch.at(plateau.best or point)
+
+
+def forcing_term(shrunk: float, most: float = 0.1) -> float:
+    """eta_k for a gradient that has shrunk by this factor."""
+    return min(most, float(np.sqrt(shrunk)))
 
 
 def conjugate_gradients(
