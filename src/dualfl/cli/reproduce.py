@@ -73,7 +73,7 @@ def reproduce_command() -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Tuned values.  [default: results/tuned/DATASET.json]",
 )
-@click.option("--cell-minutes", type=float, help="Cut runs that take longer.  [default: no limit]")
+@click.option("--cell-minutes", type=float, help="Cut runs that take longer, of a processor.  [default: no limit]")
 @click.option(
     "--check/--no-check",
     default=True,
@@ -234,7 +234,7 @@ def _short(value: Any) -> str:
     help="Only these rows, such as svm, labels:1, 0.01 or mnist/shuffled; repeatable.",
 )
 @click.option("--only", default="", metavar="NAMES", help="Only these algorithms, with commas.  [default: all]")
-@click.option("--cell-minutes", default=3.0, help="A cell ends after so long.")
+@click.option("--cell-minutes", default=3.0, help="A cell ends after so long, of a processor.")
 @click.option("--quick", is_flag=True, help="The first 4,000 rows of every data set.")
 @click.option("--latency", default=0.05, help="Seconds of a round trip, for the view of time.")
 @click.option("--bandwidth", default=10.0, help="Megabits a second, of each client.")

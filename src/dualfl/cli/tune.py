@@ -37,7 +37,7 @@ TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"
 @click.option("--rounds", default=50, help="Communication rounds in the end.")
 @click.option("--solver", default="default", help="Local solver: default, exact, or paper (AOGM and its rule).")
 @click.option("--budget", type=float, metavar="MINUTES", help="Stop after so long.  [default: no limit]")
-@click.option("--cell-minutes", default=3.0, help="Cut runs that take longer.")
+@click.option("--cell-minutes", default=3.0, help="Cut runs that take longer, of a processor.")
 @click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/tune-DATASET]")
 @click.pass_context

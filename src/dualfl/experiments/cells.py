@@ -64,7 +64,7 @@ class Cell:
     rounds: int = 50
     exchanges: int | None = None
     target: float | None = None  # a relative error at which there is nothing more to see
-    minutes: float | None = None
+    minutes: float | None = None  # of a processor, so that it does not matter what else the machine does
     free: bool = False
     seed: int = 0
 
@@ -214,19 +214,20 @@ def _run(cell: Cell, problem: Problem) -> Outcome:
         algorithm = _resolved(algorithm, constants)
         constants = replace(constants, L=np.finfo(float).tiny)
 
+    seconds = np.inf if cell.minutes is None else 60 * cell.minutes
+    began = time.process_time()
+
     def enough(row: Row, theta: Array) -> bool:
         done = cell.exchanges is not None and row.exchanges >= cell.exchanges
         error = np.inf if row.relative_error is None else row.relative_error
-        return done or (cell.target is not None and error <= cell.target)
+        late = time.process_time() - began > seconds
+        return done or late or (cell.target is not None and error <= cell.target)
 
-    seconds = None if cell.minutes is None else 60 * cell.minutes
-    began = time.process_time()
     with _alarm(seconds):
         result = run(
             problem,
             algorithm,
             rounds=cell.rounds,
-            seconds=seconds,
             reference=minimum,
             seed=cell.seed,
             threads=1,
@@ -254,18 +255,18 @@ class _Alarm:
     rang = False
 
     @contextlib.contextmanager
-    def __call__(self, seconds: float | None) -> Iterator[None]:
+    def __call__(self, seconds: float) -> Iterator[None]:
         self.rang = False
-        if seconds is None or not hasattr(signal, "setitimer"):
+        if seconds == np.inf or not hasattr(signal, "setitimer"):
             yield
             return
-        before = signal.signal(signal.SIGALRM, self._ring)
-        signal.setitimer(signal.ITIMER_REAL, 1.1 * seconds + 1)
+        before = signal.signal(signal.SIGPROF, self._ring)
+        signal.setitimer(signal.ITIMER_PROF, 1.1 * seconds + 1)
         try:
             yield
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.signal(signal.SIGPROF, before)
 
     def _ring(self, *_: object) -> None:
         self.rang = True

@@ -117,7 +117,7 @@ class Plan:
         """Steps that the theory of [0, 1] pixels would refuse are taken; one seed, as the paper has it."""
         column = "cifar10" if self.dataset == "cifar10" else "mnist"
         return {
-            name: (self._cell(name, hyperparameters=PAPER[name][column], scale="raw", free=True),)
+            name: (self._cell(name, hyperparameters=PAPER[name][column], scale="raw", solver="raw", free=True),)
             for name in BENCHMARKS
         }
 

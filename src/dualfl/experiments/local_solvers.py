@@ -2,6 +2,7 @@
 
 paper     AOGM until the relative change of the energy is below 1e-12, as the paper describes it
 exact     our default solver until F(x) - min F <= 1e-12 is proven, which asks for as much, with far fewer gradients
+raw       the same with all of the Gram metric, for raw pixels, whose local problems have conditions of 1e8
 default   each algorithm's own accuracy, which theory or its authors give it
 """
 
@@ -36,4 +37,9 @@ class Exact(LBFGS):
         return super().solve(f, warm, rule)
 
 
-LOCAL_SOLVERS: dict[str, Solver | None] = {"paper": AsInThePaper(), "exact": Exact(), "default": None}
+LOCAL_SOLVERS: dict[str, Solver | None] = {
+    "paper": AsInThePaper(),
+    "exact": Exact(),
+    "raw": Exact(metric="full"),
+    "default": None,
+}

@@ -33,7 +33,7 @@ class LBFGS(SmoothSolver):
     Parameters
     ----------
     memory : m, the number of pairs that are kept.
-    metric : the H_0; "gram", "none", or "auto", which takes "gram" for linear models.
+    metric : the H_0; "gram", "full", "none", or "auto", which takes "gram" for linear models.
     """
 
     memory: int = 50
@@ -46,7 +46,7 @@ class LBFGS(SmoothSolver):
 
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         watch, plateau = Watch(f, stop), Plateau()
-        if self.metric == "auto" and span.applies(f, stop):
+        if self.metric in ("auto", "full") and span.applies(f, stop):
             # What follows then only confirms it, with f's own gradient.
             warm, watch.iterations = span.inside(f, warm, stop, self)
         before = watch.iterations
