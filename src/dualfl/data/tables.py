@@ -176,5 +176,5 @@ def targets(y: AnyArray, task: str | None, path: Path) -> tuple[AnyArray, tuple[
         return y.astype(np.float64), ()
     if len(known) < 2:
         raise InputError(f"{path} has the one class {known[0]!r:.40}; classification needs two at least.")
-    names = tuple(f"{k:g}" if numbers else str(k) for k in known)
+    names = tuple(f"{k:.15g}" if numbers else str(k) for k in known)
     return np.searchsorted(known, y).astype(np.intp), names

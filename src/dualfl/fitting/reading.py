@@ -51,12 +51,17 @@ def missing(values: AnyArray) -> AnyArray:
 def as_text(values: AnyArray) -> AnyArray:
     """Entries as names of levels: 1, 1.0 and 01 are the same number, so they are the same level.
 
-    >>> as_text(np.array([1.0, 0.5, np.nan])).tolist()
-    ['1', '0.5', '']
+    >>> as_text(np.array([1.0, 0.5, np.nan, 2.0**53])).tolist()
+    ['1', '0.5', '', '9007199254740992']
     """
     if not is_numeric(values):
         return values
-    return np.array(["" if np.isnan(value) else f"{value:.15g}" for value in values], dtype=np.str_)
+    return np.array(["" if np.isnan(value) else _level(float(value)) for value in values], dtype=np.str_)
+
+
+def _level(value: float) -> str:
+    """Whole numbers with all their digits, as labels have them; of others the digits that files agree on."""
+    return f"{value:.0f}" if value.is_integer() and abs(value) < 2**63 else f"{value:.15g}"
 
 
 def check_usable(table: Table, name: str, remedy: str = "") -> None:
