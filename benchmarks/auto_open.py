@@ -1,26 +1,32 @@
-"""Four questions about nonsmooth problems that only a measurement answers.
+"""Questions about the methods of few exchanges that only a measurement answers.
 
-    DUALFL_DATA=... python -m benchmarks.auto_open [many] [wide] [start] [limit]
+    DUALFL_DATA=... python -m benchmarks.auto_open [many] [wide] [start] [limit] [short] [losses]
 
 many   fedipm with 1,000 clients (svm a8a, shuffled and Dirichlet 0.3): does it need more exchanges than with 8?
 wide   3,000 features, too many for d x d sums: which of the others is closest after 20 and 60 exchanges?
 limit  what one-shot costs up to its limit of 2,000 coefficients: a lasso on 8 clients with 1,000 rows each
 start  how far inside the box the mean of the local solutions should start: t_B by |b|, or by the bound of E*?
+short  sketched-newton whose second-order sums travel with fewer digits: how few are enough?
+losses Poisson's and Huber's loss, alike and sorted clients: auto against L-BFGS
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from benchmarks.auto import dataset
 from benchmarks.auto_nonsmooth import CASES, LEVELS, PARTITIONS, RIDGES, measure, median, minimum, problem
-from dualfl.algorithms.few_exchanges import OneShot
+from dualfl.algorithms.contract import client_step
+from dualfl.algorithms.few_exchanges import OneShot, SketchedNewton
 from dualfl.algorithms.few_exchanges.fedipm import FedIPM, Server
 from dualfl.algorithms.registry import make
+from dualfl.data import load, make_problem, reference
 from dualfl.engines import Problem, run
-from dualfl.objectives import L1, Hinge, LinearModel, Squared
+from dualfl.objectives import L1, Hinge, Huber, LinearModel, Poisson, Squared
 from dualfl.solvers import SDCA, PrimalDualGap, minimise
 
 
@@ -125,7 +131,83 @@ def limit() -> None:
         )
 
 
-QUESTIONS = {"many": many, "wide": wide, "start": start, "limit": limit}
+class Shorter:
+    """A client's cost whose second-order sums keep so many binary digits each."""
+
+    def __init__(self, cost: Any, digits: int) -> None:
+        self.cost, self.digits = cost, digits
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.cost, name)
+
+    def moment(self, x: Any) -> Any:
+        C, S = self.cost.moment(x)
+        return self.rounded(C), S
+
+    def metric(self, *words: Any) -> Any:
+        return tuple(self.rounded(part) for part in self.cost.metric(*words))
+
+    def rounded(self, A: Any) -> Any:
+        mantissa, exponent = np.frexp(A)
+        return np.ldexp(np.round(np.ldexp(mantissa, self.digits)), exponent - self.digits)
+
+
+@dataclass(frozen=True)
+class ShortNewton(SketchedNewton):
+    digits: int = 53
+
+    @client_step
+    def first(self, f: Any, c: Any, at: Any, columns: int) -> Any:
+        return super().first(Shorter(f, self.digits), c, at, columns)
+
+    @client_step
+    def look(self, f: Any, c: Any, at: Any, **message: Any) -> Any:
+        return super().look(Shorter(f, self.digits), c, at, **message)
+
+
+def exchanges(problem: Problem, algorithm: Any, E: float, level: float = 1e-6, most: int = 100) -> str:
+    """How many exchanges until the relative error is at most the level."""
+    found = run(
+        problem, algorithm, rounds=most, reference=E, threads=1,
+        stop=lambda row, _: row.exchanges >= most or row.energy - E <= level * abs(E),
+    )  # fmt: skip
+    row = found.history[-1]
+    return str(row.exchanges) if row.energy - E <= level * abs(E) else f">{row.exchanges}"
+
+
+def short() -> None:
+    print("sketched-newton, exchanges to 1e-6 when second-order sums have so many binary digits")
+    digits = (53, 24, 11, 8, 5, 3)
+    print(f"  {'':40s}" + "".join(f"{b:6d}" for b in digits))
+    for name in ("digits", "a8a", "mnist"):
+        data = dataset(name)
+        for mu in (1e-2, 1e-4):
+            for part in ("even", "label"):
+                split = make_problem(data, partition=part, ridge=mu)
+                E = reference(split)
+                counts = [exchanges(split, ShortNewton(least_rows=1, digits=b), E) for b in digits]
+                print(f"  {f'{name}, mu = {mu:g}, {part}':40s}" + "".join(f"{n:>6s}" for n in counts), flush=True)
+
+
+def losses() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((4000, 50)) * 0.95 ** np.arange(50)
+    counts = rng.poisson(np.exp(np.minimum(X @ rng.standard_normal(50) / 2, 5))).astype(float)
+    diabetes = load("diabetes")
+    cases = {"Poisson, 4,000 x 50": (X, counts, Poisson()), "Huber, diabetes": (diabetes.X, diabetes.y, Huber())}
+    print("exchanges to 1e-6: auto, lbfgs")
+    for name, (rows, y, loss) in cases.items():
+        for mu in (1e-2, 1e-4):
+            for part, order in {"even": np.arange(len(y)), "sorted": np.argsort(y, kind="stable")}.items():
+                parts = np.array_split(order, 8)
+                split = Problem([LinearModel(rows[i], y[i], loss, mu, intercept=True) for i in parts])
+                E = reference(split, cache=False)
+                rival = make("lbfgs", scale=1.0) if isinstance(loss, Poisson) else make("lbfgs")  # Poisson has no L
+                found = [exchanges(split, method, E, most=200) for method in (make("auto"), rival)]
+                print(f"  {name}, mu = {mu:g}, {part}: {found[0]}, {found[1]}", flush=True)
+
+
+QUESTIONS = {"many": many, "wide": wide, "start": start, "limit": limit, "short": short, "losses": losses}
 
 if __name__ == "__main__":
     for question in sys.argv[1:] or QUESTIONS:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dualfl.algorithms.few_exchanges import SketchedNewton
+from dualfl.algorithms.few_exchanges import ProxNewton, SketchedNewton
 from dualfl.algorithms.few_exchanges import metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
 from dualfl.engines import Problem, run
@@ -63,6 +63,20 @@ def test_every_loss_reaches_the_pooled_minimum_in_few_exchanges(loss: Loss, inte
     result = run(here, SketchedNewton(), rounds=14, threads=1)
     assert result.energy is not None
     assert result.energy - star <= 1e-9 * abs(star)
+
+
+@pytest.mark.parametrize("method", [SketchedNewton(), ProxNewton()], ids=lambda method: method.name)
+@pytest.mark.parametrize("mu", [1e-4, 1e-6])
+def test_huber_with_most_residuals_beyond_delta(method: Any, mu: float) -> None:
+    """Its second derivative is zero in nine rows of ten, and Newton steps would be a hundred times too long."""
+    X = RNG.standard_normal((442, 10))
+    y = 50 * X @ RNG.standard_normal(10) + 77 * RNG.standard_normal(442)
+    parts = np.array_split(np.argsort(y), 8)
+    here = Problem([LinearModel(X[p], y[p], Huber(), mu, intercept=True) for p in parts])
+    star = minimum(here)
+    result = run(here, method, rounds=25, threads=1)
+    assert result.energy is not None
+    assert result.energy - star <= 1e-6 * abs(star)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)

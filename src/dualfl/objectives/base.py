@@ -144,6 +144,10 @@ class Objective(ABC):
         H = np.stack([point.hessian_times(e) for e in np.eye(self.d)])
         return (H + H.T) / 2
 
+    def newton_hessian(self, x: Array) -> Array:
+        """The Hessian, with some curvature where a loss is straight for now: steps of Newton's method stay sane."""
+        return self.hessian(x)
+
     def projected_hessian(self, x: Array, U: Array) -> Array:
         """U' H(x) U for a thin matrix U with d rows."""
         if U.ndim != 2 or U.shape[0] != self.d:

@@ -32,6 +32,7 @@ Intercept = bool | Literal["free"]
 
 # Predictors that were updated along rays are computed afresh once they may be off by this much, relatively.
 DRIFT = 2.0**-44
+STRAIGHT = 0.1  # of the parabola above Huber's straight pieces, near a minimiser; 0.3 and 0.03 need more exchanges
 TAIL_ROWS = 2048  # about so many rows, evenly spaced, are enough for means that are only diagonal
 
 
@@ -161,11 +162,16 @@ class LinearModel(Objective):
 
     def hessian(self, x: Array) -> Array:
         """The dense Hessian, built blockwise from weighted Gram matrices."""
+        return self._hessian(self._curvatures(self.at(x)))
+
+    def newton_hessian(self, x: Array) -> Array:
+        return self._hessian(self.newton_curvatures(x))
+
+    def _hessian(self, W: Array) -> Array:
         self.require_gradient("A Hessian")
         D, k = self.design.D, self.k
         self.cost.hessian_products += self.d
         self.cost.passes += k * (k + 1) / 2
-        W = self._curvatures(self.at(x))
         H = np.empty((D, k, D, k))
         for a in range(k):
             for b in range(a + 1):
@@ -229,14 +235,18 @@ class LinearModel(Objective):
         # Rounding aside, often all are equal; then bytes are multiplied as they are.
         return np.asarray(self.s * ratio.mean() if np.ptp(ratio) <= 1e-12 * ratio.max() else c)
 
-    def _safe_curvatures(self, point: Point) -> Array:
-        """l'' where it is worth something; for Huber's loss delta/|r| on the straight pieces, the curvature of the
-        parabola that touches the loss there and lies above it (iteratively reweighted least squares)."""
+    def _safe_curvatures(self, point: Point, share: float = 1.0) -> Array:
+        """l'' where it is worth something; for Huber's loss a share of delta/|r| on the straight pieces, the curvature
+        of the parabola that touches the loss there and lies above it (iteratively reweighted least squares)."""
         if not isinstance(self.loss, Huber):
             return self._curvatures(point)
         assert isinstance(point, LinearPoint)
-        r = np.abs(point.predictors[:, 0] - self.y)
-        return np.asarray((self.s * self.loss.delta / np.maximum(r, self.loss.delta))[None, None])
+        r, delta = np.abs(point.predictors[:, 0] - self.y), self.loss.delta
+        return np.asarray((self.s * np.where(r <= delta, 1.0, share * delta / np.maximum(r, delta)))[None, None])
+
+    def newton_curvatures(self, x: Array) -> Array:
+        """What a Newton step should take for s_i l''(z_i), as a k x k x n array."""
+        return self._safe_curvatures(self.at(x), STRAIGHT)
 
     def _mean_block(self, W: Array) -> Array:
         mean = W.sum(axis=2)
@@ -246,8 +256,9 @@ class LinearModel(Objective):
     def metric(self, x: Array, U: Array, B: Array, rank: int, far: bool = False) -> tuple[Array, Array, Array]:
         """What a sketch of the Hessian at x needs, of the basis U of features and B of outputs (see `moments`):
         the metric on the first `rank` directions, its diagonal blocks on the others, and its mean block.
-        `far` from a minimiser, a loss with straight pieces is taken by the parabola above it."""
-        W = self._safe_curvatures(self.at(x)) if far else self._curvatures(self.at(x))
+        `far` from a minimiser, a loss with straight pieces is taken by the parabola above it, and near one by a
+        share of that: where most residuals are beyond delta, l'' alone makes steps a hundred times too long."""
+        W = self._safe_curvatures(self.at(x)) if far else self.newton_curvatures(x)
         a, b = moments.pairs(B.shape[1])
         V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
         self.cost.passes += 1

@@ -67,7 +67,12 @@ class Tilted(Objective):
         return TiltedPoint(self.base.at(x), self.a, self.c)
 
     def hessian(self, x: Array) -> Array:
-        H = self.base.hessian(x)
+        return self._raised(self.base.hessian(x))
+
+    def newton_hessian(self, x: Array) -> Array:
+        return self._raised(self.base.newton_hessian(x))
+
+    def _raised(self, H: Array) -> Array:
         H[np.diag_indices(self.d)] += self.a
         return H
 

@@ -50,7 +50,7 @@ class SmoothSilo:
             H = hessian_block(self.f, x, index)
             sums["h"] = upper(H - np.diag(self.m[index]))
         elif hessian:
-            sums["h"] = upper(self.f.hessian(x) - np.diag(self.m))
+            sums["h"] = upper(self.f.newton_hessian(x) - np.diag(self.m))
         return tamed(sums | self.dual(x))
 
     def dual(self, x: Array) -> dict[str, Any]:
@@ -99,11 +99,11 @@ def hessian_block(f: Any, x: Array, index: npt.NDArray[np.intp]) -> Array:
     """The Hessian's rows and columns `index`; a linear model touches no others."""
     rows = rows_of(f)
     if rows is None:
-        return np.asarray(f.hessian(x)[np.ix_(index, index)])
+        return np.asarray(f.newton_hessian(x)[np.ix_(index, index)])
     model = rows.model
     features, classes = np.divmod(index, model.k)
     X = columns(model, features)
-    W = model._curvatures(model.at(x))
+    W = model.newton_curvatures(x)
     H = np.zeros((len(index), len(index)))
     for a in np.unique(classes):
         for b in np.unique(classes):
