@@ -162,13 +162,14 @@ class LinearModel(Objective):
 
     def hessian(self, x: Array) -> Array:
         """The dense Hessian, built blockwise from weighted Gram matrices."""
+        self.require_gradient("A Hessian")
         return self._hessian(self._curvatures(self.at(x)))
 
     def newton_hessian(self, x: Array) -> Array:
+        self.require_gradient("A Hessian")
         return self._hessian(self.newton_curvatures(x))
 
     def _hessian(self, W: Array) -> Array:
-        self.require_gradient("A Hessian")
         D, k = self.design.D, self.k
         self.cost.hessian_products += self.d
         self.cost.passes += k * (k + 1) / 2
