@@ -41,6 +41,19 @@ def test_one_label_a_client_needs_as_many_clients_as_labels():
     assert Matrix().cell(Row("mnist", "shuffled", 1e-2), "dualfl").clients == 8
 
 
+def test_similarity_methods_run_as_in_practice_too():
+    columns = Matrix(only=("dane", "disco", "dualfl")).algorithms
+    assert columns == ("dane", "dane, mu_D = 0", "disco", "disco, mu_P = mu", "dualfl")
+    cell = Matrix().cell(Row("logistic", "shuffled", 1e-4), "disco, mu_P = mu")
+    assert cell.algorithm == "disco" and cell.hyperparameters["mu_P"] == 1e-4
+    assert Matrix().cell(ROW, "dane").hyperparameters == {}
+
+
+def test_public_rows_are_not_protected():
+    for name in ("auto", "sketched-newton", "prox-newton", "fedipm", "one-shot"):
+        assert Matrix().cell(ROW, name).hyperparameters == {"least_rows": 1}
+
+
 def test_a_score_counts_to_the_level():
     cell = Matrix().cell(ROW, "dualfl")
     found = score(outcome(cell, [1, 1e-3, 1e-4, 1e-5], exchanges=2), 1e-4, NETWORK)
