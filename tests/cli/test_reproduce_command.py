@@ -95,6 +95,10 @@ def test_tuned_values_are_taken(tmp_path):
         (["matrix", "--rows", "svn"], "did you mean svm"),
         (["matrix", "--only", "dualf"], "did you mean dualfl"),
         (["matrix", "--cell-minutes", "0"], "minutes"),
+        (["figure1", "--quick", "--cell-minutes", "-1"], "minutes"),
+        (["figure1", "--quick", "--cell-minutes", "nan"], "minutes"),
+        (["matrix", "--rows", "svm/lasso"], "No row is 'svm/lasso'"),
+        (["matrix", "--out", "/proc/x"], "cannot be written to"),
         (["matrix", "--bandwidth", "0"], "bandwidth"),
         (["figure2"], "figure1"),
     ],
@@ -103,6 +107,38 @@ def test_bad_input_is_one_sentence(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run(*words, code=2)
     assert done.stderr.startswith("Error: ") and said in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_values_tuned_on_other_data_are_refused(tmp_path):
+    file = tmp_path / "tuned.json"
+    file.write_text(json.dumps({"setting": {"dataset": "iris"}, "best": {}}))
+    assert "tuned on iris, and this is digits" in run("figure1", "--quick", "--tuned", file, code=2).stderr
+
+
+@pytest.mark.parametrize("rho", [float("nan"), [1], None])
+def test_a_tuned_value_that_is_no_number(tmp_path, rho):
+    file = tmp_path / "tuned.json"
+    file.write_text(json.dumps({"best": {"dualfl": {"hyperparameters": {"rho": rho}}}}))
+    assert "dualfl tune" in run("figure1", "--quick", "--tuned", file, code=2).stderr
+
+
+def test_the_folder_of_a_kept_command_has_its_own_name_only(tmp_path, monkeypatch):
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    run(
+        *("figure1", "--quick", "--rounds", 1, "--panel", "rho", "--cell-minutes", "0.5"),
+        *("--processes", 1, "--no-report", "--out", "."),
+    )
+    assert "--out here --panel rho --rounds 1 --quick --cell-minutes 0.5" in (here / "about.txt").read_text()
+
+
+def test_nothing_to_draw_leaves_what_was_there(tmp_path):
+    words = ("matrix", "--rows", "lasso/labels:1/0.01", "--quick", "--processes", 1, "--no-report", "--out", tmp_path)
+    run(*words, "--only", "prox-newton")
+    before = (tmp_path / "matrix.csv").read_text()
+    assert "nothing to draw" in run(*words, "--only", "fedpd", code=2).stderr
+    assert (tmp_path / "matrix.csv").read_text() == before
 
 
 def test_a_damaged_file_of_tuned_values(tmp_path):

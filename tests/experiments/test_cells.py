@@ -142,6 +142,48 @@ def test_a_cell_that_came_to_its_end_serves_whatever_the_time(tmp_path):
     assert not replace(cut_short(2.0), cell=replace(CELL, minutes=2.0, exchanges=1)).cut
 
 
+def table(path, rows):
+    """Sorted by class, with a column that says who has which row."""
+    lines = [f"{i % 7},{(i * i) % 5},{'ab'[i >= rows // 2]},h{i * 4 // rows}" for i in range(rows)]
+    path.write_text("\n".join(["one,two,target,hospital", *lines]) + "\n")
+    return str(path)
+
+
+def test_a_cell_of_a_file_knows_what_the_file_holds(tmp_path):
+    store, path = Store(tmp_path / "cells"), tmp_path / "t.csv"
+    cell = Cell(table(path, 40), "dualfl", clients=2, rounds=1)
+    run_all(store, [cell], tell=quiet)
+    assert store.missing([cell]) == []
+    table(path, 60)
+    assert store.missing([cell]) == [cell]
+
+
+def test_some_rows_are_of_the_whole_file_with_all_their_columns(tmp_path):
+    name = table(tmp_path / "t.csv", 80)
+    data = cells.dataset_of(name, "default", 20)
+    assert data.n == 20 and set(data.y) == {0, 1}  # the file is sorted by class
+    assert set(data.columns["hospital"]) == {"h0", "h1", "h2", "h3"}
+    by_column = Cell(name, "dualfl", rows=20, clients=4, partition="column:hospital", rounds=1)
+    assert run_cell(by_column).status == "ok"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda content: content["columns"].update(relative_error=[1.0]),
+        lambda content: content.update(status="gibberish"),
+        lambda content: content.update(cpu=None),
+    ],
+)
+def test_a_file_that_is_no_cell_is_run_again(tmp_path, change):
+    store = Store(tmp_path)
+    run_all(store, [CELL], tell=quiet)
+    content = json.loads(store.file(CELL).read_text())
+    change(content)
+    store.file(CELL).write_text(json.dumps(content))
+    assert store.missing([CELL]) == [CELL]
+
+
 def test_regression_is_dealt_out_by_bins_of_its_target():
     cell = Cell("diabetes", "lbfgs", clients=4, partition="dirichlet:0.1", loss="squared", l1=0.1, rounds=1)
     problem = cells.problem_of(cell.problem)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dualfl.experiments import claims
+from dualfl.experiments import claims, figure1
 
 n = np.arange(21.0)
 
@@ -91,3 +91,27 @@ def test_what_is_not_there_cannot_be_told():
     assert claims.as_fast_as_feddyn({"dualfl": n}, "(a)").holds is None
     assert claims.against_benchmarks({"dualfl": np.zeros(0)}, {}, "(a)")[0].holds is None
     assert len(claims.against_benchmarks(GOOD, {}, "(a)")) == 3
+
+
+def test_a_curve_that_was_cut_is_said_or_settles_nothing():
+    curves = {2: line(1e-3, 0.1), 8: line(1e-3, 0.1)}
+    assert claims.many_clients(curves, "(b)", [512]).word == "cannot be told"
+    assert claims.many_clients(curves | {1024: line(1e-3, 0.1)}, "(b)", [512]).sentence.endswith("Without N = 512.")
+    assert claims.robust_to_rho({0.0: line(1e-3, 0.1), 0.01: line(1e-3, 0.1)}, "(c)", [0.1]).word == "cannot be told"
+
+
+def test_a_primal_method_that_was_cut_is_not_judged():
+    whole, cut = line(1e-3, 0.1), line(1e-3, 0.1)[:2]
+    lines = [figure1.Line("dualfl", whole, whole, whole)]
+    faint = figure1.Line("fedavg", cut, cut, cut, f"{figure1.CUT} 1, its time was up")
+    panel = figure1.Panel("digits", "benchmarks", "a", "", tuple(lines), (faint,))
+    assert not [v for v in figure1.verdicts([panel]) if "FedAvg" in v.claim]
+    clients = [figure1.Line(f"N = {N}", whole, whole, whole) for N in (2, 8)]
+    clients += [figure1.Line("N = 512", cut, cut, cut, f"{figure1.CUT} 1, its time was up")]
+    (verdict,) = figure1.verdicts([figure1.Panel("digits", "clients", "b", "", tuple(clients))])
+    assert verdict.word == "cannot be told" and "N = 512" in verdict.sentence
+
+
+def test_methods_without_tuned_values_are_named():
+    (note,) = figure1.Plan("mnist", panels=("benchmarks",), tuned={name: {} for name in figure1.BENCHMARKS}).notes
+    assert "fedavg, fedcm, fedsam" in note

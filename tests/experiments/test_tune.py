@@ -1,5 +1,7 @@
 """The search for hyperparameters: what is best, what is kept, what a budget does, and the table beside the paper's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -142,6 +144,8 @@ def test_the_table_stands_beside_the_papers():
         (lambda: search("feddynn"), "did you mean feddyn"),
         (lambda: search(criterion="are"), "did you mean area"),
         (lambda: search(criterion="rounds"), "rounds needs a level, such as rounds:1e-4"),
+        (lambda: Search(replace(BASIS, solver="exct"), 150, ("feddyn",)), "did you mean exact"),
+        (lambda: Search(BASIS, 150, ()), "name one at least"),
         (lambda: Tuner(search(), Store("x"), 0.0), "minutes > 0, and it is 0"),
     ],
 )
@@ -169,11 +173,32 @@ def test_the_command_prints_the_table_and_writes_what_figure_1_reads(tmp_path):
     assert done.exit_code == 0, done.output
     assert max(len(line) for line in done.stdout.splitlines() if str(tmp_path) not in line) <= 80
     assert "feddyn" in done.stdout and "1000" in done.stdout and "(edge)" in done.stdout
-    best = read_best(tmp_path / "tuned.json")
+    _, best = read_best(tmp_path / "tuned.json")
     assert best["feddyn"]["hyperparameters"] == {"alpha": 1.0} and best["feddyn"]["cells"] == 12
     assert (tmp_path / "table2.csv").read_text().splitlines()[0].endswith("here iris")
     words[words.index("feddyn")] = "fedpd"
     assert CliRunner().invoke(main, words, catch_exceptions=False).exit_code == 0
-    assert set(read_best(tmp_path / "tuned.json")) == {"feddyn", "fedpd"}  # what was found before stays
+    assert set(read_best(tmp_path / "tuned.json")[1]) == {"feddyn", "fedpd"}  # what was found before stays
+    other = CliRunner().invoke(main, [*words, "--ridge", "0.1"])
+    assert other.exit_code == 2 and "has values for ridge = 0.01, and this search is for ridge = 0.1" in other.output
     wrong = CliRunner().invoke(main, [*words, "--rounds", "0"])
     assert wrong.exit_code == 2 and "rounds must be at least 1" in wrong.output
+    for given in (["--cell-minutes", "inf"], ["--algorithms", ","], ["--solver", "bogus"], ["--out", "/proc/x"]):
+        wrong = CliRunner().invoke(main, [*words, *given])
+        assert wrong.exit_code == 2 and wrong.output.startswith("Error: "), given
+
+
+def test_what_another_search_wrote_meanwhile_stays(tmp_path, monkeypatch):
+    words = ["tune", "--dataset", "iris", "--clients", "3", "--rounds", "2", "--grid", "paper", "--processes", "1"]
+    words += ["--out", str(tmp_path), "--algorithms"]
+    finish = Tuner.run
+
+    def run(self):
+        found = finish(self)
+        if self.search.algorithms == ("feddyn",):
+            assert CliRunner().invoke(main, [*words, "fedpd"], catch_exceptions=False).exit_code == 0
+        return found
+
+    monkeypatch.setattr(Tuner, "run", run)
+    assert CliRunner().invoke(main, [*words, "feddyn"], catch_exceptions=False).exit_code == 0
+    assert set(read_best(tmp_path / "tuned.json")[1]) == {"feddyn", "fedpd"}

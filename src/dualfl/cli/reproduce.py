@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -67,7 +68,7 @@ def reproduce_command() -> None:
 )
 @click.option("--rounds", default=50, help="Communication rounds.")
 @click.option("--seeds", default=5, help="Runs of what is random; median and band are drawn.")
-@click.option("--quick", is_flag=True, help="Fewer numbers of clients; of large data sets the first 4,000 rows.")
+@click.option("--quick", is_flag=True, help="Fewer numbers of clients; of large data sets 4,000 rows.")
 @click.option(
     "--tuned",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -93,7 +94,7 @@ def figure1_command(ctx: click.Context, /, **given: Any) -> None:
     Example:
       dualfl reproduce figure1 --quick --out runs/figure1
     """
-    run_figure1(command_line(ctx), **given)
+    run_figure1(command_line(ctx, kept=True), **given)
 
 
 def run_figure1(
@@ -143,9 +144,10 @@ def run_figure1(
         if line.status != "ok"
     ]
     verdicts = experiment.verdicts(found)
+    drawn = figure1(found)  # first: if there is nothing to draw, nothing of before is lost
     write_csv(out / "figure1.csv", experiment.csv_rows(found))
     write_csv(out / "verdicts.csv", table(verdicts))
-    pictures = write_figure(figure1(found), out / "figure1")
+    pictures = write_figure(drawn, out / "figure1")
     write_about(out, command, cpu, notes)
     click.echo(f"\nThe paper's claims about Figure 1, measured here:\n\n{verdict_lines(verdicts)}\n")
     for note in notes:
@@ -171,7 +173,9 @@ def tuned_values(dataset: str, given: Path | None) -> dict[str, dict[str, Any]]:
     path = TUNED / f"{dataset}.json" if given is None else given
     if given is not None and not path.is_file():
         raise InputError(f"There is no file {path} with tuned values; `dualfl tune` writes one.")
-    best = read_best(path) if path.is_file() else {}
+    there, best = read_best(path) if path.is_file() else ({}, {})
+    if there.get("dataset", dataset) != dataset:
+        raise InputError(f"{path} has values tuned on {there['dataset']}, and this is {dataset}; leave --tuned out.")
     return {name: found["hyperparameters"] for name, found in best.items()}
 
 
@@ -235,7 +239,7 @@ def _short(value: Any) -> str:
 )
 @click.option("--only", default="", metavar="NAMES", help="Only these algorithms, with commas.  [default: all]")
 @click.option("--cell-minutes", default=3.0, help="A cell ends after so long, of a processor.")
-@click.option("--quick", is_flag=True, help="The first 4,000 rows of every data set.")
+@click.option("--quick", is_flag=True, help="4,000 rows of every data set.")
 @click.option("--latency", default=0.05, help="Seconds of a round trip, for the view of time.")
 @click.option("--bandwidth", default=10.0, help="Megabits a second, of each client.")
 @click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
@@ -252,7 +256,7 @@ def matrix_command(ctx: click.Context, /, **given: Any) -> None:
     Example:
       dualfl reproduce matrix --quick --rows svm --out runs/svm
     """
-    run_matrix(command_line(ctx), **given)
+    run_matrix(command_line(ctx, kept=True), **given)
 
 
 def run_matrix(
@@ -279,11 +283,12 @@ def run_matrix(
     matrix = experiment.Matrix(tuple(rows), names, cell_minutes, quick)
     store, cpu = finish(out, matrix.cells, processes)
     found = experiment.table(matrix, store, network)
+    # drawn first: if there is nothing to draw, nothing of before is lost
+    maps = {"exchanges": heat_map(found), "time": heat_map(found, "seconds", network=str(network))}
     write_csv(out / "matrix.csv", experiment.csv_rows(found))
     write_atomically(out / "matrix.md", experiment.markdown(found, network).encode())
-    pictures = write_figure(heat_map(found), out / "exchanges")
-    pictures += write_figure(heat_map(found, "seconds", network=str(network)), out / "time")
-    notes = [f"The first {experiment.QUICK_ROWS:,} rows of every data set."] if quick else []
+    pictures = [file for name, drawn in maps.items() for file in write_figure(drawn, out / name)]
+    notes = [f"{experiment.QUICK_ROWS:,} rows of every data set."] if quick else []
     write_about(out, command, cpu, notes)
     click.echo("\nFewest exchanges to a relative error of 1e-6:\n")
     for row in found.rows:
@@ -322,7 +327,7 @@ def best_line(found: Any, row: Any) -> str:
 @click.pass_context
 def all_command(ctx: click.Context, out: Path, quick: bool, processes: int | None) -> None:
     """Both tables, Figure 1 and the matrix, one after the other."""
-    command = command_line(ctx)
+    command = command_line(ctx, kept=True)
     ctx.invoke(table1_command)
     click.echo()
     show_table2()
@@ -340,8 +345,7 @@ def finish(out: Path, cells: Sequence[Cell], processes: int | None) -> tuple[Sto
     """Run the cells that are missing in `out`; the store, and the processor time of all of them."""
     from dualfl.experiments.cells import Store, processors, run_all
 
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file, and results need a folder; give another --out.")
+    check_out(out)
     store = Store(out / "cells")
     cells = list(dict.fromkeys(cells))
     missing = store.missing(cells)
@@ -356,6 +360,19 @@ def finish(out: Path, cells: Sequence[Cell], processes: int | None) -> tuple[Sto
             click.echo(f"\nInterrupted; {kept} of {len(cells)} cells are kept, and the same command goes on.", err=True)
             sys.exit(INTERRUPTED)
     return store, sum(store[cell].cpu for cell in cells)
+
+
+def check_out(out: Path) -> None:
+    """That results can be written there, before hours have gone into them."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out} is a file, and results need a folder; give another --out.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        usable = os.access(out, os.W_OK)
+    except OSError:
+        usable = False
+    if not usable:
+        raise InputError(f"{out} cannot be written to; give another --out.")
 
 
 class Watching:

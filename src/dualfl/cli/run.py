@@ -32,14 +32,17 @@ def parse_set(items: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def command_line(ctx: click.Context) -> str:
-    """What one would type to have this run again: all that was given, nothing else."""
+def command_line(ctx: click.Context, kept: bool = False) -> str:
+    """What one would type to have this run again: all that was given, nothing else. In a file that is `kept`, and may
+    leave this machine, the folder of the results has its own name only."""
     words = ctx.command_path.split()
     for option in ctx.command.params:
         source = ctx.get_parameter_source(option.name or "")
         if source is not click.core.ParameterSource.COMMANDLINE or option.name in ("force", "resume", "page"):
             continue
         value = ctx.params[option.name or ""]
+        if kept and option.name == "out":
+            value = Path(value).resolve().name
         if isinstance(option, click.Argument):
             words += [str(item) for item in (value if isinstance(value, tuple) else (value,))]
             continue

@@ -55,27 +55,25 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
     Example:
       dualfl tune --algorithms dualfl,fedpd --budget 5 --out runs/tune
     """
-    from dualfl.cli.reproduce import Watching
+    from dualfl.cli.reproduce import Watching, check_out
     from dualfl.data import load
     from dualfl.engines.checkpoint import write_atomically
-    from dualfl.experiments.cells import Cell, Store, processors
+    from dualfl.experiments.cells import Cell, Store, check_minutes, processors
     from dualfl.experiments.table2 import ALGORITHMS
-    from dualfl.experiments.tune import Search, Tuner, read_best, summary, table
+    from dualfl.experiments.tune import Search, Tuner, known_best, summary, table
 
     out, chosen, budget = given.pop("out"), given.pop("chosen"), given.pop("budget")
     grid, criterion, processes = given.pop("grid"), given.pop("criterion"), given.pop("processes")
     minutes = given.pop("cell_minutes")
     if given["rounds"] < 1:
         raise InputError(f"rounds must be at least 1, and it is {given['rounds']}.")
-    if not minutes > 0:
-        raise InputError(f"cell-minutes must be > 0, and it is {minutes}.")
+    check_minutes(minutes)
     data = load(given["dataset"], scale=given["scale"])
     out = Path("runs", f"tune-{Path(given['dataset']).name}") if out is None else out
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file, and results need a folder; give another --out.")
+    check_out(out)
     names = ALGORITHMS if chosen is None else tuple(name.strip() for name in chosen.split(",") if name.strip())
     search = Search(Cell(algorithm="", minutes=minutes, **given), data.n, names, grid, criterion)
-    known = read_best(out / TUNED) if (out / TUNED).exists() else {}
+    known_best(out / TUNED, search.setting)  # what is not of this problem is refused before hours are spent
     store = Store(out / CELLS)
     with Watching(search.most, 0) as watching:
         tuner = Tuner(
@@ -87,10 +85,11 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
             watching.stop()
             click.echo(f"\nInterrupted; finished cells are in {store.folder}, and the same command goes on.", err=True)
             sys.exit(INTERRUPTED)
-    lines = table(found, given["dataset"])
+    lines = table(found, Path(given["dataset"]).name)
     write_atomically(out / TABLE, as_csv(lines).encode())
-    command = command_line(ctx).replace(str(out), out.name)  # the file is kept, and may leave this machine
-    record = {"best": known | summary(found, search, command)}
+    fresh = summary(found, search, command_line(ctx, kept=True))
+    # read again: another search may have written meanwhile
+    record = {"setting": search.setting, "best": known_best(out / TUNED, search.setting) | fresh}
     write_atomically(out / TUNED, (json.dumps(record, indent=2) + "\n").encode())
     click.echo(f"\nTable 2 of the paper, and what was found here (grid: {grid}, criterion: {criterion})\n")
     click.echo(as_text(lines) + "\n")

@@ -27,7 +27,7 @@ import numpy as np
 
 from dualfl import kernels
 from dualfl.algorithms.contract import Constants
-from dualfl.data import Dataset, load, make_problem, partition, reference
+from dualfl.data import DATASETS, Dataset, load, make_problem, partition, reference
 from dualfl.data.partition import PARTITIONS, parse, take
 from dualfl.data.problem import choose_loss
 from dualfl.engines import Problem, run
@@ -41,14 +41,16 @@ from dualfl.objectives import L1, LinearModel
 from dualfl.solvers.base import Solver
 from dualfl.typing import Array
 
-FORMAT = 1  # of the files, and of what the settings mean
+FORMAT = 2  # of the files, and of what the settings mean
 COLUMNS = ("round", "exchanges", "floats_up", "floats_down", "local_gradients", "seconds", "relative_error")
+STATUSES = ("ok", "diverged", "does not apply")
 GIGABYTE = 2**30
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Everything that decides what a cell computes; `rows` takes only so many, `free` allows steps beyond 2/L."""
+    """Everything that decides what a cell computes; `rows` takes only so many, spread evenly over the file, `free`
+    allows steps beyond 2/L."""
 
     dataset: str
     algorithm: str
@@ -120,6 +122,7 @@ class Outcome:
     columns: Mapping[str, Array]
     minimum: float | None = None
     cpu: float = 0.0  # seconds of one processor, measuring included
+    data: str = ""  # the fingerprint of the file it was run on
 
     @property
     def applies(self) -> bool:
@@ -159,7 +162,7 @@ class Outcome:
     def to_json(self) -> str:
         columns = {name: [_short(x) for x in values] for name, values in self.columns.items()}
         content = {"cell": asdict(self.cell), "status": self.status, "minimum": self.minimum}
-        content |= {"cpu": round(self.cpu, 3), "columns": columns}
+        content |= {"cpu": round(self.cpu, 3), "data": self.data, "columns": columns}
         return json.dumps(content, allow_nan=False) + "\n"
 
     @staticmethod
@@ -169,7 +172,16 @@ class Outcome:
             name: np.array([np.nan if x is None else x for x in content["columns"][name]], dtype=float)
             for name in COLUMNS
         }
-        return Outcome(Cell(**content["cell"]), str(content["status"]), columns, content["minimum"], content["cpu"])
+        status, cell = str(content["status"]), Cell(**content["cell"])
+        if len({len(values) for values in columns.values()}) > 1 or not status.startswith(STATUSES):
+            raise ValueError("not a cell")
+        return Outcome(cell, status, columns, content["minimum"], float(content["cpu"]), content.get("data", ""))
+
+
+def check_minutes(minutes: float | None) -> None:
+    """None is no limit."""
+    if minutes is not None and not 0 < minutes < np.inf:
+        raise InputError(f"A cell needs a number of minutes > 0, and cell-minutes is {minutes:g}.")
 
 
 def _short(x: float) -> float | int | None:
@@ -184,6 +196,11 @@ def _short(x: float) -> float | int | None:
 
 def run_cell(cell: Cell) -> Outcome:
     """Run it, in one thread. What does not apply and what diverges is an outcome; data that are missing are not."""
+    data = fingerprint(cell.dataset)
+    return replace(_outcome(cell), data=data)
+
+
+def _outcome(cell: Cell) -> Outcome:
     with kernels.threads(1):
         problem = problem_of(cell.problem)
         try:
@@ -279,7 +296,27 @@ _alarm = _Alarm()
 @lru_cache(maxsize=1)
 def dataset_of(name: str, scale: str, rows: int | None) -> Dataset:
     data = SYNTHETIC[name]() if name in SYNTHETIC else load(name, scale=scale)
-    return data if rows is None or rows >= data.n else replace(data, X=data.X[:rows], y=data.y[:rows])
+    if rows is None or rows >= data.n:
+        return data
+    some = np.linspace(0, data.n - 1, rows).astype(int)  # a file may be sorted
+    columns = {name: values[some] for name, values in data.columns.items()}
+    return replace(data, X=data.X[some], y=data.y[some], columns=columns)
+
+
+def fingerprint(dataset: str) -> str:
+    """Of a file's content; named sets are checked when they are read, and are what their names say."""
+    if dataset in DATASETS or dataset in SYNTHETIC or not (path := Path(dataset).expanduser()).exists():
+        return ""
+    files = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
+    return _digest(tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files))
+
+
+@lru_cache(maxsize=8)
+def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
+    digest = hashlib.blake2b(digest_size=10)
+    for path, *_ in files:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @lru_cache(maxsize=1)
@@ -324,12 +361,13 @@ class Store:
         return self.folder / f"{cell.digest}.json"
 
     def get(self, cell: Cell) -> Outcome | None:
-        """What came of the cell; None if it was not run, or not for long enough, or its file is damaged."""
+        """What came of the cell; None if it was not run, or on other data, or not for long enough, or its file is
+        damaged."""
         try:
             found = Outcome.from_json(self.file(cell).read_text())
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return found if found.serves(cell) else None
+        return found if found.serves(cell) and found.data == fingerprint(cell.dataset) else None
 
     def put(self, outcome: Outcome) -> None:
         write_atomically(self.file(outcome.cell), outcome.to_json().encode())

@@ -150,9 +150,12 @@ def primal_methods(curves: Curves, primal: Curves, panel: str) -> Verdict:
 # -- (b, e) and (c, f): DualFL alone ----------------------------------------------------------------------
 
 
-def many_clients(curves: Mapping[int, Array], panel: str) -> Verdict:
-    """The rate with many clients is at least 1/SIMILAR of that with few. The number: the smallest share."""
+def many_clients(curves: Mapping[int, Array], panel: str, absent: Sequence[int] = ()) -> Verdict:
+    """The rate with many clients is at least 1/SIMILAR of that with few. The number: the smallest share. `absent` have
+    no whole curve."""
     claim = "The rate is not worse for many clients"
+    if absent and max(absent) > max(curves, default=0):
+        return untold(panel, claim, f"There is no whole curve for N = {max(absent)}, the largest.")
     rates = {N: r for N, curve in sorted(curves.items()) if np.isfinite(r := rate(curve))}
     if len(rates) < 2:
         return untold(panel, claim, "Fewer than two curves are long enough to have a rate.")
@@ -168,13 +171,16 @@ def many_clients(curves: Mapping[int, Array], panel: str) -> Verdict:
         f"At worst {shares[worst]:.2g} times the rate of N = {few} ({1 / SIMILAR:g} is asked): digits gained a round "
         f"{rates[few]:.3g} for N = {few}, {rates[worst]:.3g} for N = {worst}, {rates[max(rates)]:.3g} for N = "
         f"{max(rates)}. The level is another matter: the errors end at {ends[few]:.1e} and {ends[max(rates)]:.1e} for "
-        f"N = {few} and {max(rates)}.",
+        f"N = {few} and {max(rates)}." + (f" Without N = {', '.join(map(str, sorted(absent)))}." if absent else ""),
     )
 
 
-def robust_to_rho(curves: Mapping[float, Array], panel: str) -> Verdict:
-    """No rho of the list has a rate below 1/SIMILAR of the best. The number: the smallest share."""
+def robust_to_rho(curves: Mapping[float, Array], panel: str, absent: Sequence[float] = ()) -> Verdict:
+    """No rho of the list has a rate below 1/SIMILAR of the best. The number: the smallest share. `absent` have no whole
+    curve, and any of them might be the exception."""
     claim = "The rate is robust to rho"
+    if absent:
+        return untold(panel, claim, f"There is no whole curve for rho = {', '.join(f'{rho:g}' for rho in absent)}.")
     rates = {rho: r for rho, curve in sorted(curves.items()) if np.isfinite(r := rate(curve))}
     if len(rates) < 2:
         return untold(panel, claim, "Fewer than two curves are long enough to have a rate.")

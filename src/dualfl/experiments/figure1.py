@@ -25,7 +25,7 @@ import numpy as np
 from dualfl.algorithms.registry import algorithm_class
 from dualfl.errors import InputError
 from dualfl.experiments import claims
-from dualfl.experiments.cells import Cell, Store
+from dualfl.experiments.cells import Cell, Store, check_minutes
 from dualfl.experiments.claims import Verdict
 from dualfl.experiments.table2 import PAPER
 from dualfl.names import nearest
@@ -65,6 +65,7 @@ class Plan:
                 raise InputError(nearest("panel", panel, PANELS))
         if self.rounds < 1:
             raise InputError(f"rounds must be at least 1, and it is {self.rounds}.")
+        check_minutes(self.minutes)
         if self.seeds < 1:
             raise InputError(f"seeds must be at least 1, and it is {self.seeds}.")
 
@@ -143,14 +144,14 @@ class Plan:
     @property
     def notes(self) -> list[str]:
         """What a reader should know."""
-        without = [name for name in BENCHMARKS if name not in self.tuned]
+        without = [name for name in (*BENCHMARKS, *PRIMAL) if name not in self.tuned]
         found = []
         if "benchmarks" in self.panels and without:
             found.append(f"No tuned values for {', '.join(without)}: they run with the defaults of theory.")
         if "paper" in self.panels and self.dataset == "digits":
             found.append("The paper has no values for digits: those for MNIST are taken.")
         if self.quick and self.dataset != "digits":
-            found.append(f"Quick: the first {QUICK_ROWS:,} rows only.")
+            found.append(f"Quick: {QUICK_ROWS:,} rows only.")
         return found
 
 
@@ -165,6 +166,11 @@ class Line(NamedTuple):
     low: Array
     high: Array
     status: str = "ok"
+
+    @property
+    def whole(self) -> bool:
+        """Whether its time has not cut it."""
+        return not self.status.startswith(CUT)
 
 
 class Panel(NamedTuple):
@@ -181,8 +187,12 @@ class Panel(NamedTuple):
     @property
     def curves(self) -> dict[str, Array]:
         """What claims are judged by: a benchmark that its time cut short is none."""
-        whole = [line for line in self.lines if line.label == claims.OURS or not line.status.startswith(CUT)]
-        return {line.label: line.errors for line in whole}
+        return {line.label: line.errors for line in self.lines if line.label == claims.OURS or line.whole}
+
+    @property
+    def absent(self) -> list[str]:
+        """The labels of lines that claims cannot be judged by."""
+        return [line.label for line in self.lines if not (line.whole and len(line.errors))]
 
 
 TITLES = {
@@ -235,12 +245,14 @@ def verdicts(found: Sequence[Panel]) -> list[Verdict]:
     for panel in found:
         where = f"{panel.dataset} ({panel.letter})"
         if panel.name in ("benchmarks", "paper"):
-            faint = {line.label: line.errors for line in panel.faint}
+            faint = {line.label: line.errors for line in panel.faint if line.whole}
             result += claims.against_benchmarks(panel.curves, faint, where)
         elif panel.name == "clients":
-            result.append(claims.many_clients({int(k[4:]): v for k, v in panel.curves.items()}, where))
+            absent = [int(k[4:]) for k in panel.absent]
+            result.append(claims.many_clients({int(k[4:]): v for k, v in panel.curves.items()}, where, absent))
         else:
-            result.append(claims.robust_to_rho({float(k[6:]): v for k, v in panel.curves.items()}, where))
+            rhos = [float(k[6:]) for k in panel.absent]
+            result.append(claims.robust_to_rho({float(k[6:]): v for k, v in panel.curves.items()}, where, rhos))
     return result
 
 

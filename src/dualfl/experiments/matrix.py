@@ -20,7 +20,7 @@ import numpy as np
 
 from dualfl.algorithms.registry import ALGORITHMS, algorithm_class
 from dualfl.errors import InputError
-from dualfl.experiments.cells import Cell, Outcome, Store
+from dualfl.experiments.cells import Cell, Outcome, Store, check_minutes
 from dualfl.experiments.network import Network
 from dualfl.names import nearest
 
@@ -100,8 +100,7 @@ class Matrix:
     quick: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.minutes < np.inf:
-            raise InputError(f"A cell needs a positive number of minutes, and it got {self.minutes}.")
+        check_minutes(self.minutes)
         for name in self.only:
             algorithm_class(name)
         for word in self.rows:
@@ -109,6 +108,10 @@ class Matrix:
             for part in word.split("/"):
                 if part not in names:
                     raise InputError(nearest("row", part, names))
+            if not any(row.has(word) for row in ROWS):
+                raise InputError(
+                    f"No row is {word!r}: a row has one task, one partition and one mu, as in svm/shuffled."
+                )
 
     @property
     def chosen(self) -> list[Row]:

@@ -29,6 +29,7 @@ import numpy as np
 from dualfl.algorithms.registry import algorithm_class
 from dualfl.errors import InputError
 from dualfl.experiments.cells import Cell, Outcome, Store, run_all
+from dualfl.experiments.local_solvers import LOCAL_SOLVERS
 from dualfl.experiments.table2 import FIXED, GRIDS, LINES, PAPER, Line
 from dualfl.names import nearest
 
@@ -63,11 +64,21 @@ class Search:
     def __post_init__(self) -> None:
         if self.grid not in ("wide", "paper"):
             raise InputError(nearest("grid", self.grid, ("wide", "paper")))
+        if self.basis.solver not in LOCAL_SOLVERS:
+            raise InputError(nearest("solver", self.basis.solver, LOCAL_SOLVERS))
+        if not self.algorithms:
+            raise InputError("There is no algorithm to search for; name one at least, such as dualfl.")
         for name in self.algorithms:
             if not self.grid_of(name):
                 other = "; take the wide one" if self.grid == "paper" else ""
                 raise InputError(f"{name} has no {self.grid} grid, so there is nothing to search{other}.")
         score(self.criterion, np.ones(1))
+
+    @property
+    def setting(self) -> dict[str, Any]:
+        """The problem that hyperparameters are found for."""
+        names = ("clients", "partition", "scale", "loss", "ridge", "l1")
+        return {"dataset": Path(self.basis.dataset).name} | {name: getattr(self.basis, name) for name in names}
 
     def grid_of(self, name: str) -> Mapping[str, Sequence[Any]]:
         declared = algorithm_class(name).grid
@@ -283,13 +294,31 @@ def summary(found: Sequence[Best], search: Search, command: str) -> dict[str, An
     return best
 
 
-def read_best(path: Path) -> dict[str, dict[str, Any]]:
-    """What `dualfl tune` wrote, by algorithm."""
+def read_best(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """What `dualfl tune` wrote: for which problem, if it says so, and the best by algorithm."""
     try:
-        best = json.loads(path.read_text())["best"]
-        return {name: {**found, "hyperparameters": dict(found["hyperparameters"])} for name, found in best.items()}
+        content = json.loads(path.read_text())
+        best = {name: {**f, "hyperparameters": dict(f["hyperparameters"])} for name, f in content["best"].items()}
+        numbers = [v for found in best.values() for v in found["hyperparameters"].values()]
+        if not all(isinstance(v, str | bool) or (isinstance(v, int | float) and np.isfinite(v)) for v in numbers):
+            raise ValueError("neither a word nor a number")
+        return dict(content.get("setting", {})), best
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is not a file of `dualfl tune`; write it anew, or leave it out.") from error
+
+
+def known_best(path: Path, setting: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What is there already, by algorithm; refused if it was found for another problem."""
+    if not path.exists():
+        return {}
+    there, best = read_best(path)
+    other = next((name for name in there if there[name] != setting.get(name)), None)
+    if other is not None:
+        raise InputError(
+            f"{path} has values for {other} = {there[other]}, and this search is for {other} = {setting.get(other)}; "
+            "give another --out."
+        )
+    return best
 
 
 # -- as the paper prints it -------------------------------------------------------------------------------

@@ -45,10 +45,10 @@ def write_figure(figure: Figure, path: Path) -> list[str]:
 
 
 def write_about(folder: Path, command: str, seconds: float, notes: Sequence[str] = ()) -> None:
-    """The command, the versions and the machine; of the folder its own name only."""
+    """The command, the versions and the machine."""
     facts = {name: value for name, value in environment().items() if name not in ("platform", "byte order")}
     lines = [
-        f"command      {command.replace(str(folder), folder.name)}",
+        f"command      {command}",
         f"time         {seconds:,.0f} s of one processor, all cells together",
         f"machine      {processor()}, {facts.pop('processors')} processors, {platform.system()} {platform.machine()}",
         *(f"{name:<13}{value}" for name, value in facts.items()),
@@ -62,7 +62,7 @@ def write_report(folder: Path, parts: Mapping[str, Mapping[str, Outcome]], comma
     from dualfl.report.page import write_page
 
     for name, outcomes in parts.items():
-        write_curves(folder / CURVES / name.replace("/", "-"), outcomes, command.replace(str(folder), folder.name))
+        write_curves(folder / CURVES / name.replace("/", "-"), outcomes, command)
     return write_page([folder / CURVES], folder / REPORT, title=title)
 
 
