@@ -75,6 +75,18 @@ def test_datasets_say_where_they_are(tmp_path, monkeypatch):
     assert "mnist/train-images-idx3-ubyte" in text and "DUALFL_DATA" in text
 
 
+def test_datasets_read_well_at_80_columns(tmp_path, monkeypatch):
+    deep = tmp_path / "a-folder-with-a-long-name" / "and-another-one-below-it-which-is-even-longer"
+    deep.mkdir(parents=True)
+    monkeypatch.setenv("DUALFL_DATA", str(deep))
+    (deep / "a8a").write_text("+1 1:1\n")
+    (deep / "mine.csv").write_text("x,y\n1,no\n2,yes\n")
+    shown = run("datasets", str(deep / "mine.csv"), "--clients", "2").stdout
+    for line in (run("datasets").stdout + shown).splitlines():
+        assert len(line) <= 80 or len(line.split()) == 1, line  # paths and addresses are not broken
+    assert f"2 classes, from\n  {deep / 'mine.csv'}\n" in shown
+
+
 def test_the_demo_ends_by_saying_where_everything_is(tmp_path):
     out = tmp_path / "demo"
     done = run("demo", "--out", str(out), "--rounds", "2", "--processes", "1")

@@ -77,6 +77,15 @@ def test_an_interrupted_figure_says_how_to_go_on(tmp_path, monkeypatch):
     assert "0 of" in done.stderr and "the same command goes on" in done.stderr
 
 
+def test_an_interruption_while_drawing_says_that_cells_are_kept(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dualfl.report.figure1.figure1", interrupted)
+    words = ("figure1", "--quick", "--rounds", 1, "--panel", "rho", "--out", tmp_path, "--processes", 1)
+    assert "all cells are kept" in run(*words, code=130).stderr
+
+
 def test_tuned_values_are_taken(tmp_path):
     file = tmp_path / "tuned.json"
     file.write_text(json.dumps({"best": {"fedpd": {"hyperparameters": {"eta": 3.0}}}}))

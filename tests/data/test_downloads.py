@@ -88,7 +88,7 @@ def test_what_is_missing_is_downloaded_once(server, monkeypatch, capfd):
         file(f"{MNIST[0]}.gz", (f"{server}/images.gz",), IMAGES),
         file(f"{MNIST[1]}.gz", (f"{server}/labels.gz",), LABELS),
     )
-    monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], downloads=downloads))
+    monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], rows=4, features=6, downloads=downloads))
     assert load("mnist").y.tolist() == [3, 1, 4, 1]
     assert kept() == [f"{MNIST[0]}.gz", f"{MNIST[1]}.gz"]
     said = capfd.readouterr().err
@@ -104,7 +104,7 @@ def test_what_is_missing_is_downloaded_once(server, monkeypatch, capfd):
 
 def test_of_an_archive_the_files_are_kept(server, monkeypatch):
     download = Download(CIFAR10, (f"{server}/batches.tar.gz",), len(BATCHES), sha256(BATCHES), archive=True)
-    monkeypatch.setitem(DATASETS, "cifar10", replace(DATASETS["cifar10"], downloads=(download,)))
+    monkeypatch.setitem(DATASETS, "cifar10", replace(DATASETS["cifar10"], rows=5, downloads=(download,)))
     assert load("cifar10").y.tolist() == [0, 1, 2, 3, 4]
     assert kept() == sorted(CIFAR10)
 

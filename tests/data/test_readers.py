@@ -3,6 +3,7 @@
 import gzip
 import pickle
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from dualfl.data import DATASETS, load
 from dualfl.data.catalogue import CIFAR10, CIFAR10_PYTHON, FASHION, MNIST
 from dualfl.data.cifar import PIXELS, read_batch, read_pickled
 from dualfl.data.files import cache_folder, find
-from dualfl.data.idx import read_idx
+from dualfl.data.idx import read_idx, read_images
 from dualfl.data.libsvm import read_libsvm
 from dualfl.errors import InputError
 
@@ -27,6 +28,16 @@ def idx(array, kind=8):
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("DUALFL_DATA", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Says of a known set that it is as small as the files here."""
+
+    def say(name, rows, features):
+        monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], rows=rows, features=features))
+
+    return say
 
 
 def put(folder, name, data):
@@ -52,6 +63,7 @@ def test_idx_is_read_plain_and_gzipped(tmp_path, packed):
         (idx(IMAGES)[:9], "ends within its header, after 9 bytes"),
         (idx(IMAGES)[:-1], "must have 40 bytes for its shape"),
         (idx(IMAGES) + b"x", "and it has 41"),
+        (b"\0\0\x08\xff" + b"\0\0\0\x01" * 255 + b"x", "begins with 00 00 08 ff"),
     ],
 )
 def test_a_damaged_idx_file_is_named(tmp_path, data, says):
@@ -61,13 +73,22 @@ def test_a_damaged_idx_file_is_named(tmp_path, data, says):
     assert str(path) in str(error.value)
 
 
+@pytest.mark.parametrize("shape", [(0, 28, 28), (4, 0, 0)])
+def test_images_without_pixels_are_named(tmp_path, shape):
+    path = put(tmp_path, "images", idx(np.empty(shape, dtype=np.uint8)))
+    labels = put(tmp_path, "labels", idx(LABELS[: shape[0]]))
+    with pytest.raises(InputError, match=r"images has shape \(.*\), which is no pixel at all; get the file again"):
+        read_images(path, labels)
+
+
 def test_a_damaged_gzip_file_is_named(tmp_path):
     path = put(tmp_path, "images.gz", gzip.compress(idx(IMAGES))[:-12])
     with pytest.raises(InputError, match=r"images\.gz cannot be read"):
         read_idx(path)
 
 
-def test_mnist_keeps_its_bytes(folder):
+def test_mnist_keeps_its_bytes(folder, small):
+    small("mnist", 4, 6)
     put(folder, MNIST[0], idx(IMAGES))
     put(folder, MNIST[1] + ".gz", gzip.compress(idx(LABELS)))
     data = load("mnist", layout="dense")
@@ -97,7 +118,8 @@ def test_mnist_notices_files_that_do_not_match(folder):
         load("mnist")
 
 
-def test_fashion_mnist_is_read_like_mnist(folder):
+def test_fashion_mnist_is_read_like_mnist(folder, small):
+    small("fashion-mnist", 4, 6)
     put(folder, FASHION[0] + ".gz", gzip.compress(idx(IMAGES)))
     put(folder, FASHION[1], idx(LABELS))
     data = load("fashion-mnist")
@@ -105,7 +127,8 @@ def test_fashion_mnist_is_read_like_mnist(folder):
     assert data.classes[9] == "ankle boot"
 
 
-def test_cifar_rows_are_a_label_and_pixels(folder):
+def test_cifar_rows_are_a_label_and_pixels(folder, small):
+    small("cifar10", 10, PIXELS)
     rows = (np.arange(2 * (1 + PIXELS)) % 251).astype(np.uint8).reshape(2, -1)
     rows[:, 0] = (7, 2)
     for file in CIFAR10:
@@ -133,20 +156,30 @@ PYTHON_2 = (  # protocol 2 with the names that NumPy had when CIFAR-10 was publi
 )
 
 
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("protocol", [2, 4, "python 2"])
-def test_cifar_batches_of_python_hold_the_same(folder, protocol):
+def test_cifar_batches_of_python_hold_the_same(folder, small, protocol, packed):
+    small("cifar10", 10, PIXELS)
     pixels = np.full((2, PIXELS), 7, dtype=np.uint8)
     batch = {b"data": pixels, b"labels": [3, 5], b"filenames": [b"a.png", b"b.png"]}
     data = PYTHON_2 if protocol == "python 2" else pickle.dumps(batch, protocol=protocol)
     for file in CIFAR10_PYTHON:
-        put(folder, file, data)
+        put(folder, file + ".gz" if packed else file, gzip.compress(data) if packed else data)
     data = load("cifar10")
     assert data.X.dtype == np.uint8 and data.X.shape == (10, PIXELS)
     assert (data.X == 7).all() and data.y.tolist() == [3, 5] * 5
     assert not DATASETS["cifar10"].missing
+    small("cifar10", 5, PIXELS)
     for file in CIFAR10:  # the binary ones come first
         put(folder, file, bytes(1 + PIXELS))
     assert load("cifar10").n == 5
+
+
+def test_a_binary_batch_whose_first_label_looks_like_a_pickle_is_binary(tmp_path):
+    rows = b"\x80" + bytes(PIXELS)
+    for name, data in (("data_batch_1.bin", rows), ("data_batch_1.bin.gz", gzip.compress(rows))):
+        with pytest.raises(InputError, match="it has the label 128"):
+            load(put(tmp_path, name, data))
 
 
 class Evil:
@@ -172,7 +205,8 @@ def test_a_foreign_pickle_is_named_and_never_run(tmp_path, capsys, data, says):
     assert "code has run" not in capsys.readouterr().out
 
 
-def test_libsvm_rows_stay_sparse(folder):
+def test_libsvm_rows_stay_sparse(folder, small):
+    small("a8a", 3, 123)
     put(folder, "a8a", b"-1 3:1 5:1\n+1 1:1\n-1 123:1\n")
     data = load("a8a")
     assert data.X.shape == (3, 123) and data.X.nnz == 4
@@ -181,7 +215,7 @@ def test_libsvm_rows_stay_sparse(folder):
     assert load("a8a", layout="dense").X[2, 122] == 1
 
 
-@pytest.mark.parametrize("data", [b"<html>not here</html>", b"", b"-1 3:x\n"])
+@pytest.mark.parametrize("data", [b"<html>not here</html>", b"", b"-1 3:x\n", b"1 999999999999:1\n"])
 def test_a_foreign_libsvm_file_is_named(tmp_path, data):
     path = put(tmp_path, "a8a", data)
     with pytest.raises(InputError) as error:
@@ -189,10 +223,64 @@ def test_a_foreign_libsvm_file_is_named(tmp_path, data):
     assert str(path) in str(error.value)
 
 
+def test_a_damaged_libsvm_gzip_is_named(tmp_path):
+    data = bytearray(gzip.compress(b"-1 3:1 5:1\n" * 30))
+    data[10] = 0xFF  # not how compressed data begin
+    with pytest.raises(InputError, match=r"a8a\.gz is not a LIBSVM file"):
+        read_libsvm(put(tmp_path, "a8a.gz", bytes(data)))
+
+
 def test_a8a_has_two_labels(folder):
     put(folder, "a8a", b"2 3:1\n-1 1:1\n")
     with pytest.raises(InputError, match="has the label 2"):
         load("a8a")
+
+
+# -- files under the name of a known set that are not this set ---------------------------------------------
+
+
+def test_a_file_that_was_cut_is_not_the_set(folder):
+    path = put(folder, "a8a", b"-1 3:1 5:1\n+1 1:1\n-1 12:1")
+    with pytest.raises(
+        InputError, match=r"a8a has 22,696 rows x 123 features, and there are 3 x 123 in .*the file"
+    ) as e:
+        load("a8a")
+    assert str(path) in str(e.value)
+
+
+def test_batches_that_were_cut_are_not_the_set(folder):
+    paths = [put(folder, file, bytes(2 * (1 + PIXELS))) for file in CIFAR10]
+    with pytest.raises(
+        InputError, match=r"has 50,000 rows x 3,072 features, and there are 10 x 3,072 in .*the files"
+    ) as e:
+        load("cifar10")
+    assert all(str(path) in str(e.value) for path in paths)
+
+
+def test_images_of_another_size_are_not_the_set(folder, small):
+    put(folder, MNIST[0], idx(IMAGES))
+    labels = put(folder, MNIST[1], idx(LABELS))
+    small("mnist", 4, 784)
+    with pytest.raises(InputError, match="mnist has 4 rows x 784 features, and there are 4 x 6 in") as error:
+        load("mnist")
+    assert str(labels) in str(error.value)
+
+
+def test_labels_of_another_set_are_not_the_set(folder, small):
+    small("mnist", 4, 6)
+    put(folder, MNIST[0], idx(IMAGES))
+    labels = put(folder, MNIST[1], idx(np.array([1, 26, 3, 4], dtype=np.uint8)))
+    with pytest.raises(InputError, match="mnist has the labels 0 to 9, and there is the label 26 in") as error:
+        load("mnist")
+    assert str(labels) in str(error.value)
+
+
+def test_a_number_that_is_none_in_a_known_set_is_named(folder, small):
+    small("a8a", 2, 123)
+    path = put(folder, "a8a", b"-1 3:1 5:1\n+1 1:1 7:nan\n")
+    with pytest.raises(InputError, match="a8a, row 2 has nan as feature 7; features must be finite") as error:
+        load("a8a")
+    assert str(path) in str(error.value)
 
 
 def test_the_named_folder_comes_before_the_cache(folder):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import click
 
 from dualfl.data.catalogue import DATASETS, Entry
 from dualfl.data.download import OFFLINE
 from dualfl.data.files import VARIABLE, data_folders
+
+WIDTH = 80
 
 
 @click.command("datasets", context_settings={"show_default": True})
@@ -30,19 +34,37 @@ def datasets_command(name: str | None, target: str | None, partition: str, clien
     click.echo(f"{'data set':<15}{'rows':>8}{'features':>10}{'classes':>9}   where")
     for known, entry in DATASETS.items():
         classes = str(entry.classes) if entry.classes else "real"
-        click.echo(f"{known:<15}{entry.rows:>8,}{entry.features:>10,}{classes:>9}   {where(entry)}")
+        click.echo(beside(f"{known:<15}{entry.rows:>8,}{entry.features:>10,}{classes:>9}   ", where(entry)))
     click.echo("\nA file of your own is a data set too: CSV, Parquet, .npz, .npy, LIBSVM, IDX.")
     missing = {known: entry for known, entry in DATASETS.items() if entry.missing}
     if missing:
-        click.echo(f"\nNot there yet. The first use downloads them, unless {OFFLINE}=1; or put them,")
-        click.echo(f"plain or as .gz, into a folder that {VARIABLE} names:")
+        click.echo(f"\nNot there yet. The first use downloads them, unless {OFFLINE}=1;")
+        click.echo(f"or put them, plain or as .gz, into a folder that {VARIABLE} names:")
         for known, entry in missing.items():
-            click.echo(f"  {known}: {', '.join(entry.missing[:2])}{', ...' if len(entry.missing) > 2 else ''}")
-            for download in entry.downloads:
-                click.echo(f"    {download.urls[0]}\n      {download.about}")
+            click.echo(hint(known, entry))
         click.echo("They were looked for in")
         for folder in data_folders():
             click.echo(f"  {folder}")
+
+
+def beside(head: str, place: str) -> str:
+    """One line if 80 columns are enough; paths are not broken, so a long one has a line of its own."""
+    return head + place if len(head + place) <= WIDTH else f"{head.rstrip()}\n  {place}"
+
+
+def hint(name: str, entry: Entry) -> str:
+    """Which files are missing, and where each can be had; an address is not broken either."""
+    files = ", ".join(entry.missing[:2]) + (", ..." if len(entry.missing) > 2 else "")
+    lines = _wrapped(f"{name}: {files}", "", "  ")
+    for download in entry.downloads:
+        lines += [f"  {download.urls[0]}", *_wrapped(download.about, "    ", "    ")]
+    return "\n".join(lines)
+
+
+def _wrapped(text: str, first: str, later: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=later, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def show(name: str, target: str | None, partition: str, clients: int, seed: int) -> None:
@@ -51,7 +73,7 @@ def show(name: str, target: str | None, partition: str, clients: int, seed: int)
 
     data = load(name, target=target)
     mix = Mix.of(data, rows_of_clients(data, clients, partition, seed))
-    click.echo(f"{data}, from {data.source}")
+    click.echo(beside(f"{data}, from ", data.source))
     click.echo(f"{clients:,} clients, {partition}, seed {seed}\n")
     click.echo(mix.picture())
 

@@ -62,7 +62,7 @@ class Lazy(click.Group):
         except DualflError as error:
             fail(str(error))
         except KeyboardInterrupt:
-            click.echo("\nInterrupted; what was finished before is kept.", err=True)
+            click.echo("\nInterrupted; nothing was written.", err=True)
             sys.exit(INTERRUPTED)
         except OSError as error:
             if isinstance(error, BrokenPipeError):

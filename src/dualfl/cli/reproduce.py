@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +95,8 @@ def figure1_command(ctx: click.Context, /, **given: Any) -> None:
     Example:
       dualfl reproduce figure1 --quick --out runs/figure1
     """
-    run_figure1(command_line(ctx, kept=True), **given)
+    with drawing():
+        run_figure1(command_line(ctx, kept=True), **given)
 
 
 def run_figure1(
@@ -256,7 +258,8 @@ def matrix_command(ctx: click.Context, /, **given: Any) -> None:
     Example:
       dualfl reproduce matrix --quick --rows svm --out runs/svm
     """
-    run_matrix(command_line(ctx, kept=True), **given)
+    with drawing():
+        run_matrix(command_line(ctx, kept=True), **given)
 
 
 def run_matrix(
@@ -360,6 +363,16 @@ def finish(out: Path, cells: Sequence[Cell], processes: int | None) -> tuple[Sto
             click.echo(f"\nInterrupted; {kept} of {len(cells)} cells are kept, and the same command goes on.", err=True)
             sys.exit(INTERRUPTED)
     return store, sum(store[cell].cpu for cell in cells)
+
+
+@contextlib.contextmanager
+def drawing() -> Iterator[None]:
+    """Says what is left when somebody interrupts after the cells were run."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("\nInterrupted; all cells are kept, and the same command draws them.", err=True)
+        sys.exit(INTERRUPTED)
 
 
 def check_out(out: Path) -> None:

@@ -226,9 +226,31 @@ def _named(name: str, scale: float | str, layout: Layout) -> Dataset:
         paths = entry.found
         assert paths is not None
     X, y, classes, names = entry.read(paths)
+    if paths:
+        _check_kind(name, X, y, paths)
     where = "scikit-learn" if not paths else str(paths[0] if len(paths) < 3 else paths[0].parent)
     sparse = entry.sparse if layout == "auto" else layout == "sparse"
     return _finished(Found(X, y, classes, names), factor, sparse, name, where)
+
+
+def _check_kind(name: str, X: Any, y: AnyArray, paths: list[Path]) -> None:
+    """A file that was cut, or another one under the name of a known set, would run and mean nothing."""
+    entry = DATASETS[name]
+    files = ", ".join(map(str, paths))
+    if X.shape != (entry.rows, entry.features):
+        raise InputError(
+            f"{name} has {entry.rows:,} rows x {entry.features:,} features, and there are {X.shape[0]:,} x "
+            f"{X.shape[1]:,} in {files}; get {_them(paths)} again."
+        )
+    if entry.classes and y.max() >= entry.classes:
+        raise InputError(
+            f"{name} has the labels 0 to {entry.classes - 1}, and there is the label {y.max()} in {files}; get "
+            f"{_them(paths)} again."
+        )
+
+
+def _them(paths: list[Path]) -> str:
+    return "the file" if len(paths) == 1 else "the files"
 
 
 def _from_file(path: Path, scale: float | str, layout: Layout, target: str | None, task: str | None) -> Dataset:
@@ -240,9 +262,10 @@ def _from_file(path: Path, scale: float | str, layout: Layout, target: str | Non
 
 def _finished(found: Found, factor: float | None, sparse: bool, name: str, source: str) -> Dataset:
     """Standardised if no factor is given, and laid out."""
+    _check_finite(found, source)
     X, center, spread = found.X, None, None
     if factor is None:
-        X = check_features(X)  # a gap would spoil its column
+        X = check_features(X)
         center, spread = X.mean(axis=0), X.std(axis=0)
         spread[spread == 0] = 1.0
         X = (X - center) / spread
@@ -259,6 +282,24 @@ def _finished(found: Found, factor: float | None, sparse: bool, name: str, sourc
         spread,
         found.names,
         found.columns,
+    )
+
+
+def _check_finite(found: Found, source: str) -> None:
+    """A gap would spoil its column, and who finds it later knows neither the file nor the row in it."""
+    values = found.X.data if is_sparse(found.X) else found.X
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return
+    if is_sparse(found.X):
+        entries = found.X.tocoo()
+        first = int(np.argmin(np.isfinite(entries.data)))
+        row, column = int(entries.row[first]), int(entries.col[first])
+    else:
+        row, column = map(int, np.argwhere(~np.isfinite(values))[0])
+    feature = repr(found.names[column]) if found.names else f"{column + 1:,}"
+    raise InputError(
+        f"{source}, row {row + 1:,} has {found.X[row, column]} as feature {feature}; features must be finite, so fill "
+        "or drop what is missing."
     )
 
 

@@ -70,7 +70,8 @@ class _Arrays(pickle.Unpickler):
 
 def read_any(path: Path) -> tuple[AnyArray, AnyArray]:
     """(pixels, labels) of a batch, binary or pickled."""
-    if path.suffix not in (".bin", ".gz") and beginning(path, 1) == PICKLE:
+    binary = path.name.removesuffix(".gz").endswith(".bin")  # their first byte is a label
+    if not binary and beginning(path, 1) == PICKLE:
         return read_pickled(path)
     rows = read_batch(path)
     return rows[:, 1:], rows[:, 0]

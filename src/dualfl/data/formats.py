@@ -113,7 +113,7 @@ def format_of(path: Path) -> str:
 
 
 def _batches_in(folder: Path) -> list[Path]:
-    for pattern in ("data_batch_[1-5].bin", "data_batch_[1-5]"):
+    for pattern in ("data_batch_[1-5].bin", "data_batch_[1-5]", "data_batch_[1-5].bin.gz", "data_batch_[1-5].gz"):
         if found := sorted(folder.glob(pattern)):
             return found
     raise InputError(f"{folder} is a folder without CIFAR-10 batches; name a file in it, or a folder that has them.")

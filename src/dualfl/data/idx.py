@@ -13,12 +13,13 @@ from dualfl.errors import InputError
 from dualfl.typing import AnyArray
 
 UNSIGNED_BYTE = 8
+MOST = 64  # dimensions that NumPy's arrays can have
 
 
 def read_idx(path: Path) -> AnyArray:
     """An IDX file of unsigned bytes, plain or gzipped."""
     data = contents(path)
-    if len(data) < 4 or data[:3] != bytes((0, 0, UNSIGNED_BYTE)) or data[3] == 0:
+    if len(data) < 4 or data[:3] != bytes((0, 0, UNSIGNED_BYTE)) or not 0 < data[3] <= MOST:
         raise InputError(
             f"{path} is not an IDX file of unsigned bytes: it begins with {data[:4].hex(' ') or 'nothing'}."
         )
@@ -39,6 +40,8 @@ def read_images(images: Path, labels: Path) -> tuple[AnyArray, AnyArray]:
     X, y = read_idx(images), read_idx(labels)
     if X.ndim != 3:
         raise InputError(f"{images} holds {X.ndim} dimension(s), and images have 3; is it the images file?")
+    if X.size == 0:
+        raise InputError(f"{images} has shape {X.shape}, which is no pixel at all; get the file again.")
     if y.shape != X.shape[:1]:
         raise InputError(f"{labels} has shape {y.shape}, and {images} has {len(X)} images; they do not match.")
     return X.reshape(len(X), -1), y.astype(np.intp)

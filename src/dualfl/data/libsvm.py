@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ def read_libsvm(path: Path, features: int | None = None) -> tuple[Any, AnyArray]
 
     try:
         X, y = load_svmlight_file(str(path), n_features=features, zero_based=False)
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, OverflowError, OSError, EOFError, zlib.error) as error:
         raise InputError(f"{path} is not a LIBSVM file ({error}); get the file again.") from error
     if X.shape[0] == 0:
         raise InputError(f"{path} holds no rows; get the file again.")

@@ -10,7 +10,7 @@ import hashlib
 import io
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ CLASSES = 20  # whole numbers with at most so many values are classes
 LONGEST = 2**31 - 1  # characters of a cell, the most that Python's reader can be told
 QUOTED = r'(?:\A|(?<=[,;\t]))"(?:[^"]|"")*"'  # a cell in quotes, in which separators and line ends are text
 HEADER = re.compile(rf"(?:{QUOTED}|[^\n])*")
+GAPS = ("", "na", "n/a", "null")  # how spreadsheets write that there is no number
+ELSEWHERE = " (dualfl fit handles gaps)"
 WHOLE = 1000  # characters of a text that is kept as it is
 INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
 
@@ -87,15 +89,42 @@ def _cells(path: Path, text: str, delimiter: str) -> list[tuple[int, list[str]]]
 
 
 def _column(path: Path, name: str, values: tuple[str, ...]) -> AnyArray:
-    """Numbers where all are; text otherwise. Gaps in numbers are an error, not a class."""
+    """Numbers where all are; text otherwise. A gap is an error: it must not become a class, or end a feature."""
     try:
-        return np.array(values, dtype=np.float64)
+        return np.array([float(value) for value in values])
     except ValueError:
         pass
-    gaps = [i for i, value in enumerate(values) if not value.strip()]
-    if gaps and all(_is_number(value) for value in values if value.strip()):
-        raise InputError(f"{path} has no number in column {name!r}, row {gaps[0] + 1}; fill or drop such rows.")
-    return np.array([brief(value.strip()) for value in values])
+    texts = [value.strip() for value in values]
+    _check_numbers(path, name, texts)
+    _check_whole(path, name, [not text for text in texts])
+    return np.array([brief(text) for text in texts])
+
+
+def _check_numbers(path: Path, name: str, texts: Sequence[str]) -> None:
+    """Most entries of a column are numbers only if all are meant to be."""
+    others = [i for i, text in enumerate(texts) if not _is_number(text)]
+    words = sum(texts[i].lower() not in GAPS for i in others)
+    if len(texts) - len(others) <= words:
+        return
+    found = texts[others[0]]
+    if not found:
+        raise InputError(
+            f"{path} has no number in column {name!r}, row {others[0] + 1}; fill or drop such rows{ELSEWHERE}."
+        )
+    raise InputError(
+        f"{path} has {found!r:.40} in column {name!r}, row {others[0] + 1}, and most entries there are numbers; put a "
+        f"number there, or text in every row{ELSEWHERE}."
+    )
+
+
+def _check_whole(path: Path, name: str, empty: Sequence[bool] | AnyArray) -> None:
+    """Rows without an entry are no class and no client of their own."""
+    rows = np.flatnonzero(empty)
+    if len(rows):
+        raise InputError(
+            f"{path} has {len(rows):,} empty entries in column {name!r}, the first in row {rows[0] + 1}; fill or drop "
+            f"such rows{ELSEWHERE}."
+        )
 
 
 def brief(text: str) -> str:
@@ -126,7 +155,7 @@ def parquet_columns(path: Path) -> dict[str, Any]:
             raise InputError(f"{path} has more than one column {twice!r}; give each a name of its own.")
         index = [name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
         table = parquet.read_table(path)
-    except (ArrowException, OSError) as error:
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a Parquet file ({str(error).splitlines()[0]}); write it again.") from error
     if table.num_rows == 0:
         raise InputError(f"{path} holds no rows.")
@@ -136,13 +165,39 @@ def parquet_columns(path: Path) -> dict[str, Any]:
 
 def read_parquet(path: Path) -> dict[str, AnyArray]:
     """The columns of a Parquet file."""
-    columns = {}
-    for name, column in parquet_columns(path).items():
-        if column.null_count:
-            raise InputError(f"{path} has {column.null_count} empty entries in column {name!r}; fill or drop them.")
-        values = column.to_numpy()
-        columns[name] = values.astype(np.float64) if values.dtype.kind in "biuf" else values.astype(np.str_)
-    return columns
+    return {name: _of_arrow(path, name, column) for name, column in parquet_columns(path).items()}
+
+
+def _of_arrow(path: Path, name: str, column: Any) -> AnyArray:
+    """Numbers, or text that is nowhere empty."""
+    from pyarrow import ArrowException
+
+    _check_whole(path, name, column.is_null().to_numpy())
+    try:
+        values: AnyArray = _flat(column).to_numpy()
+        values = values.astype(np.float64) if values.dtype.kind in "biuf" else values.astype(np.str_)
+    except (ArrowException, ValueError, TypeError) as error:
+        raise InputError(
+            f"{path} has the column {name!r} of type {column.type}, which is neither numbers nor text; drop it, or "
+            "write it as one of these."
+        ) from error
+    if values.dtype.kind == "U":
+        _check_whole(path, name, [not text.strip() for text in values])
+    return values
+
+
+def _flat(column: Any) -> Any:
+    """Decimals as numbers, and bytes as the text that old writers mean by them; lists and records are refused."""
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_nested(kind):
+        raise TypeError(f"{kind} holds more than one entry a row")
+    if types.is_decimal(kind):
+        return column.cast("float64")
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return column.cast("string")
+    return column
 
 
 def split_target(columns: dict[str, AnyArray], target: str | None, path: Path) -> Columns:
@@ -165,7 +220,8 @@ def targets(y: AnyArray, task: str | None, path: Path) -> tuple[AnyArray, tuple[
     """(class numbers, class names), or (real targets, ()): text and few whole numbers are classes unless told."""
     numbers = y.dtype.kind in "biuf"
     if numbers and not np.isfinite(y.astype(np.float64)).all():
-        raise InputError(f"{path} has the target {y[~np.isfinite(y)][0]}; targets must be finite.")
+        row = int(np.argmin(np.isfinite(y)))
+        raise InputError(f"{path}, row {row + 1} has the target {y[row]}; targets must be finite.")
     known = np.unique(y)
     whole = numbers and bool((np.floor(known.astype(np.float64)) == known).all())
     if task is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.experiments.matrix import Table
+from dualfl.experiments.matrix import MOST, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,7 +56,8 @@ def heat_map(found: Table, count: str = "exchanges", level: float = 1e-6, networ
     bar.ax.tick_params(labelsize=8)
     title = TITLES[count].format(level=level) + (f", {network}" if network else "")
     figure.suptitle(
-        f"{title[0].upper()}{title[1:]}\nboxed: the best of its row; grey: not reached; white: does not apply",
+        f"{title[0].upper()}{title[1:]}\nboxed: the best of its row; grey: not within its time or {MOST} exchanges; "
+        "white: does not apply",
         fontsize=9.5,
         x=0.01,
         ha="left",
