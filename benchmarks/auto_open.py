@@ -1,6 +1,6 @@
 """Questions about the methods of few exchanges that only a measurement answers.
 
-    DUALFL_DATA=... python -m benchmarks.auto_open [many] [wide] [start] [limit] [short] [losses]
+    DUALFL_DATA=... python -m benchmarks.auto_open [many] [wide] [start] [limit] [short] [losses] [crowd]
 
 many   fedipm with 1,000 clients (svm a8a, shuffled and Dirichlet 0.3): does it need more exchanges than with 8?
 wide   3,000 features, too many for d x d sums: which of the others is closest after 20 and 60 exchanges?
@@ -8,6 +8,7 @@ limit  what one-shot costs up to its limit of 2,000 coefficients: a lasso on 8 c
 start  how far inside the box the mean of the local solutions should start: t_B by |b|, or by the bound of E*?
 short  sketched-newton whose second-order sums travel with fewer digits: how few are enough?
 losses Poisson's and Huber's loss, alike and sorted clients: auto against L-BFGS
+crowd  sketched-newton with 8, 100 and 1,000 clients (softmax, MNIST, 20,000 rows shuffled, three seeds)
 """
 
 from __future__ import annotations
@@ -207,7 +208,18 @@ def losses() -> None:
                 print(f"  {name}, mu = {mu:g}, {part}: {found[0]}, {found[1]}", flush=True)
 
 
-QUESTIONS = {"many": many, "wide": wide, "start": start, "limit": limit, "short": short, "losses": losses}
+def crowd() -> None:
+    data = dataset("mnist")
+    print("sketched-newton, softmax on MNIST, 20,000 rows shuffled, mu = 1e-2: exchanges to 1e-6, three seeds")
+    for clients in (8, 100, 1000):
+        splits = [make_problem(data, clients, "shuffled", 1e-2, seed=seed) for seed in range(3)]
+        counts = [exchanges(split, SketchedNewton(least_rows=1), reference(split)) for split in splits]
+        print(f"  {clients:,} clients: {', '.join(counts)}", flush=True)
+
+
+QUESTIONS = {
+    "many": many, "wide": wide, "start": start, "limit": limit, "short": short, "losses": losses, "crowd": crowd,
+}  # fmt: skip
 
 if __name__ == "__main__":
     for question in sys.argv[1:] or QUESTIONS:
