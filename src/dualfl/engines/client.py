@@ -113,9 +113,9 @@ class LocalCost:
         """C Omega, the trace of C, and S."""
         return self.objective.sketched_moment(self.place(x), Omega)  # type: ignore[attr-defined, no-any-return]
 
-    def metric(self, x: Array, U: Array, B: Array, rank: int, far: bool = False) -> tuple[Array, Array, Array]:
+    def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """The sums that a sketch of the Hessian at x needs."""
-        return self.objective.metric(self.place(x), U, B, rank, far)  # type: ignore[attr-defined, no-any-return]
+        return self.objective.metric(self.place(x), U, B, rank, straight)  # type: ignore[attr-defined, no-any-return]
 
     def along(self, x: Array, p: Array, steps: Sequence[float]) -> Array:
         """f(x + t p) for several t; no pass over the data beyond the first."""

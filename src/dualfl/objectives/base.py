@@ -144,8 +144,8 @@ class Objective(ABC):
         H = np.stack([point.hessian_times(e) for e in np.eye(self.d)])
         return (H + H.T) / 2
 
-    def newton_hessian(self, x: Array) -> Array:
-        """The Hessian, with some curvature where a loss is straight for now: steps of Newton's method stay sane."""
+    def newton_hessian(self, x: Array, straight: float) -> Array:
+        """The Hessian, with this share of the parabola above a loss where it is straight: steps of Newton stay sane."""
         return self.hessian(x)
 
     def projected_hessian(self, x: Array, U: Array) -> Array:

@@ -32,7 +32,6 @@ Intercept = bool | Literal["free"]
 
 # Predictors that were updated along rays are computed afresh once they may be off by this much, relatively.
 DRIFT = 2.0**-44
-STRAIGHT = 0.1  # of the parabola above Huber's straight pieces, near a minimiser; 0.3 and 0.03 need more exchanges
 TAIL_ROWS = 2048  # about so many rows, evenly spaced, are enough for means that are only diagonal
 
 
@@ -165,9 +164,9 @@ class LinearModel(Objective):
         self.require_gradient("A Hessian")
         return self._hessian(self._curvatures(self.at(x)))
 
-    def newton_hessian(self, x: Array) -> Array:
+    def newton_hessian(self, x: Array, straight: float) -> Array:
         self.require_gradient("A Hessian")
-        return self._hessian(self.newton_curvatures(x))
+        return self._hessian(self.newton_curvatures(x, straight))
 
     def _hessian(self, W: Array) -> Array:
         D, k = self.design.D, self.k
@@ -245,21 +244,21 @@ class LinearModel(Objective):
         r, delta = np.abs(point.predictors[:, 0] - self.y), self.loss.delta
         return np.asarray((self.s * np.where(r <= delta, 1.0, share * delta / np.maximum(r, delta)))[None, None])
 
-    def newton_curvatures(self, x: Array) -> Array:
-        """What a Newton step should take for s_i l''(z_i), as a k x k x n array."""
-        return self._safe_curvatures(self.at(x), STRAIGHT)
+    def newton_curvatures(self, x: Array, straight: float) -> Array:
+        """s_i l''(z_i) as a k x k x n array, with a share of the parabola above the straight pieces of a loss: where
+        most residuals are beyond Huber's delta, l'' alone makes Newton steps a hundred times too long."""
+        return self._safe_curvatures(self.at(x), straight)
 
     def _mean_block(self, W: Array) -> Array:
         mean = W.sum(axis=2)
         trace = float(np.trace(mean))
         return np.asarray((mean + mean.T) / (2 * trace) if trace > 0 else np.eye(self.k) / self.k)
 
-    def metric(self, x: Array, U: Array, B: Array, rank: int, far: bool = False) -> tuple[Array, Array, Array]:
+    def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """What a sketch of the Hessian at x needs, of the basis U of features and B of outputs (see `moments`):
         the metric on the first `rank` directions, its diagonal blocks on the others, and its mean block.
-        `far` from a minimiser, a loss with straight pieces is taken by the parabola above it, and near one by a
-        share of that: where most residuals are beyond delta, l'' alone makes steps a hundred times too long."""
-        W = self._safe_curvatures(self.at(x)) if far else self.newton_curvatures(x)
+        A loss with straight pieces has a share of the parabola above it there, see `newton_curvatures`."""
+        W = self.newton_curvatures(x, straight)
         a, b = moments.pairs(B.shape[1])
         V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
         self.cost.passes += 1

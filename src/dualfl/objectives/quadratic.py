@@ -79,7 +79,7 @@ class Quadratic(PlainObjective):
         """The Hessian without its strong convexity as C (x) S, like a linear model with one output."""
         return self.hessian(x) - self.mu * np.eye(self.d), np.eye(1)
 
-    def metric(self, x: Array, U: Array, B: Array, rank: int, far: bool = False) -> tuple[Array, Array, Array]:
+    def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """As for a linear model: pairs of the first directions, the diagonal of the others, the mean."""
         H = self.moment(x)[0]
         lead, rest = U[:, :rank], U[:, rank:]

@@ -69,8 +69,8 @@ class Tilted(Objective):
     def hessian(self, x: Array) -> Array:
         return self._raised(self.base.hessian(x))
 
-    def newton_hessian(self, x: Array) -> Array:
-        return self._raised(self.base.newton_hessian(x))
+    def newton_hessian(self, x: Array, straight: float) -> Array:
+        return self._raised(self.base.newton_hessian(x, straight))
 
     def _raised(self, H: Array) -> Array:
         H[np.diag_indices(self.d)] += self.a
@@ -92,8 +92,8 @@ class Tilted(Objective):
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         return self.base.sketched_moment(x, Omega)  # type: ignore[attr-defined, no-any-return]
 
-    def metric(self, x: Array, U: Array, B: Array, rank: int, far: bool = False) -> tuple[Array, Array, Array]:
-        return self.base.metric(x, U, B, rank, far)  # type: ignore[attr-defined, no-any-return]
+    def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
+        return self.base.metric(x, U, B, rank, straight)  # type: ignore[attr-defined, no-any-return]
 
     def tilted(self, a: float | Array = 0.0, c: Array | None = None) -> Objective:
         return Tilted(self.base, self.a + a, self.c if c is None else self.c + c)

@@ -33,6 +33,7 @@ from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, SmoothSilo, lower_bound
+from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised
 from dualfl.solvers.base import default_solver
@@ -59,6 +60,7 @@ class Server:
     rival: Array | None = None
     index: npt.NDArray[np.intp] | None = None
     model: Array | None = None
+    straight: float = STRAIGHT  # what straight pieces of the loss count for in the next Hessian
     wary: bool = False  # the last Newton step led too far: the next one is deployed only after it was tried
 
 
@@ -104,12 +106,12 @@ class ProxNewton(Algorithm):
 
     def round(self, s: Server, at: Place) -> Round:
         if s.M is None:
-            m = yield ask(self.begin, x=s.trial, hessian=at.d <= self.full)
+            m = yield ask(self.begin, x=s.trial, hessian=at.d <= self.full, straight=s.straight)
             return self.opened(s, m, at)
         if s.rival is not None:
-            m = yield ask(self.both, x=s.trial, base=s.x, rival=s.rival, index=s.index)
+            m = yield ask(self.both, x=s.trial, base=s.x, rival=s.rival, index=s.index, straight=s.straight)
             return self.raced(s, m, at)
-        m = yield ask(self.step, x=s.trial, base=s.x, index=s.index)
+        m = yield ask(self.step, x=s.trial, base=s.x, index=s.index, straight=s.straight)
         return self.stepped(s, m, at)
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
@@ -146,11 +148,13 @@ class ProxNewton(Algorithm):
         R = self.regulariser(s, at)
         E = m.loss + R.value(s.trial)
         if E <= s.E + ARMIJO * s.predicted + 1e-14 * abs(s.E) or np.array_equal(s.trial, s.x):
-            return self.accepted(replace(s, wary=s.wary and s.predicted == 0), m, s.trial, at)
+            after = self.accepted(replace(s, wary=s.wary and s.predicted == 0), m, s.trial, at)
+            sure = kept_promise(s.E - E, -s.predicted) and -after.predicted <= SURE * abs(E)
+            return replace(after, straight=0.0 if sure else STRAIGHT)
         points = [s.x + t * (s.trial - s.x) for t in RAY]
         values = [loss + R.value(z) for loss, z in zip(m.ray, points)]
         best = int(np.argmin(values))
-        s = replace(s, bound=max(s.bound, lower_bound(R, m, s.trial)), wary=True)
+        s = replace(s, bound=max(s.bound, lower_bound(R, m, s.trial)), wary=True, straight=STRAIGHT)
         if values[best] < s.E:
             return replace(s, trial=points[best], predicted=0.0, model=points[best])
         return replace(s, trial=s.x, predicted=0.0, model=s.x)  # rounding, or a step that led nowhere: Newton once more
@@ -214,26 +218,28 @@ class ProxNewton(Algorithm):
     # -- a client ----------------------------------------------------------------------------------
 
     @client_step
-    def begin(self, f: Any, c: Any, at: Place, x: Array, hessian: bool) -> tuple[Upload, Any]:
+    def begin(self, f: Any, c: Any, at: Place, x: Array, hessian: bool, straight: float) -> tuple[Upload, Any]:
         """Exchange 1: the sums at x, and the minimiser of the client's own cost."""
         silo = SmoothSilo(f)
         check_rows(self.name, at.j, f.objective, self.least_rows)
-        sums = silo.sums(x, hessian) | {"M": silo.m}
+        sums = silo.sums(x, hessian, straight=straight) | {"M": silo.m}
         if self.race:
             sums |= alone(silo, Regulariser.at(at, silo.m, np.zeros(at.d)), x, hessian)
         return at.send(**sums), c
 
     @client_step
-    def both(self, f: Any, c: Any, at: Place, x: Array, base: Array, rival: Array, index: Any) -> tuple[Upload, Any]:
+    def both(
+        self, f: Any, c: Any, at: Place, x: Array, base: Array, rival: Array, index: Any, straight: float
+    ) -> tuple[Upload, Any]:
         silo = SmoothSilo(f)
-        sums = silo.sums(x, index=index) | {"ray": silo.ray(x, base, RAY)}
-        sums |= {f"rival_{k}": v for k, v in silo.sums(rival, index=index).items()}
+        sums = silo.sums(x, index=index, straight=straight) | {"ray": silo.ray(x, base, RAY)}
+        sums |= {f"rival_{k}": v for k, v in silo.sums(rival, index=index, straight=straight).items()}
         return at.send(**sums), c
 
     @client_step
-    def step(self, f: Any, c: Any, at: Place, x: Array, base: Array, index: Any) -> tuple[Upload, Any]:
+    def step(self, f: Any, c: Any, at: Place, x: Array, base: Array, index: Any, straight: float) -> tuple[Upload, Any]:
         silo = SmoothSilo(f)
-        return at.send(**silo.sums(x, index=index), ray=silo.ray(x, base, RAY)), c
+        return at.send(**silo.sums(x, index=index, straight=straight), ray=silo.ray(x, base, RAY)), c
 
 
 def alone(silo: SmoothSilo, R: Regulariser, x: Array, newton: bool) -> dict[str, Any]:
@@ -246,7 +252,7 @@ def alone(silo: SmoothSilo, R: Regulariser, x: Array, newton: bool) -> dict[str,
 
 def own_minimiser(silo: SmoothSilo, R: Regulariser, x: Array) -> Array:
     for _ in range(ALONE):
-        m = silo.sums(x)
+        m = silo.sums(x, straight=STRAIGHT)
         E = m["loss"] + R.value(x)
         z = R.newton(symmetric(m["h"], len(x)), -m["g"], x)
         predicted = float(m["g"] @ (z - x)) + R.value(z) - R.value(x)

@@ -33,13 +33,13 @@ from dualfl.algorithms.few_exchanges import metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
 from dualfl.algorithms.few_exchanges.limits import check_rows
 from dualfl.algorithms.few_exchanges.metric import Basis, Metric
+from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
 from dualfl.errors import InputError
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
 RAY = (0.5, 0.25, 0.125, 0.0625, 0.03125)
 ARMIJO = 1e-4
-TRUST = (0.5, 1.5)  # of the promised decrease: then an exact metric needs no secant pairs
 SHORTER = 0.4  # the second trial, once one has failed
 NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
 EXACT = 2**18  # numbers in a Hessian that is sent as a whole, every time
@@ -89,7 +89,7 @@ class Server:
     rejected: int = 0  # in a row
     slow: bool = False  # a trial was rejected: two an exchange from then on
     t: float = 1.0
-    trusted: bool = True  # the last step gained what its metric had promised
+    trusted: bool = False  # the last step gained what its metric had promised
     bounds: Parabolas = NOTHING_YET
     decrement: float = np.inf
 
@@ -172,7 +172,7 @@ class SketchedNewton(Algorithm):
         X = s.rivals if len(s.rivals) else self.trials(s)
         U, B = (NONE, NONE) if s.sent else (s.basis.U, s.basis.B)
         m = yield ask(
-            self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, far=not s.near, columns=(s.Omega, s.Omega + s.more)
+            self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more)
         )
         bounds = s.bounds
         for x, E, g in zip(X, m.E, m.g):
@@ -206,10 +206,9 @@ class SketchedNewton(Algorithm):
         s = replace(s, S=S, Y=Y)
         best = int(order[-1])
         if self.accepts(s, X[best], float(m.E[best]), m.g[best]):
-            gained = 2 * (s.E - float(m.E[best])) / max(s.decrement, 1e-300)  # 1 for an exact Newton step
-            s = replace(s, trusted=best == 0 and s.t == 1 and TRUST[0] <= gained <= TRUST[1])
+            s = replace(s, trusted=best == 0 and s.t == 1 and kept_promise(s.E - float(m.E[best]), s.decrement))
             return self.stepped(self.arrived(s, best, X, m))
-        s = replace(s, rejected=s.rejected + 1, request=(), slow=True)
+        s = replace(s, rejected=s.rejected + 1, request=(), slow=True, trusted=False)
         if s.rejected >= 3:
             s = replace(s, S=(), Y=())
         if s.near and s.rejected == 1:
@@ -353,7 +352,17 @@ class SketchedNewton(Algorithm):
 
     @client_step
     def look(
-        self, f: Any, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: Any, far: bool, columns: Any
+        self,
+        f: Any,
+        c: Any,
+        at: Place,
+        X: Array,
+        p: Array,
+        U: Array,
+        B: Array,
+        ranks: Any,
+        straight: float,
+        columns: Any,
     ) -> tuple[Upload, Any]:
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(U):
@@ -366,13 +375,18 @@ class SketchedNewton(Algorithm):
             values.append(E if sound else BEYOND**2)
             slopes.append(g if sound else np.zeros(at.d))
             if i < len(ranks):  # a trial that is beyond all bounds needs no metric, but everybody sends the same shapes
-                parts = f.metric(x if sound else np.zeros(at.d), c.U, c.B, ranks[i], far)
+                parts = f.metric(x if sound else np.zeros(at.d), c.U, c.B, ranks[i], straight)
                 more |= {f"{name}{i}": part for name, part in zip("MTW", parts)}
             if i == 0 and len(p):
                 more["ray"] = np.nan_to_num(f.along(x, p, [1 - t for t in RAY]), nan=BEYOND, posinf=BEYOND)
         if columns[1] > columns[0]:
             more["CO"] = f.sketched_moment(np.zeros(at.d), directions(at, len(c.U), *columns))[0]
         return at.send(E=np.array(values), g=np.stack(slopes), **more), c
+
+
+def share(s: Server) -> float:
+    """How much of the parabola above it a straight piece of a loss counts for; see `straight`."""
+    return 1.0 if not s.near else 0.0 if s.trusted and s.decrement <= SURE * scale(s) else STRAIGHT
 
 
 def scale(s: Server) -> float:

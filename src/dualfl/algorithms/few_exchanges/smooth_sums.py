@@ -42,15 +42,17 @@ class SmoothSilo:
         return float(self.f.value(x)) - float((self.m * x) @ x) / 2
 
     @np.errstate(over="ignore", invalid="ignore")
-    def sums(self, x: Array, hessian: bool = True, index: npt.NDArray[np.intp] | None = None) -> dict[str, Any]:
+    def sums(
+        self, x: Array, hessian: bool = True, index: npt.NDArray[np.intp] | None = None, straight: float = 0.0
+    ) -> dict[str, Any]:
         value, gradient = self.f.value_gradient(x)
         g = gradient - self.m * x
         sums = {"loss": value - float((self.m * x) @ x) / 2, "g": g}
         if index is not None:
-            H = hessian_block(self.f, x, index)
+            H = hessian_block(self.f, x, index, straight)
             sums["h"] = upper(H - np.diag(self.m[index]))
         elif hessian:
-            sums["h"] = upper(self.f.newton_hessian(x) - np.diag(self.m))
+            sums["h"] = upper(self.f.newton_hessian(x, straight) - np.diag(self.m))
         return tamed(sums | self.dual(x))
 
     def dual(self, x: Array) -> dict[str, Any]:
@@ -95,15 +97,15 @@ def conjugates(model: LinearModel, u: Array) -> Array:
     return np.where(np.isfinite(values), values, HUGE)
 
 
-def hessian_block(f: Any, x: Array, index: npt.NDArray[np.intp]) -> Array:
+def hessian_block(f: Any, x: Array, index: npt.NDArray[np.intp], straight: float) -> Array:
     """The Hessian's rows and columns `index`; a linear model touches no others."""
     rows = rows_of(f)
     if rows is None:
-        return np.asarray(f.newton_hessian(x)[np.ix_(index, index)])
+        return np.asarray(f.newton_hessian(x, straight)[np.ix_(index, index)])
     model = rows.model
     features, classes = np.divmod(index, model.k)
     X = columns(model, features)
-    W = model.newton_curvatures(x)
+    W = model.newton_curvatures(x, straight)
     H = np.zeros((len(index), len(index)))
     for a in np.unique(classes):
         for b in np.unique(classes):
