@@ -133,6 +133,15 @@ def test_a_cell_that_its_time_cut_is_run_again_when_it_may_take_longer(tmp_path)
         assert (store.get(replace(CELL, minutes=minutes)) is not None) is serves, minutes
 
 
+def test_a_run_that_was_cut_does_not_replace_a_longer_one(tmp_path):
+    store = Store(tmp_path)
+    store.put(cut_short(minutes=2.0))
+    store.put(cut_short(minutes=1.0))
+    assert store[replace(CELL, minutes=1.0)].cell.minutes == 2.0
+    store.put(cut_short(minutes=3.0))
+    assert store[replace(CELL, minutes=1.0)].cell.minutes == 3.0
+
+
 def test_a_cell_that_came_to_its_end_serves_whatever_the_time(tmp_path):
     store = Store(tmp_path)
     run_all(store, [replace(CELL, minutes=5.0)], tell=quiet)

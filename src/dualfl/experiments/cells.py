@@ -370,6 +370,10 @@ class Store:
         return found if found.serves(cell) and found.data == fingerprint(cell.dataset) else None
 
     def put(self, outcome: Outcome) -> None:
+        """Keep it, unless what is there tells as much: a run that was cut must not replace a longer one."""
+        known = self.get(outcome.cell)
+        if known is not None and outcome.cut:
+            return
         write_atomically(self.file(outcome.cell), outcome.to_json().encode())
 
     def missing(self, cells: Iterable[Cell]) -> list[Cell]:
