@@ -77,6 +77,16 @@ def test_the_best_of_a_row_is_marked(tmp_path):
     assert len(heat_map(found).axes) == 2
 
 
+@pytest.mark.parametrize(("seconds", "shown"), [(0.21, "0.2"), (9.4, "9"), (9.7, "10"), (43.0, "43")])
+def test_seconds_are_short_numbers(tmp_path, seconds, shown):
+    matrix, store = Matrix(rows=("svm/labels:1/0.01",), only=("dualfl",)), Store(tmp_path)
+    store.put(outcome(matrix.cell(ROW, "dualfl"), [1, 1e-6]))
+    found = table(matrix, store, NETWORK)
+    levels = found.scores[ROW]["dualfl"]
+    levels[1e-6] = levels[1e-6]._replace(seconds=seconds)
+    assert [text.get_text() for text in heat_map(found, "seconds").axes[0].texts] == [shown]
+
+
 def test_nothing_to_draw_is_an_error(tmp_path):
     matrix, store = Matrix(rows=("svm/labels:1/0.01",), only=("gd",)), Store(tmp_path)
     store.put(outcome(matrix.cell(ROW, "gd"), [], status="does not apply: no gradient"))

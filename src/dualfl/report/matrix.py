@@ -69,7 +69,7 @@ def _write(axes, i: int, j: int, value: float, best: bool, span: tuple[float, fl
     from matplotlib.patches import Rectangle
 
     light = np.log(max(value, span[0]) / span[0]) > 0.6 * np.log(span[1] / span[0])
-    shown = f"{value:.0f}" if count == "exchanges" or value >= 10 else f"{value:.1g}"
+    shown = f"{value:.0f}" if count == "exchanges" or value >= 9.5 else f"{value:.1g}"
     axes.text(j, i, shown, ha="center", va="center", fontsize=6.5, color="black" if light else "white")
     if best:
         box = Rectangle((j - 0.44, i - 0.44), 0.88, 0.88, fill=False, edgecolor="#D55E00", linewidth=2.2, zorder=4)
