@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from dualfl.algorithms.few_exchanges import ProxNewton, SketchedNewton
 from dualfl.algorithms.few_exchanges import metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
+from dualfl.algorithms.few_exchanges.straight import kept_promise
 from dualfl.engines import Problem, run
 from dualfl.errors import InputError
 from dualfl.objectives import Huber, LinearModel, Logistic, Loss, Poisson, Softmax, Squared, SquaredHinge
@@ -69,14 +70,30 @@ def test_every_loss_reaches_the_pooled_minimum_in_few_exchanges(loss: Loss, inte
 @pytest.mark.parametrize("mu", [1e-4, 1e-6])
 def test_huber_with_most_residuals_beyond_delta(method: Any, mu: float) -> None:
     """Its second derivative is zero in nine rows of ten, and Newton steps would be a hundred times too long."""
-    X = RNG.standard_normal((442, 10))
-    y = 50 * X @ RNG.standard_normal(10) + 77 * RNG.standard_normal(442)
-    parts = np.array_split(np.argsort(y), 8)
-    here = Problem([LinearModel(X[p], y[p], Huber(), mu, intercept=True) for p in parts])
+    here = sorted_huber(1.0, mu)
     star = minimum(here)
     result = run(here, method, rounds=25, threads=1)
     assert result.energy is not None
     assert result.energy - star <= 1e-6 * abs(star)
+
+
+@pytest.mark.parametrize("method", [SketchedNewton(), ProxNewton()], ids=lambda method: method.name)
+def test_huber_ends_as_newton_does(method: Any) -> None:
+    """Once steps keep their promises, l'' alone is exact; with a share of the parabola it takes four exchanges more."""
+    result = run(sorted_huber(10.0, 1e-3), method, rounds=10, tol=1e-12, threads=1)
+    assert result.stopped == "tol" and result.history[-1].exchanges <= 10
+
+
+def sorted_huber(delta: float, mu: float) -> Problem:
+    X = RNG.standard_normal((442, 10))
+    y = 50 * X @ RNG.standard_normal(10) + 77 * RNG.standard_normal(442)
+    parts = np.array_split(np.argsort(y), 8)
+    return Problem([LinearModel(X[p], y[p], Huber(delta), mu, intercept=True) for p in parts])
+
+
+def test_a_promise_is_half_the_decrement() -> None:
+    assert kept_promise(0.5, 1.0) and kept_promise(0.3, 1.0) and kept_promise(0.7, 1.0)
+    assert not kept_promise(0.2, 1.0) and not kept_promise(0.8, 1.0) and not kept_promise(-0.5, 1.0)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
