@@ -225,3 +225,44 @@ def test_all_parabolas_prove_more_than_the_best_one_and_never_too_much() -> None
     tight = bounds.tightened(0.1)
     assert len(tight.v) == 10
     assert max(bounds.e) < tight.bound <= 1e-12
+
+
+def test_close_by_the_whole_hessian_is_bought_once_it_costs_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never before, only where it stays true for a while, and it pays."""
+    monkeypatch.setattr("dualfl.algorithms.few_exchanges.sketched_newton.EXACT", 0)
+    here = problem(Softmax(3), 1e-6, D=40, n=1200)
+    E = minimum(here)
+    asked: list[tuple[int, bool]] = []
+    due = SketchedNewton.due
+
+    def watched(self: SketchedNewton, s: Any) -> tuple[int, ...]:
+        ranks = due(self, s)
+        if s.near and ranks and ranks[0] > self.rank(s, False):
+            assert s.since >= 3 and s.decrement <= 0.005 * max(abs(s.E), 0.01 * abs(s.E0))
+            assert 0.64 * s.basis.floats(ranks[0]) <= s.spent
+            asked.append((ranks[0], ranks[0] == s.basis.q))
+        return ranks
+
+    monkeypatch.setattr(SketchedNewton, "due", watched)
+    small = SketchedNewton(far=100, near=200)
+
+    def exchanges(method: SketchedNewton) -> int:
+        result = run(here, method, rounds=80, stop=lambda row, _: row.energy <= E + 1e-9 * abs(E))
+        return int(result.history[-1].exchanges)
+
+    assert exchanges(replace(small, grow=0.0)) >= 1.25 * exchanges(small)
+    assert asked and asked[-1][1]
+
+
+def test_what_was_spent_is_what_the_engine_counts() -> None:
+    spent = []
+
+    class Watched(SketchedNewton):
+        def round(self, s: Any, at: Any) -> Any:
+            spent.append(s.spent)
+            return super().round(s, at)
+
+    here = problem(Logistic(), 1e-4)
+    result = run(here, Watched(), rounds=5)
+    sent = [row.floats_up / here.N for row in result.history][1:]
+    assert spent[1:] == pytest.approx(sent[: len(spent) - 1], abs=20)

@@ -45,7 +45,10 @@ NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
 EXACT = 2**18  # numbers in a Hessian that is sent as a whole, every time
 FELT = 0.5  # of mu: directions with more curvature belong into a metric
 SKETCH_FELT = 0.7  # of k mu: a sketch grows while its last eigenvalue is larger
-LONGEST = 450  # the rank beyond which no metric grows
+SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly changes, and a dear one is worth its price
+PATIENCE = 3  # exchanges with one metric before a dear one is asked for
+HEAVIEST = 2**24  # numbers in a metric, 128 MB
+MOST = 0.8  # of the directions: whoever can have so many takes all
 LOCAL_MU, LOCAL_ACCURACY, LOCAL_STEPS = 1e-4, 1e-3, 30
 LARGEST = 4_000_000
 BEYOND = 1e100  # stands for an energy that overflows, as a Poisson loss can; such a trial is rejected
@@ -85,6 +88,7 @@ class Server:
     request: tuple[int, ...] = ()  # ranks of the metrics that come with the trials
     near: bool = False
     metrics: int = 1  # asked for while far away
+    spent: int = 0  # numbers that a client has sent so far
     since: int = 0  # exchanges since the metric was renewed
     rejected: int = 0  # in a row
     slow: bool = False  # a trial was rejected: two an exchange from then on
@@ -101,7 +105,7 @@ class SketchedNewton(Algorithm):
     Parameters
     ----------
     far, near : numbers in a metric while far from the minimiser, and near it; 0 for max(4d, 2^15), max(16d, 2^20).
-    grow : a larger metric may cost so many d for every exchange since the last one.
+    grow : close to the minimiser a metric may weigh so many times what a client has sent before.
     memory, cuts : secant pairs, and gradients that are kept for the bound of E*.
     local : whether the clients' own minimisers are raced as a start.
     widest : features up to which their second moment travels as a whole; beyond, a sketch of it.
@@ -111,7 +115,7 @@ class SketchedNewton(Algorithm):
 
     far: int = 0
     near: int = 0
-    grow: float = 24.0
+    grow: float = 1.0
     memory: int = 60
     cuts: int = 40
     local: bool = True
@@ -163,7 +167,7 @@ class SketchedNewton(Algorithm):
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
         s = Server(
             np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu), ridge,
-            m.free > 0, Omega=Omega, CO=CO, trace=trace,
+            m.free > 0, Omega=Omega, CO=CO, trace=trace, spent=size(m),
         )  # fmt: skip
         s = replace(s, more=self.missing(s), request=(self.rank(s, True), self.rank(s, False))[: len(rivals)])
         return replace(s, bounds=s.bounds.with_point(s.mu, s.x, s.E, s.g, self.cuts))
@@ -178,7 +182,7 @@ class SketchedNewton(Algorithm):
         for x, E, g in zip(X, m.E, m.g):
             if E < BEYOND:
                 bounds = bounds.with_point(s.mu, x, float(E), g, self.cuts)
-        s = replace(s, sent=True, since=s.since + 1, bounds=bounds.tightened(s.mu))
+        s = replace(s, sent=True, since=s.since + 1, spent=s.spent + size(m), bounds=bounds.tightened(s.mu))
         after = self.raced(s, m) if len(s.rivals) else self.moved(s, m)
         return self.widened(after, m, at) if s.more else after
 
@@ -235,7 +239,10 @@ class SketchedNewton(Algorithm):
         i = min(i, len(s.request) - 1)  # of two trials on a ray only the first has one, and it is near enough
         metric = sketch.metric(s.basis, s.ridge, s.free, *(getattr(m, f"{name}{i}") for name in "MTW"))
         grown = s.near and metric.rank > s.metric.rank > 0
-        keep = 0 if metric.exact and s.trusted else len(s.S) if grown else min(3, len(s.S))
+        if metric.exact and (s.trusted or grown):
+            keep = 0  # the pairs are chords of Hessians that lie behind
+        else:
+            keep = len(s.S) if grown else min(3, len(s.S))
         return replace(s, metric=metric, since=0, S=s.S[len(s.S) - keep :], Y=s.Y[len(s.Y) - keep :])
 
     def stepped(self, s: Server) -> Server:
@@ -304,8 +311,18 @@ class SketchedNewton(Algorithm):
         r = s.metric.rank
         if r < near or near == basis.q:
             return (near,)
-        affordable = min(basis.largest_rank(self.grow * s.since * len(s.x)), LONGEST)
-        return (affordable,) if s.since >= 6 and affordable >= 1.4 * r else ()
+        if s.since < PATIENCE or s.decrement > SETTLED * scale(s):
+            return ()
+        largest = self.affordable(s)
+        return (largest,) if largest >= 1.4 * r or largest == basis.q else ()
+
+    def affordable(self, s: Server) -> int:
+        """The rank that costs about as much as all that was sent before, as one who rents skis buys them at last; the
+        whole Hessian where that is most of it."""
+        basis = s.basis
+        rank = basis.largest_rank(min(self.grow * s.spent, HEAVIEST))
+        whole = rank >= MOST * basis.q and basis.floats(basis.q) <= HEAVIEST
+        return basis.q if whole else rank
 
     def missing(self, s: Server) -> int:
         """How many more columns the sketch of C needs: as many as it has, while its last eigenvalue is felt."""
@@ -405,3 +422,8 @@ def square(upper: Array, D: int) -> Array:
     C = np.zeros((D, D))
     C[np.triu_indices(D)] = upper
     return C + np.triu(C, 1).T
+
+
+def size(m: Any) -> int:
+    """How many numbers a client sends for these means."""
+    return sum(np.size(value) for value in vars(m).values())
