@@ -281,10 +281,11 @@ def test_any_partition_gives_the_same_iterates_for_the_hinge() -> None:
         assert np.allclose(one.model, four.model, rtol=1e-7, atol=1e-9)
 
 
-def test_a_newton_step_solves_the_linearised_central_path() -> None:
+@pytest.mark.parametrize("t", [0.5, 0.0])
+def test_a_newton_step_solves_the_linearised_central_path(t: float) -> None:
     """Unclipped, the new dual variables satisfy mu theta = Z'a for any t: the identity behind one exchange a step."""
     f: Any = federated(Quantile(0.8), 0.1).clients[1]
-    P, theta, t = pieces(f), np.zeros(f.d), 0.5
+    P, theta = pieces(f), np.zeros(f.d)
     u = P.margins(f.predictors(theta)[:, 0])
     a = first(P, u, 1.0)
     D = metric(P, u, a, 1.0)
@@ -295,6 +296,12 @@ def test_a_newton_step_solves_the_linearised_central_path() -> None:
     new = Regulariser(np.full(f.d, 0.1), np.zeros(f.d)).newton(H, pull, theta)
     _, wanted = advance(P, P.margins(f.predictors(new)[:, 0]), a, D, t, 0.9)
     assert np.allclose(Z.T @ (f.s * wanted[0]), 0.1 * new, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("res", "sigma"), [(1e-3, 0.02), (0.2, 0.1), (0.5, 0.5), (100.0, 0.5)])
+def test_close_by_the_barrier_waits_for_the_residual(res: float, sigma: float) -> None:
+    comp = 0.1 * module.NEAR
+    assert FedIPM.centring(comp, res * comp, 1.0, calm=False) == sigma
 
 
 # -- bounds from any dual point ---------------------------------------------------------------------------
@@ -327,6 +334,23 @@ def unbalanced(loss: Loss) -> int:
         careless = R.lower_bound(m.ab, np.where(R.flat, 0.0, m.v))
         violations += careless > best.energy * (1 + 1e-9)
     return violations
+
+
+@pytest.mark.parametrize(("intercept", "penalty"), [(True, None), ("free", None), (True, L1(0.01))], ids=str)
+def test_the_end_of_a_step_proves_more_than_the_step(
+    intercept: Any, penalty: Penalty | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dual point for t = 0 is for the certificate only: the models are the same, and most are proven earlier."""
+    problems = [federated(loss, 1e-3, intercept=intercept, penalty=penalty) for loss in PIECEWISE]
+    proven = [run(problem, FedIPM(), rounds=60, tol=1e-6, threads=1) for problem in problems]
+    best = [run(problem, FedIPM(), rounds=60, tol=1e-10, threads=1) for problem in problems]
+    monkeypatch.setattr(module.Silo, "at_the_end", lambda self, end, a, D: {})
+    without = [run(problem, FedIPM(), rounds=60, tol=1e-6, threads=1) for problem in problems]
+    earlier = [b.rounds - a.rounds for a, b in zip(proven, without)]
+    assert min(earlier) >= 0 and np.count_nonzero(earlier) >= 2
+    for a, b, exact in zip(proven, without, best):
+        assert np.array_equal(a.history.column("energy"), b.history.column("energy")[: len(a.history)])
+        check_certificate(a, exact.energy - exact.certificate)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("intercept", [False, "free"])

@@ -6,29 +6,36 @@ u = b - Z theta (interior_point.py), and any ridge and penalty R (regulariser.py
     E(theta) = sum_i s_i l_i + R(theta),     D(a) = sum_i s_i a_i b_i - R*(v),  v = Z'Sa,  for every a in the box,
     E - D    = comp + res,    comp = sum_i s_i (l_i - a_i u_i) >= 0,    res = R(theta) + R*(v) - v'theta >= 0.
 
-One exchange, given theta and t; a, D are the client's own from before, S the row weights:
+One exchange, given theta, t and theta_0; a, D are the client's own from before, S the row weights:
 
+    a_0    = a + D (b - Z theta_0),  at most as far as the bounds
     a     <- a + D (u - t/p + t/q),  at most 0.9 (close by, 0.98) of the way to either bound,  p = hi - a, q = a - lo
     D     <- 1/(xi/p + s/q),  (xi, s) with xi - s = u and xi s = t^2/(p q)
-    up       loss, comp, a'Sb, v, r0 = Z'S(a + D u), r1 = Z'SD(1/q - 1/p), H = Z'SDZ
+    up       loss, comp, a'Sb, v, r0 = Z'S(a + D u), r1 = Z'SD(1/q - 1/p), H = Z'SDZ, a_0'Sb, v_0 = Z'Sa_0
 
-    server   sigma = 0.1, 0.3 or 0.7 if res < comp, res < 10 comp, or not (close by, 0.02);  t+ = min(t, sigma comp)
-             theta+ = argmin (z - theta)'H(z - theta)/2 - (r0 + t+ r1)'(z - theta) + R(z)
+    server   far away    sigma = 0.1, 0.3 or 0.5 if res < comp, res < 10 comp, or not
+             close by    sigma = 0.02, 0.1 or 0.5 if res < 0.01 comp, res < 0.3 comp, or not;  t+ = min(t, sigma comp)
+             theta+(t) = argmin (z - theta)'H(z - theta)/2 - (r0 + t r1)'(z - theta) + R(z);  theta+(t+), theta+(0)
 
 Newton's system for the central path, with xi, s and a eliminated. D belongs to the old t, so that H does not depend on
 the new one, and r0 + t r1 is affine in it: the server chooses t after it has seen comp and res, in the same exchange.
-Every sample is clipped on its own, so no step length, a minimum over all samples, has to be agreed on.
+Every sample is clipped on its own, so no step length, a minimum over all samples, has to be agreed on. What clipping
+takes away from v counts as res, 1/ridge times its square: close by, with a small ridge, a few samples are all that res
+consists of. They come from t falling faster than res does, hence the larger sigma there.
 
 Race. In exchange 1 every client also solves its own problem. The mean theta_B of the solutions is a model at once, and
 their dual variables a bound of E*. Exchange 2 answers at both theta_A and theta_B, there with a on the central path of
 t_B = bound d/(2 n_j), about how much too well d coefficients fit n_j rows. B goes on if its gap is at most 0.3 of its
 energy. Alike clients save a few exchanges, others lose one vector.
 
-Certificate. D(a), where a may be scaled down at no cost (regulariser.py). A free intercept asks for sum_i s_i a_i q_i =
-0: the terms of either sign are added up apart (d + 1 more floats), and the larger sum is scaled down. Where nothing is
-regularised, v must vanish: Newton's dual variables satisfy that before they are clipped, and they may be scaled into a
-box that has 0 inside; clients count which of a few scales suffice, so that the sums tell the smallest. What rounding
-leaves of v is weighed by how far out a minimiser may be (see `reach_of`); where columns are dependent, nobody knows.
+Certificate. The better of D(a) and D(a_0), where either may be scaled down at no cost (regulariser.py). On the central
+path nearly all of the gap is the dual's: every sample keeps t/|u| away from the bound on which it ends, and costs t.
+a_0 is where Newton's step leads for t = 0. One cannot go on from there, as it is on the bounds, but it proves in this
+exchange what a proves in the next or later. A free intercept asks for sum_i s_i a_i q_i = 0: the terms of either sign
+are added up apart (2d + 2 more floats), and the larger sum is scaled down. Where nothing is regularised, v must vanish:
+Newton's dual variables satisfy that before they are clipped, and they may be scaled into a box that has 0 inside;
+clients count which of a few scales suffice, so that the sums tell the smallest. What rounding leaves of v is weighed by
+how far out a minimiser may be (see `reach_of`); where columns are dependent, nobody knows.
 
 Safeguard. No theorem covers clipped steps. If comp + res has not fallen for `patience` exchanges, t falls slowly for a
 few; if that does not help, the method changes to one that has a proof: damped Newton steps on
@@ -90,6 +97,7 @@ class Server:
     th: Array  # where to ask next
     t: float
     model: Array  # what to deploy
+    end: Array | None = None  # theta_0: where the same step would lead for t = 0
     keep: float = KEEP  # how far samples may go towards their bounds
     bound: float = -np.inf
     M: Array | None = None  # ridge and tilt, as the clients told
@@ -125,7 +133,7 @@ class FedIPM(Algorithm):
         "FedIPM",
         2026,
         "this library",
-        up="d (d + 1)/2 + 3d + 3, in exchanges 1 and 2 once or twice more",
+        up="d (d + 1)/2 + 4d + 4, in exchanges 1 and 2 once or twice more",
         needs="piecewise linear loss of a linear model, d <= 2000",
         rate="not known; 6 to 16 exchanges to 1e-6 where measured",
     )
@@ -146,12 +154,12 @@ class FedIPM(Algorithm):
             m = yield ask(self.begin, th=s.th)
             return self.opened(s, m, at)
         if s.rival is not None:
-            m = yield ask(self.both, th=s.th, t=s.t, keep=s.keep, rival=s.rival, rival_t=self.rival_t(s))
+            m = yield ask(self.both, th=s.th, t=s.t, end=s.end, keep=s.keep, rival=s.rival, rival_t=self.rival_t(s))
             return self.raced(s, m, at)
         if s.base is not None:
             m = yield ask(self.follow, th=s.th, t=s.t, base=s.base)
             return self.followed(s, m, at)
-        m = yield ask(self.step, th=s.th, t=s.t, keep=s.keep, switch=s.switch)
+        m = yield ask(self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, switch=s.switch)
         return self.stepped(replace(s, switch=False), m, at)
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
@@ -187,11 +195,11 @@ class FedIPM(Algorithm):
         bound = max(s.bound, self.lower(R, m, s.reach))
         sigma = self.centring(m.comp, res, m.loss + R.value(s.th), s.calm > 0)
         t = max(min(s.t, sigma * m.comp), lowest(m.loss, s.size))
-        if s.base is not None:  # the safeguard begins where the method stands
-            th = s.th
-        else:
-            th = R.newton(symmetric(m.h, at.d), m.r0 + t * m.r1, s.th)
-        return replace(s, th=th, t=t, keep=reach(sigma), model=th, bound=bound, calm=max(s.calm - 1, 0))
+        th, end = s.th, s.end
+        if s.base is None:  # otherwise the safeguard begins, where the method stands
+            H = symmetric(m.h, at.d)
+            th, end = R.newton(H, m.r0 + t * m.r1, s.th), R.newton(H, m.r0, s.th)
+        return replace(s, th=th, t=t, end=end, keep=reach(sigma), model=th, bound=bound, calm=max(s.calm - 1, 0))
 
     def watched(self, s: Server, gap: float, E: float) -> Server:
         """The safeguard: calm down when comp + res stops falling, and change the method when that does not help."""
@@ -205,14 +213,20 @@ class FedIPM(Algorithm):
 
     @staticmethod
     def centring(comp: float, res: float, E: float, calm: bool) -> float:
-        """sigma: how much closer to the boundary to aim, less while R and the losses still disagree."""
+        """sigma: how much closer to the boundary to aim, less while R and the losses still disagree.
+
+        Close by, where samples have to settle for a bound or against it, t must not run ahead of res: theta then moves
+        by many t, samples overshoot, and clipping them makes new res.
+        """
         if res >= comp and comp <= ROUNDING * abs(E):
             return 1.0  # the digits end here
-        if calm or res >= 10 * comp:
+        if calm:
             return 0.7
-        if comp <= NEAR * abs(E) and res < 0.01 * comp:
+        if comp > NEAR * abs(E):
+            return 0.1 if res < comp else 0.3 if res < 10 * comp else 0.5
+        if res < 0.01 * comp:
             return 0.02
-        return 0.1 if res < comp else 0.3
+        return 0.1 if res < 0.3 * comp else 0.5
 
     def followed(self, s: Server, m: Any, at: Place) -> Server:
         """The safeguard: a damped Newton step on E_t, or the next trial of one."""
@@ -240,6 +254,11 @@ class FedIPM(Algorithm):
 
     def lower(self, R: Regulariser, m: Any, far: Array | None = None) -> float:
         """The lower bound of E* that the sums prove; `far` is how far out a minimiser may be, if that is known."""
+        here = self.proven(R, m, far)
+        return max(here, self.proven(R, part(m, "end_"), None)) if hasattr(m, "end_v") else here
+
+    def proven(self, R: Regulariser, m: Any, far: Array | None) -> float:
+        """The bound of one dual point."""
         flat = np.flatnonzero(R.flat)
         if not len(flat):
             return R.lower_bound(m.ab, m.v)
@@ -294,11 +313,13 @@ class FedIPM(Algorithm):
 
     @client_step
     def both(
-        self, f: Any, c: Local, at: Place, th: Array, t: float, keep: float, rival: Array, rival_t: float
+        self, f: Any, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, rival: Array, rival_t: float
     ) -> tuple[Upload, Local]:
         """Exchange 2: at theta, and at the mean of the clients' own solutions."""
         silo = Silo(f, at)
+        ends = silo.at_the_end(end, c.a, c.D)
         sums, a, D = silo.step(th, t, keep, c.a, c.D)
+        sums |= ends
         u = silo.margins(rival)
         b = central(silo.P, u, rival_t)
         E = metric(silo.P, u, b, rival_t)
@@ -306,11 +327,15 @@ class FedIPM(Algorithm):
         return at.send(**sums), Local(a, D, b, E)
 
     @client_step
-    def step(self, f: Any, c: Local, at: Place, th: Array, t: float, keep: float, switch: bool) -> tuple[Upload, Local]:
+    def step(
+        self, f: Any, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, switch: bool
+    ) -> tuple[Upload, Local]:
         a, D = (c.rival_a, c.rival_D) if switch else (c.a, c.D)
         assert a is not None and D is not None
-        sums, a, D = Silo(f, at).step(th, t, keep, a, D)
-        return at.send(**sums), Local(a, D)
+        silo = Silo(f, at)
+        ends = silo.at_the_end(end, a, D)
+        sums, a, D = silo.step(th, t, keep, a, D)
+        return at.send(**sums, **ends), Local(a, D)
 
     @client_step
     def follow(self, f: Any, c: Local, at: Place, th: Array, t: float, base: Array) -> tuple[Upload, Local]:
@@ -385,27 +410,35 @@ class Silo:
         P, s = self.P, self.s
         p, q = np.maximum(P.hi - a, 1e-15), np.maximum(a - P.lo, 1e-15)
         loss = P.loss(u)
-        columns = [a, a + D * u, D * (1 / q - 1 / p)]
-        balance = np.count_nonzero(self.R.flat) == 1
-        up = a * P.q > 0
-        if balance:
-            columns.append(np.where(up, a, 0.0))
-        v, r0, r1, *more = self.pull(*columns)
+        r0, r1 = self.pull(a + D * u, D * (1 / q - 1 / p))
         self.model.cost.gradients += 1
         self.model.cost.passes += 1
         h = upper(self.model.design.gram(s * (P.q**2 * D).sum(axis=0)))
-        sums = {
+        return {
             "loss": float(s @ loss.sum(axis=0)),
             "comp": float(s @ np.maximum(loss - a * u, 0.0).sum(axis=0)),
-            "ab": float(s @ (a * P.b).sum(axis=0)),
-            "v": v,
+            **self.dual(a),
             "r0": r0,
             "r1": r1,
             "h": h,
         }
-        if balance:
-            sums |= {"plus_v": more[0], "plus_ab": float(s @ (np.where(up, a, 0.0) * P.b).sum(axis=0))}
-        return sums
+
+    def dual(self, a: Array) -> dict[str, Any]:
+        """What a dual point proves; those of its terms that have one sign apart, where they have to be balanced."""
+        balance = np.count_nonzero(self.R.flat) == 1
+        points = [a, np.where(a * self.P.q > 0, a, 0.0)] if balance else [a]
+        names = [("ab", "v"), ("plus_ab", "plus_v")]
+        found: dict[str, Any] = {}
+        for (ab, v), point, pulled in zip(names, points, self.pull(*points)):
+            found |= {ab: float(self.s @ (point * self.P.b).sum(axis=0)), v: pulled}
+        return found
+
+    def at_the_end(self, end: Array, a: Array, D: Array) -> dict[str, Any]:
+        """The dual point to which the step from (a, D) leads for t = 0; it proves nothing if nothing is regularised."""
+        if np.count_nonzero(self.R.flat) > 1:
+            return {}
+        ends = np.clip(a + D * self.margins(end), self.P.lo, self.P.hi)
+        return {f"end_{k}": v for k, v in self.dual(ends).items()}
 
     def unclipped(self, wanted: Array, th: Array) -> dict[str, Any]:
         """What Newton's method wanted, and which scales bring it into the box."""
