@@ -72,6 +72,19 @@ def test_a_budget_ends_the_search_and_a_longer_one_goes_on(tmp_path, monkeypatch
     assert best.complete and len(told) == 12
 
 
+def test_no_cell_may_use_up_the_time_of_a_rung(tmp_path, monkeypatch):
+    """Three times an equal share, in minutes, of 40, 30 and 30 % of the budget; what was cut so is still ranked."""
+    told = []
+    one = replace(BASIS, minutes=100.0)
+    cut = Outcome.cut
+    monkeypatch.setattr(Outcome, "cut", property(lambda self: cut.fget(self) or self.cell.rounds == 1))
+    tuner = Tuner(Search(one, 150, ("feddyn",), "paper"), Store(tmp_path), 7.0, tell=lambda c, o: told.append(c))
+    (best,) = tuner.run()
+    shares = {1: 3 * 7 * 0.4 / 7, 2: 3 * 7 * 0.3 / 3, 4: 3 * 7 * 0.3 / 2}
+    assert [cell.minutes for cell in told] == pytest.approx([shares[cell.rounds] for cell in told])
+    assert best.complete and best.count == 12
+
+
 def test_the_first_rung_takes_an_eighth_of_the_rows_if_that_is_enough():
     large = Search(Cell("mnist", "", rounds=40), 60_000, ("dualfl",))
     first, _, last = (large.cell("dualfl", {}, rung) for rung in RUNGS)

@@ -11,6 +11,7 @@ Criteria, all of relative energy errors e_n, smaller is better; what diverges or
     rounds:1e-4    rounds until e_n <= 1e-4; the last error decides between cells that do not get there
 A run that its time cut short keeps its last error for the rounds that it did not get to.
 
+Within a budget no cell may take more than three times an equal share of its rung's time.
 Finished cells are kept in a folder, so an interrupted search goes on, and a longer budget continues a shorter one.
 """
 
@@ -34,6 +35,7 @@ from dualfl.experiments.table2 import FIXED, GRIDS, LINES, PAPER, Line
 from dualfl.names import nearest
 
 KEEP = 3  # one of so many goes on
+FAIR = 3.0  # times an equal share of a rung's time is what one cell may take of it
 LEAST = 2  # cells that go on at least
 FLOOR = 1e-13  # errors below it are rounding
 FEW = 500  # rows; smaller parts of a set say little about it, so they are not taken
@@ -201,6 +203,7 @@ class Tuner:
         best: dict[str, Best] = {name: Best(name, None, -1, 0) for name in alive}
         for level, rung in enumerate(RUNGS):
             cells = {name: [self.search.cell(name, given, rung) for given in alive[name]] for name in alive}
+            cells = self._shared(cells, rung.ends - (RUNGS[level - 1].ends if level else 0.0))
             every = [cell for row in itertools.zip_longest(*cells.values()) for cell in row if cell is not None]
             missing = self.store.missing(every)
             self.say(
@@ -221,6 +224,16 @@ class Tuner:
             if not alive or (not enough_time and level == len(RUNGS) - 1):
                 break
         return list(best.values())
+
+    def _shared(self, cells: dict[str, list[Cell]], part: float) -> dict[str, list[Cell]]:
+        """The cells of a rung, none of which may use up the time of the others: Scaffnew's p = 1e-4 asks for 10,000
+        gradients a round, and a few such cells would leave no time for those that win."""
+        if self.minutes is None:
+            return cells
+        most = FAIR * self.minutes * part * self.processes / max(sum(map(len, cells.values())), 1)
+        return {
+            name: [replace(cell, minutes=min(cell.minutes or most, most)) for cell in cells[name]] for name in cells
+        }
 
     def _finish(self, cells: Sequence[Cell], ends: float) -> bool:
         """Run the cells until the rung's share of the budget is spent; whether all were run."""
