@@ -252,6 +252,10 @@ def test_close_by_the_whole_hessian_is_bought_once_it_costs_what_was_sent(monkey
 
     assert exchanges(replace(small, grow=0.0)) >= 1.25 * exchanges(small)
     assert asked and asked[-1][1]
+    asked.clear()
+    monkeypatch.setattr("dualfl.algorithms.few_exchanges.sketched_newton.TOGETHER", 4 * 300)  # four clients
+    exchanges(small)
+    assert max((rank for rank, _ in asked), default=0) ** 2 * 3 / 2 <= 330
 
 
 def test_what_was_spent_is_what_the_engine_counts() -> None:

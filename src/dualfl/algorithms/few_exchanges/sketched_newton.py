@@ -47,7 +47,7 @@ FELT = 0.5  # of mu: directions with more curvature belong into a metric
 SKETCH_FELT = 0.7  # of k mu: a sketch grows while its last eigenvalue is larger
 SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly changes, and a dear one is worth its price
 PATIENCE = 3  # exchanges with one metric before a dear one is asked for
-HEAVIEST = 2**24  # numbers in a metric, 128 MB
+HEAVIEST, TOGETHER = 2**24, 2**27  # numbers in a metric, 128 MB, and in those of all clients, 1 GB
 MOST = 0.8  # of the directions: whoever can have so many takes all
 LOCAL_MU, LOCAL_ACCURACY, LOCAL_STEPS = 1e-4, 1e-3, 30
 LARGEST = 4_000_000
@@ -89,6 +89,7 @@ class Server:
     near: bool = False
     metrics: int = 1  # asked for while far away
     spent: int = 0  # numbers that a client has sent so far
+    heaviest: int = HEAVIEST  # a metric that may be bought
     since: int = 0  # exchanges since the metric was renewed
     rejected: int = 0  # in a row
     slow: bool = False  # a trial was rejected: two an exchange from then on
@@ -167,7 +168,7 @@ class SketchedNewton(Algorithm):
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
         s = Server(
             np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu), ridge,
-            m.free > 0, Omega=Omega, CO=CO, trace=trace, spent=size(m),
+            m.free > 0, Omega=Omega, CO=CO, trace=trace, spent=size(m), heaviest=min(HEAVIEST, TOGETHER // at.N),
         )  # fmt: skip
         s = replace(s, more=self.missing(s), request=(self.rank(s, True), self.rank(s, False))[: len(rivals)])
         return replace(s, bounds=s.bounds.with_point(s.mu, s.x, s.E, s.g, self.cuts))
@@ -320,8 +321,8 @@ class SketchedNewton(Algorithm):
         """The rank that costs about as much as all that was sent before, as one who rents skis buys them at last; the
         whole Hessian where that is most of it."""
         basis = s.basis
-        rank = basis.largest_rank(min(self.grow * s.spent, HEAVIEST))
-        whole = rank >= MOST * basis.q and basis.floats(basis.q) <= HEAVIEST
+        rank = basis.largest_rank(min(self.grow * s.spent, s.heaviest))
+        whole = rank >= MOST * basis.q and basis.floats(basis.q) <= s.heaviest
         return basis.q if whole else rank
 
     def missing(self, s: Server) -> int:
