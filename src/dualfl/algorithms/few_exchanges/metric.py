@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh
 
-from dualfl.objectives.moments import unpacked
+from dualfl.objectives.moments import pairs, unpacked
 from dualfl.typing import Array
 
 DOUBLED = 2.0
@@ -147,10 +147,8 @@ def metric(basis: Basis, mu: float, free: bool, M: Array, T: Array, S: Array) ->
     m, damp, eye = basis.m, damping(basis, mu), np.eye(basis.m)
     r = basis.q - len(T)
     square = np.empty((r, m, r, m))
-    blocks = unpacked(M, m)
-    a, b = np.triu_indices(r)
-    square[a, :, b, :] = blocks
-    square[b, :, a, :] = blocks
+    for i, j, column in zip(*pairs(m), M.T):  # one pair of outputs at a time: all of them would be twice the matrix
+        square[:, i, :, j] = square[:, j, :, i] = unpacked(column, r)
     H = square.reshape(r * m, r * m)
     H[np.diag_indices(r * m)] += damp
     if free and mu > 0:
