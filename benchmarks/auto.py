@@ -10,7 +10,7 @@
 A cell is a data set, a partition and a mu. Its line says after how many exchanges the server holds a model of relative
 error 1e-4, 1e-6, 1e-8; after how many that is certified; what the prototype needed; and what the others need to 1e-6:
 on digits and a8a all algorithms of the library, elsewhere five of the best; DANE and DiSCO also as they are used in
-practice. (`dualfl reproduce matrix` has all of them on MNIST and CIFAR-10.) They are stopped once they have used as
+practice. (`dualfl reproduce matrix` has all of them on MNIST.) They are stopped once they have used as
 many exchanges as `auto`, since then they have lost: ">18" says so; so has who does not apply, or takes a minute. A cell
 where somebody else is faster, the prototype included, or the certificate lags by more than four exchanges, counts as
 lost.
