@@ -34,6 +34,7 @@ from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
 from dualfl.algorithms.few_exchanges.limits import check_rows
 from dualfl.algorithms.few_exchanges.metric import Basis, Metric
 from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.messages import floats
 from dualfl.errors import InputError
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
@@ -168,7 +169,8 @@ class SketchedNewton(Algorithm):
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
         s = Server(
             np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu), ridge,
-            m.free > 0, Omega=Omega, CO=CO, trace=trace, spent=size(m), heaviest=min(HEAVIEST, TOGETHER // at.N),
+            m.free > 0, Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)),
+            heaviest=min(HEAVIEST, TOGETHER // at.N),
         )  # fmt: skip
         s = replace(s, more=self.missing(s), request=(self.rank(s, True), self.rank(s, False))[: len(rivals)])
         return replace(s, bounds=s.bounds.with_point(s.mu, s.x, s.E, s.g, self.cuts))
@@ -183,7 +185,7 @@ class SketchedNewton(Algorithm):
         for x, E, g in zip(X, m.E, m.g):
             if E < BEYOND:
                 bounds = bounds.with_point(s.mu, x, float(E), g, self.cuts)
-        s = replace(s, sent=True, since=s.since + 1, spent=s.spent + size(m), bounds=bounds.tightened(s.mu))
+        s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)), bounds=bounds.tightened(s.mu))
         after = self.raced(s, m) if len(s.rivals) else self.moved(s, m)
         return self.widened(after, m, at) if s.more else after
 
@@ -423,8 +425,3 @@ def square(upper: Array, D: int) -> Array:
     C = np.zeros((D, D))
     C[np.triu_indices(D)] = upper
     return C + np.triu(C, 1).T
-
-
-def size(m: Any) -> int:
-    """How many numbers a client sends for these means."""
-    return sum(np.size(value) for value in vars(m).values())
