@@ -215,7 +215,7 @@ def verdict(lines: list[dict[str, Any]], old: Any) -> str:
     if true is None:
         return "LOST: not reached"
     # The others ran on one partition, and are measured by what `auto` needed there.
-    ahead = [line["true"][1] - n for line in lines for n in line.get("others", {}).values() if n is not None]
+    ahead = [(line["true"][1] or MOST) - n for line in lines for n in line.get("others", {}).values() if n is not None]
     if ahead and max(ahead) > 0:
         return f"LOST to one that needs {max(ahead)} fewer"
     if old is not None and true > old[1]:

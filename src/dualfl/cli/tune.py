@@ -46,10 +46,11 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
 
     Successive halving: all cells on 1/8 of the rows and a quarter of the
     rounds, a third of them on half, a third of those on everything. The
-    budget is divided 40 : 30 : 30 among these steps. Finished cells are
-    kept in --out, so the same command goes on where it stopped. Writes
-    table2.csv and tuned.json, for `dualfl reproduce figure1 --tuned`; what
-    tuned.json has of other algorithms stays.
+    budget is divided 40 : 30 : 30 among these steps, and no cell gets more
+    than three times an equal share of its step. Finished cells are kept in
+    --out, so the same command goes on where it stopped. Writes table2.csv
+    and tuned.json, for `dualfl reproduce figure1 --tuned`; what tuned.json
+    has of other algorithms stays.
 
     \b
     Example:
