@@ -4,7 +4,8 @@
  * converted in advance takes eight times the room in the caches, and was slower.
  *
  * The transposed W and G (k x width, width = D and some padding) make both products loops along the features.
- * A group of up to six columns is held in registers; a tile of features keeps what it reads in the first cache. */
+ * A group of up to six columns is held in registers, for as many rows or features as these allow: there are 32 of them
+ * with eight lanes, 16 otherwise. A tile of features keeps what it reads in the first cache. */
 
 #define TNAME(f) JOIN(NAME(f), SUFFIX)
 
@@ -22,7 +23,7 @@ static ALWAYS_INLINE TNAME(Dense) TNAME(dense_block)(const Rows *rows, int64_t f
 /* Adds to t the products of R rows and C columns of W over `count` features. */
 static ALWAYS_INLINE void TNAME(dots)(const int R, const int C, const ELEMENT *x, int64_t stride, const double *w,
                                       int64_t width, int64_t count, const ELEMENT *next, double *t) {
-    vec sum[12] = {{0}};
+    vec sum[24] = {{0}};
     int64_t j = 0;
     for (; j + LANES <= count; j += LANES) {
         vec xs[8];
@@ -58,7 +59,7 @@ static ALWAYS_INLINE void TNAME(dots_rows)(const int R, const int C, const TNAME
 /* Adds to C columns of G, over U vectors of features, what the rows contribute. */
 static ALWAYS_INLINE void TNAME(adds)(const int C, const int U, const TNAME(Dense) *block, int64_t first,
                                       const double *t, double *g, int64_t width) {
-    vec sum[12];
+    vec sum[24];
     const ELEMENT *x = block->x + first;
     UNROLL for (int c = 0; c < C; c++) {
         UNROLL for (int u = 0; u < U; u++) sum[c * U + u] = NAME(load)(g + c * width + u * LANES);
@@ -99,7 +100,11 @@ static ALWAYS_INLINE void TNAME(tile)(const int forward, const TNAME(Dense) *blo
         if (forward) TNAME(dots_rows)(R, C, block, first, end - first, w + from * width + first, width, ti);       \
         else TNAME(adds_features)(C, U, block, first, end, ti, g + from * width, width);                            \
         break;
+#if LANES == 8
+            CASE(1, 8, 4) CASE(2, 8, 4) CASE(3, 8, 4) CASE(4, 4, 4) CASE(5, 4, 4) CASE(6, 4, 4)
+#else
             CASE(1, 8, 4) CASE(2, 4, 4) CASE(3, 4, 2) CASE(4, 2, 2) CASE(5, 2, 2) CASE(6, 2, 2)
+#endif
 #undef CASE
         }
     }

@@ -140,9 +140,9 @@ typedef struct Kernels {
     double (*read_loop)(const double *x, int64_t count);
 } Kernels;
 
-/* Features that are worked on together, in tiles of about equal size, so that six columns stay in cache. */
+/* Features that are worked on together, in tiles of about equal size, so that six columns stay in the first cache. */
 static inline int64_t tile_size(int64_t features) {
-    int64_t tiles = (features + 255) / 256;
+    int64_t tiles = (features + 511) / 512;
     return tiles ? (features / tiles + 8) / 8 * 8 : 8;
 }
 
