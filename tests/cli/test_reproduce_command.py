@@ -72,7 +72,7 @@ def test_an_interrupted_figure_says_how_to_go_on(tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dualfl.experiments.cells.run_cell", interrupted)
+    monkeypatch.setattr("dualfl.experiments.store.run_cell", interrupted)
     done = run("figure1", "--quick", "--rounds", 1, "--out", tmp_path, "--processes", 1, code=130)
     assert "0 of" in done.stderr and "the same command goes on" in done.stderr
 

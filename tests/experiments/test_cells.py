@@ -14,8 +14,10 @@ import numpy as np
 import pytest
 
 from dualfl.errors import InputError
-from dualfl.experiments import cells
-from dualfl.experiments.cells import Cell, Store, run_all, run_cell
+from dualfl.experiments import running
+from dualfl.experiments.cells import COLUMNS, Cell, Outcome
+from dualfl.experiments.running import run_cell
+from dualfl.experiments.store import Store, run_all
 
 CELL = Cell("iris", "dualfl", clients=3, partition="shuffled", rounds=3)
 
@@ -37,7 +39,7 @@ def test_only_what_is_missing_is_run(tmp_path, monkeypatch):
     store, other = Store(tmp_path), replace(CELL, seed=1)
     run_all(store, [CELL], tell=quiet)
     ran = []
-    monkeypatch.setattr(cells, "run_cell", lambda cell: ran.append(cell) or run_cell(cell))
+    monkeypatch.setattr("dualfl.experiments.store.run_cell", lambda cell: ran.append(cell) or run_cell(cell))
     run_all(store, [CELL, other, other], tell=quiet)
     assert ran == [other] and store.missing([CELL, other]) == []
 
@@ -50,7 +52,7 @@ def test_an_interruption_keeps_what_is_finished(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return run_cell(cell)
 
-    monkeypatch.setattr(cells, "run_cell", interrupted)
+    monkeypatch.setattr("dualfl.experiments.store.run_cell", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_all(store, [CELL, other], tell=quiet)
     assert store.missing([CELL, other]) == [other]
@@ -122,8 +124,8 @@ def test_a_round_that_takes_too_long_is_given_up(monkeypatch):
 
 
 def cut_short(minutes):
-    columns = {name: np.array([0.0, 1.0]) for name in cells.COLUMNS} | {"relative_error": np.array([1.0, 0.1])}
-    return cells.Outcome(replace(CELL, minutes=minutes), "ok", columns)
+    columns = {name: np.array([0.0, 1.0]) for name in COLUMNS} | {"relative_error": np.array([1.0, 0.1])}
+    return Outcome(replace(CELL, minutes=minutes), "ok", columns)
 
 
 def test_a_cell_that_its_time_cut_is_run_again_when_it_may_take_longer(tmp_path):
@@ -169,7 +171,7 @@ def test_a_cell_of_a_file_knows_what_the_file_holds(tmp_path):
 
 def test_some_rows_are_of_the_whole_file_with_all_their_columns(tmp_path):
     name = table(tmp_path / "t.csv", 80)
-    data = cells.dataset_of(name, "default", 20)
+    data = running.dataset_of(name, "default", 20)
     assert data.n == 20 and set(data.y) == {0, 1}  # the file is sorted by class
     assert set(data.columns["hospital"]) == {"h0", "h1", "h2", "h3"}
     by_column = Cell(name, "dualfl", rows=20, clients=4, partition="column:hospital", rounds=1)
@@ -195,14 +197,15 @@ def test_a_file_that_is_no_cell_is_run_again(tmp_path, change):
 
 def test_regression_is_dealt_out_by_bins_of_its_target():
     cell = Cell("diabetes", "lbfgs", clients=4, partition="dirichlet:0.1", loss="squared", l1=0.1, rounds=1)
-    problem = cells.problem_of(cell.problem)
+    problem = running.problem_of(cell.problem)
     means = [float(f.y.mean()) for f in problem.clients]
     assert problem.penalty is not None and sum(f.n for f in problem.clients) == 442 and np.ptp(means) > 20
 
 
 BUSY = """
 from pathlib import Path
-from dualfl.experiments.cells import Cell, Store, run_all
+from dualfl.experiments.cells import Cell
+from dualfl.experiments.store import Store, run_all
 
 if __name__ == "__main__":
     cells = [Cell("digits", "gd", rounds=10**9, seed=seed) for seed in (0, 1)]

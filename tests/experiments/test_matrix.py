@@ -5,9 +5,10 @@ import pytest
 
 from dualfl.errors import InputError
 from dualfl.experiments import matrix as experiment
-from dualfl.experiments.cells import COLUMNS, Outcome, Store
+from dualfl.experiments.cells import COLUMNS, Outcome
 from dualfl.experiments.matrix import Matrix, Row, score, table
 from dualfl.experiments.network import Network
+from dualfl.experiments.store import Store
 from dualfl.report.matrix import heat_map
 
 NETWORK = Network(latency=0.1, bandwidth=8.0)

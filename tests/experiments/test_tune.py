@@ -12,7 +12,8 @@ from dualfl.data import make_problem, reference
 from dualfl.engines import run
 from dualfl.errors import InputError
 from dualfl.experiments import tune
-from dualfl.experiments.cells import Cell, Outcome, Store
+from dualfl.experiments.cells import Cell, Outcome
+from dualfl.experiments.store import Store
 from dualfl.experiments.table2 import GRIDS
 from dualfl.experiments.tune import RUNGS, Best, Rung, Search, Tried, Tuner, read_best, score, table
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
 from dualfl.cli.options import page_option
 from dualfl.cli.run import command_line
+from dualfl.cli.watching import drawing, finish, shortened, wrapped
 from dualfl.errors import InputError
 from dualfl.names import nearest
 
 if TYPE_CHECKING:
-    from dualfl.experiments.cells import Cell, Outcome, Store
+    from dualfl.experiments.cells import Cell, Outcome
+    from dualfl.experiments.store import Store
 
 TUNED = Path("results/tuned")
 
@@ -339,103 +336,3 @@ def all_command(ctx: click.Context, out: Path, quick: bool, processes: int | Non
     run_figure1(command, datasets=datasets, out=out / "figure1", quick=quick, processes=processes)
     click.echo()
     run_matrix(command, out=out / "matrix", quick=quick, processes=processes)
-
-
-# -- cells, with somebody watching ------------------------------------------------------------------------
-
-
-def finish(out: Path, cells: Sequence[Cell], processes: int | None) -> tuple[Store, float]:
-    """Run the cells that are missing in `out`; the store, and the processor time of all of them."""
-    from dualfl.experiments.cells import Store, processors, run_all
-
-    check_out(out)
-    store = Store(out / "cells")
-    cells = list(dict.fromkeys(cells))
-    missing = store.missing(cells)
-    workers = processors() if processes is None else processes
-    click.echo(f"{len(cells)} cells; {len(cells) - len(missing)} found in {out / 'cells'}, {len(missing)} to run.")
-    with Watching(len(cells), len(cells) - len(missing)) as watching:
-        try:
-            run_all(store, missing, processes=workers, tell=watching.tell)
-        except KeyboardInterrupt:
-            watching.stop()
-            kept = len(cells) - len(store.missing(cells))
-            click.echo(f"\nInterrupted; {kept} of {len(cells)} cells are kept, and the same command goes on.", err=True)
-            sys.exit(INTERRUPTED)
-    return store, sum(store[cell].cpu for cell in cells)
-
-
-@contextlib.contextmanager
-def drawing() -> Iterator[None]:
-    """Says what is left when somebody interrupts after the cells were run."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        click.echo("\nInterrupted; all cells are kept, and the same command draws them.", err=True)
-        sys.exit(INTERRUPTED)
-
-
-def check_out(out: Path) -> None:
-    """That results can be written there, before hours have gone into them."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file, and results need a folder; give another --out.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        usable = os.access(out, os.W_OK)
-    except OSError:
-        usable = False
-    if not usable:
-        raise InputError(f"{out} cannot be written to; give another --out.")
-
-
-class Watching:
-    """A bar where somebody watches, a line a cell where a file does."""
-
-    def __init__(self, total: int, done: int) -> None:
-        self.total, self.done, self.began = total, done, time.monotonic()
-        self.bar: Any = None
-
-    def __enter__(self) -> Watching:
-        if sys.stderr.isatty() and self.done < self.total:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-            self.bar = Progress(
-                BarColumn(bar_width=20),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("{task.description}"),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self.bar.start()
-            self.task = self.bar.add_task("cells", total=self.total, completed=self.done)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
-
-    def tell(self, cell: Cell, outcome: Outcome) -> None:
-        self.done += 1
-        if self.bar is not None:
-            self.bar.update(self.task, completed=self.done, description=cell.label)
-        else:
-            known = outcome.status == "ok" and len(outcome.errors)
-            ending = f"error {outcome.errors[-1]:.1e}" if known else outcome.status
-            elapsed = time.monotonic() - self.began
-            click.echo(shortened(f"{self.done}/{self.total} {elapsed:.0f} s  {cell.label}: {ending}", 120), err=True)
-
-
-def shortened(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def wrapped(label: str, text: str) -> str:
-    import textwrap
-
-    return textwrap.fill(f"{label}: {text}", 80, subsequent_indent="  ", break_on_hyphens=False)

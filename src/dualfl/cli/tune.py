@@ -56,10 +56,11 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
     Example:
       dualfl tune --algorithms dualfl,fedpd --budget 5 --out runs/tune
     """
-    from dualfl.cli.reproduce import Watching, check_out
+    from dualfl.cli.watching import Watching, check_out
     from dualfl.data import load
     from dualfl.engines.checkpoint import write_atomically
-    from dualfl.experiments.cells import Cell, Store, check_minutes, processors
+    from dualfl.experiments.cells import Cell, check_minutes
+    from dualfl.experiments.store import Store, processors
     from dualfl.experiments.table2 import ALGORITHMS
     from dualfl.experiments.tune import Search, Tuner, known_best, summary, table
 

@@ -25,8 +25,9 @@ import numpy as np
 from dualfl.algorithms.registry import algorithm_class
 from dualfl.errors import InputError
 from dualfl.experiments import claims
-from dualfl.experiments.cells import Cell, Store, check_minutes
+from dualfl.experiments.cells import Cell, check_minutes
 from dualfl.experiments.claims import Verdict
+from dualfl.experiments.store import Store
 from dualfl.experiments.table2 import PAPER
 from dualfl.names import nearest
 from dualfl.typing import Array

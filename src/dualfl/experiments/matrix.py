@@ -20,8 +20,9 @@ import numpy as np
 
 from dualfl.algorithms.registry import ALGORITHMS, algorithm_class
 from dualfl.errors import InputError
-from dualfl.experiments.cells import Cell, Outcome, Store, check_minutes
+from dualfl.experiments.cells import Cell, Outcome, check_minutes
 from dualfl.experiments.network import Network
+from dualfl.experiments.store import Store
 from dualfl.names import nearest
 
 LEVELS = (1e-4, 1e-6)

@@ -29,8 +29,9 @@ import numpy as np
 
 from dualfl.algorithms.registry import algorithm_class
 from dualfl.errors import InputError
-from dualfl.experiments.cells import Cell, Outcome, Store, run_all
+from dualfl.experiments.cells import Cell, Outcome
 from dualfl.experiments.local_solvers import LOCAL_SOLVERS
+from dualfl.experiments.store import Store, run_all
 from dualfl.experiments.table2 import FIXED, GRIDS, LINES, PAPER, Line
 from dualfl.names import nearest
 

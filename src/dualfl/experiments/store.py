@@ -1,0 +1,122 @@
+"""The finished cells of a folder, and the processes that run those which are missing.
+
+A file is written as a whole or not at all. Cells run in parallel, one process a processor and one thread each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+
+from dualfl.engines.checkpoint import write_atomically
+from dualfl.errors import InputError
+from dualfl.experiments.cells import Cell, Outcome
+from dualfl.experiments.running import fingerprint, run_cell
+
+GIGABYTE = 2**30
+
+
+class Store:
+    """The finished cells of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def file(self, cell: Cell) -> Path:
+        return self.folder / f"{cell.digest}.json"
+
+    def get(self, cell: Cell) -> Outcome | None:
+        """What came of the cell; None if it was not run, or on other data, or not for long enough, or its file is
+        damaged."""
+        try:
+            found = Outcome.from_json(self.file(cell).read_text())
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return found if found.serves(cell) and found.data == fingerprint(cell.dataset) else None
+
+    def put(self, outcome: Outcome) -> None:
+        """Keep it, unless what is there tells as much: a run that was cut must not replace a longer one."""
+        known = self.get(outcome.cell)
+        if known is not None and outcome.cut:
+            return
+        write_atomically(self.file(outcome.cell), outcome.to_json().encode())
+
+    def missing(self, cells: Iterable[Cell]) -> list[Cell]:
+        return [cell for cell in dict.fromkeys(cells) if self.get(cell) is None]
+
+    def __getitem__(self, cell: Cell) -> Outcome:
+        found = self.get(cell)
+        if found is None:
+            raise KeyError(cell.label)
+        return found
+
+
+Tell = Callable[[Cell, Outcome], None]
+
+
+def run_all(store: Store, cells: Sequence[Cell], *, processes: int = 1, memory: float = 4.0, tell: Tell) -> None:
+    """Run what the store lacks, and keep each cell as soon as it is done. `memory` is in gigabytes, a process."""
+    if processes < 1:
+        raise InputError(f"processes must be at least 1, and it is {processes}.")
+    missing = store.missing(cells)
+    if processes == 1 or len(missing) < 2:
+        for cell in missing:
+            outcome = run_cell(cell)
+            store.put(outcome)
+            tell(cell, outcome)
+        return
+    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_worker, initargs=(memory,))
+    try:
+        waiting = {pool.submit(_kept, store, cell) for cell in missing}
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                outcome = future.result()
+                tell(outcome.cell, outcome)
+    except BaseException:
+        _end(pool)
+        raise
+    pool.shutdown()
+
+
+def _kept(store: Store, cell: Cell) -> Outcome:
+    outcome = run_cell(cell)
+    store.put(outcome)
+    return outcome
+
+
+def _worker(memory: float) -> None:
+    """A process for cells: Ctrl-C is its parent's affair, it ends with its parent, and it may not take all memory."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        limit = int(memory * GIGABYTE)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed could not end its workers, and they would wait for it forever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """End the workers now: what they have not finished will be run again."""
+    workers = list((pool._processes or {}).values())
+    pool.shutdown(wait=False, cancel_futures=True)
+    for worker in workers:
+        worker.terminate()
+
+
+def processors() -> int:
+    return os.cpu_count() or 1
