@@ -71,8 +71,9 @@ def test_the_best_of_a_row_is_marked(tmp_path):
     found = table(matrix, store, NETWORK)
     assert found.best(ROW, 1e-6, "exchanges") == 2 and found.used == ["dualfl", "bundle"]
     rows = {line[3]: line for line in experiment.csv_rows(found)[1:]}
-    assert "exchanges" in rows["dualfl"][-2] and rows["bundle"][-2] == ""
+    assert "exchanges" in rows["dualfl"][-4] and rows["bundle"][-4] == ""
     assert rows["gd"][-1] == "does not apply: no gradient"
+    assert rows["bundle"][-3:] == ["1e-05", "2", "time"] and rows["dualfl"][-1] == "reached"
     text = experiment.markdown(found, NETWORK)
     assert "| dualfl | **1** / **2** |" in text and "Not to 1e-4: none." in text
     assert len(heat_map(found).axes) == 2

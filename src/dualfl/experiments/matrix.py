@@ -179,13 +179,28 @@ def score(outcome: Outcome, level: float, network: Network) -> Score:
     return Score(c["round"], c["exchanges"], floats, float(seconds))
 
 
+class Ending(NamedTuple):
+    """What ended a cell, where it was then, and after how many exchanges."""
+
+    what: str  # one of the words below, "diverged ..." or "does not apply: ..."
+    error: float = np.nan
+    exchanges: float = 0.0
+
+    @property
+    def applies(self) -> bool:
+        return not self.what.startswith("does not apply")
+
+
+REACHED, EXCHANGES, TIME = "reached", f"{MOST} exchanges", "time"
+
+
 class Table(NamedTuple):
-    """All scores: `scores[row][algorithm][level]`, and the statuses of the cells."""
+    """All scores, `scores[row][algorithm][level]`, and how each cell ended."""
 
     rows: Sequence[Row]
     algorithms: Sequence[str]
     scores: dict[Row, dict[str, dict[float, Score]]]
-    statuses: dict[Row, dict[str, str]]
+    endings: dict[Row, dict[str, Ending]]
 
     def best(self, row: Row, level: float, count: str) -> float:
         """The smallest count of a row; nan if nobody reached the level."""
@@ -193,7 +208,7 @@ class Table(NamedTuple):
         return float(np.nanmin(values)) if np.isfinite(values).any() else np.nan
 
     def applies(self, row: Row, name: str) -> bool:
-        return not self.statuses[row][name].startswith("does not apply")
+        return self.endings[row][name].applies
 
     @property
     def used(self) -> list[str]:
@@ -204,44 +219,42 @@ class Table(NamedTuple):
 def table(matrix: Matrix, store: Store, network: Network) -> Table:
     """From finished cells; all must be there."""
     scores: dict[Row, dict[str, dict[float, Score]]] = {}
-    statuses: dict[Row, dict[str, str]] = {}
+    endings: dict[Row, dict[str, Ending]] = {}
     for row in matrix.chosen:
         outcomes = {name: store[matrix.cell(row, name)] for name in matrix.algorithms}
         scores[row] = {
             name: {level: score(outcome, level, network) for level in LEVELS} for name, outcome in outcomes.items()
         }
-        statuses[row] = {name: status(outcome) for name, outcome in outcomes.items()}
-    return Table(matrix.chosen, matrix.algorithms, scores, statuses)
+        endings[row] = {name: ending(outcome) for name, outcome in outcomes.items()}
+    return Table(matrix.chosen, matrix.algorithms, scores, endings)
 
 
-def status(outcome: Outcome) -> str:
-    """How the cell ended, in words."""
-    if outcome.status != "ok":
-        return outcome.status
+def ending(outcome: Outcome) -> Ending:
     if not len(outcome.errors):
-        return "no round in its time"
-    last = float(outcome.errors[-1])
-    if last <= min(LEVELS):
-        return "ok"
-    exchanges = int(outcome.columns["exchanges"][-1])
-    return f"at {last:.1e} after {exchanges} exchanges" + (", when its time was up" if outcome.cut else "")
+        return Ending(outcome.status if outcome.status != "ok" else TIME)
+    error, exchanges = float(outcome.errors[-1]), float(outcome.columns["exchanges"][-1])
+    reached = REACHED if error <= min(LEVELS) else TIME if outcome.cut else EXCHANGES
+    return Ending(reached if outcome.status == "ok" else outcome.status, error, exchanges)
 
 
 def csv_rows(found: Table) -> list[list[Any]]:
-    """One row a cell; `best` names the counts to 1e-6 in which nobody is better."""
+    """One row a cell; `best` names the counts to 1e-6 in which nobody is better, `ended_by` what ended the cell."""
     counts = [f"{count}_to_{level:.0e}" for level in LEVELS for count in COUNTS]
-    lines: list[list[Any]] = [["task", "partition", "mu", "algorithm", *counts, "best", "status"]]
+    lines: list[list[Any]] = [
+        ["task", "partition", "mu", "algorithm", *counts, "best", "last_error", "exchanges", "ended_by"]
+    ]
     for row in found.rows:
         for name in found.algorithms:
             scores = found.scores[row][name]
             values = [getattr(scores[level], count) for level in LEVELS for count in COUNTS]
+            end = found.endings[row][name]
             best = [count for count in COUNTS if getattr(scores[1e-6], count) == found.best(row, 1e-6, count)]
             lines.append(
                 [
                     *(row.task, row.partition, f"{row.ridge:g}", name),
                     *("" if np.isnan(v) else f"{v:.6g}" for v in values),
                     " ".join(best),
-                    found.statuses[row][name],
+                    *("" if np.isnan(end.error) else f"{end.error:.3g}", f"{end.exchanges:.0f}", end.what),
                 ]
             )
     return lines

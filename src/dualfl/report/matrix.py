@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.experiments.matrix import MOST, Table
+from dualfl.experiments.matrix import MOST, TIME, Ending, Table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-UNREACHED, ABSENT = "0.80", "white"
+UNREACHED, CUT, ABSENT = 1.0, 0.35, "white"  # shades of grey, of 4
+KEY = (
+    f"boxed: the best of its row; grey: the error after {MOST} exchanges; light grey: the error when its time was up; "
+    "white: does not apply"
+)
 TITLES = {
     "exchanges": "exchanges to a relative error of {level:.0e}",
     "seconds": "seconds to a relative error of {level:.0e} on the network",
@@ -20,12 +26,14 @@ TITLES = {
 
 
 def heat_map(found: Table, count: str = "exchanges", level: float = 1e-6, network: str = "") -> Figure:
-    """Dark is few. A ring marks the best of a line; grey did not get there, white does not apply."""
+    """Dark is few. A box marks the best of a line; grey did not get there, light grey had no more time, and both say
+    how far they came; white does not apply."""
     names = found.used
     if not names:
         raise InputError("There is nothing to draw: no algorithm applies to these rows.")
     from matplotlib.colors import LogNorm
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     values = np.array([[getattr(found.scores[row][name][level], count) for name in names] for row in found.rows])
     applies = np.array([[found.applies(row, name) for name in names] for row in found.rows])
@@ -36,7 +44,8 @@ def heat_map(found: Table, count: str = "exchanges", level: float = 1e-6, networ
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
     axes.set_facecolor(ABSENT)
-    grey = np.ma.masked_where(~applies | reached, np.ones_like(values))
+    cut = np.array([[found.endings[row][name].what == TIME for name in names] for row in found.rows])
+    grey = np.ma.masked_where(~applies | reached, np.where(cut, CUT, UNREACHED))
     axes.imshow(grey, cmap="Greys", vmin=0, vmax=4, aspect="auto")
     shades = np.ma.masked_where(~reached, np.maximum(np.nan_to_num(values), low))
     image = axes.imshow(shades, cmap="viridis", norm=LogNorm(low, high), aspect="auto")
@@ -45,6 +54,10 @@ def heat_map(found: Table, count: str = "exchanges", level: float = 1e-6, networ
         for j in range(len(names)):
             if reached[i, j]:
                 _write(axes, i, j, values[i, j], bool(values[i, j] == best), (low, high), count)
+            elif applies[i, j]:
+                axes.text(
+                    j, i, _how_far(found.endings[row][names[j]]), ha="center", va="center", fontsize=5, color="0.35"
+                )
     axes.set_xticks(range(len(names)), names, rotation=60, ha="right", rotation_mode="anchor", fontsize=8)
     axes.set_yticks(range(len(found.rows)), [row.title for row in found.rows], fontsize=8)
     axes.tick_params(which="both", length=0)
@@ -53,19 +66,40 @@ def heat_map(found: Table, count: str = "exchanges", level: float = 1e-6, networ
     axes.grid(which="minor", color="white", linewidth=1.2)
     axes.spines[:].set_visible(False)
     bar = figure.colorbar(image, ax=axes, fraction=0.025, pad=0.01)
+    bar.ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    bar.ax.yaxis.set_major_formatter("{x:g}")
+    bar.ax.yaxis.set_minor_locator(NullLocator())
     bar.ax.tick_params(labelsize=8)
     title = TITLES[count].format(level=level) + (f", {network}" if network else "")
     figure.suptitle(
-        f"{title[0].upper()}{title[1:]}\nboxed: the best of its row; grey: not within its time or {MOST} exchanges; "
-        "white: does not apply",
-        fontsize=9.5,
-        x=0.01,
-        ha="left",
+        fill(f"{title[0].upper()}{title[1:]}", width) + "\n" + fill(KEY, width), fontsize=9.5, x=0.01, ha="left"
     )
     return figure
 
 
-def _write(axes, i: int, j: int, value: float, best: bool, span: tuple[float, float], count: str) -> None:  # type: ignore[no-untyped-def]
+def fill(text: str, width: float) -> str:
+    """Lines that fit into so many inches."""
+    return textwrap.fill(text, int(13.5 * width))
+
+
+def _how_far(end: Ending) -> str:
+    """The error at which a cell ended, short.
+
+    >>> [_how_far(Ending(TIME, error)) for error in (0.00131, 0.24, 12.0, 1e9)]
+    ['1e-3', '0.2', '12', '> 1e3']
+    >>> _how_far(Ending("diverged at round 3"))
+    'div.'
+    """
+    if end.what.startswith("diverged"):
+        return "div."
+    if not np.isfinite(end.error):
+        return ""  # no round in its time
+    if end.error >= 0.095:
+        return f"{end.error:.1g}" if end.error < 9.5 else f"{end.error:.0f}" if end.error < 1e3 else "> 1e3"
+    return f"{end.error:.0e}".replace("e-0", "e-")
+
+
+def _write(axes: Axes, i: int, j: int, value: float, best: bool, span: tuple[float, float], count: str) -> None:
     from matplotlib.patches import Rectangle
 
     light = np.log(max(value, span[0]) / span[0]) > 0.6 * np.log(span[1] / span[0])
