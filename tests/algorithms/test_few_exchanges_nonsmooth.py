@@ -14,8 +14,8 @@ from sklearn.linear_model import ElasticNet as SkElasticNet
 from sklearn.linear_model import LogisticRegression, QuantileRegressor
 
 from dualfl.algorithms import Place
-from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton, SketchedNewton
-from dualfl.algorithms.few_exchanges import fedipm as module
+from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton, SketchedNewton, piecewise_sums
+from dualfl.algorithms.few_exchanges.centring import NEAR, centring
 from dualfl.algorithms.few_exchanges.interior_point import advance, central, first, metric, pieces, smoothed
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo, lower_bound
@@ -300,8 +300,8 @@ def test_a_newton_step_solves_the_linearised_central_path(t: float) -> None:
 
 @pytest.mark.parametrize(("res", "sigma"), [(1e-3, 0.02), (0.2, 0.1), (0.5, 0.5), (100.0, 0.5)])
 def test_close_by_the_barrier_waits_for_the_residual(res: float, sigma: float) -> None:
-    comp = 0.1 * module.NEAR
-    assert FedIPM.centring(comp, res * comp, 1.0, calm=False) == sigma
+    comp = 0.1 * NEAR
+    assert centring(comp, res * comp, 1.0, calm=False) == sigma
 
 
 # -- bounds from any dual point ---------------------------------------------------------------------------
@@ -317,7 +317,8 @@ def unbalanced(loss: Loss) -> int:
     problem = federated(loss, 0.05, intercept="free")
     best = run(problem, FedIPM(race=False), rounds=60, tol=1e-9, threads=1)
     R = Regulariser(np.r_[np.full(6, 0.05), 0.0], np.zeros(7))
-    rng, silos = np.random.default_rng(0), [module.Silo(LocalCost(f), Place(0, 4, 7)) for f in problem.clients]
+    rng = np.random.default_rng(0)
+    silos = [piecewise_sums.PiecewiseSilo(LocalCost(f), Place(0, 4, 7)) for f in problem.clients]
     violations = 0
     for _ in range(200):
         theta = best.theta + 10.0 ** rng.uniform(-4, 0) * rng.standard_normal(7)
@@ -330,7 +331,7 @@ def unbalanced(loss: Loss) -> int:
             for name, value in silo.sums(u, a, metric(silo.P, u, a, t)).items():
                 sums[name] = sums.get(name, 0.0) + weight * value
         m = SimpleNamespace(**sums)
-        assert FedIPM().lower(R, m) <= best.energy * (1 + 1e-12)
+        assert piecewise_sums.lower_bound(R, m) <= best.energy * (1 + 1e-12)
         careless = R.lower_bound(m.ab, np.where(R.flat, 0.0, m.v))
         violations += careless > best.energy * (1 + 1e-9)
     return violations
@@ -344,7 +345,7 @@ def test_the_end_of_a_step_proves_more_than_the_step(
     problems = [federated(loss, 1e-3, intercept=intercept, penalty=penalty) for loss in PIECEWISE]
     proven = [run(problem, FedIPM(), rounds=60, tol=1e-6, threads=1) for problem in problems]
     best = [run(problem, FedIPM(), rounds=60, tol=1e-10, threads=1) for problem in problems]
-    monkeypatch.setattr(module.Silo, "at_the_end", lambda self, end, a, D: {})
+    monkeypatch.setattr(piecewise_sums.PiecewiseSilo, "at_the_end", lambda self, end, a, D: {})
     without = [run(problem, FedIPM(), rounds=60, tol=1e-6, threads=1) for problem in problems]
     earlier = [b.rounds - a.rounds for a, b in zip(proven, without)]
     assert min(earlier) >= 0 and np.count_nonzero(earlier) >= 2
@@ -392,7 +393,7 @@ def test_the_safeguard_rescues_a_method_that_stalls(
 ) -> None:
     problem = federated(loss, 1e-3, penalty=penalty)
     best = run(problem, FedIPM(race=False), rounds=40, tol=1e-10, threads=1)
-    monkeypatch.setattr(module, "advance", threefold)
+    monkeypatch.setattr(piecewise_sums, "advance", threefold)
     stalled = run(problem, FedIPM(race=False, patience=10**6), rounds=60, tol=1e-6, threads=1)
     rescued = run(problem, FedIPM(race=False), rounds=100, tol=1e-6, threads=1)
     assert stalled.stopped == "rounds"  # or there would be nothing to rescue

@@ -28,14 +28,8 @@ their dual variables a bound of E*. Exchange 2 answers at both theta_A and theta
 t_B = bound d/(2 n_j), about how much too well d coefficients fit n_j rows. B goes on if its gap is at most 0.3 of its
 energy. Alike clients save a few exchanges, others lose one vector.
 
-Certificate. The better of D(a) and D(a_0), where either may be scaled down at no cost (regulariser.py). On the central
-path nearly all of the gap is the dual's: every sample keeps t/|u| away from the bound on which it ends, and costs t.
-a_0 is where Newton's step leads for t = 0. One cannot go on from there, as it is on the bounds, but it proves in this
-exchange what a proves in the next or later. A free intercept asks for sum_i s_i a_i q_i = 0: the terms of either sign
-are added up apart (2d + 2 more floats), and the larger sum is scaled down. Where nothing is regularised, v must vanish:
-Newton's dual variables satisfy that before they are clipped, and they may be scaled into a box that has 0 inside;
-clients count which of a few scales suffice, so that the sums tell the smallest. What rounding leaves of v is weighed by
-how far out a minimiser may be (see `reach_of`); where columns are dependent, nobody knows.
+Certificate. The better of D(a) and D(a_0), scaled and balanced as R demands; piecewise_sums.py has that, and all that
+a client computes.
 
 Safeguard. No theorem covers clipped steps. If comp + res has not fallen for `patience` exchanges, t falls slowly for a
 few; if that does not help, the method changes to one that has a proof: damped Newton steps on
@@ -54,32 +48,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
-from dualfl.algorithms.few_exchanges.interior_point import (
-    Pieces,
-    advance,
-    central,
-    first,
-    metric,
-    pieces,
-    smoothed,
-)
+from dualfl.algorithms.few_exchanges.centring import KEEP, ROUNDING, centring, lowest, reach
+from dualfl.algorithms.few_exchanges.interior_point import central, first, metric, smoothed
 from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
-from dualfl.algorithms.few_exchanges.packing import part, symmetric, upper
+from dualfl.algorithms.few_exchanges.packing import part, symmetric
+from dualfl.algorithms.few_exchanges.piecewise_sums import PiecewiseSilo, lower_bound, reach_of
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
-from dualfl.objectives.linear import LinearModel
-from dualfl.solvers.definite import independence
-from dualfl.solvers.rows import rows_of
 from dualfl.typing import Array
 
 LARGEST = 2000
-KEEP = 0.9  # of the way to a bound
-ALONE, ACCURACY = 40, 1e-6  # iterations, and relative gap, of a client's own solution
-ROUNDING = 1e-8  # part of E; gaps below it are not worth a safeguard, and end in rounding
-NEAR = 1e-3  # part of E; closer than this, and well centred, t may fall faster
 CALM = 3  # exchanges in which t falls slowly, before the method is given up
 CUT = 0.2  # of t, on the path that is proven
 RAY = (1.0, 0.5, 0.25, 0.125, 0.0625, 1 / 64, 1 / 512, 0.0)
-SCALES = 1 - np.array([0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5])
 
 
 @dataclass(frozen=True)
@@ -164,7 +144,7 @@ class FedIPM(Algorithm):
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
         s = replace(s, M=m.M, c=m.tilt, size=m.size, optimism=at.d * m.row / 2, t=m.size)
-        s = replace(s, reach=reach_of(self.regulariser(s, at), symmetric(m.h, at.d), m.loss, s))
+        s = replace(s, reach=reach_of(self.regulariser(s, at), symmetric(m.h, at.d), m.loss, s.th, s.size))
         if not self.race:
             return self.stepped(s, m, at)
         bound = self.regulariser(s, at).lower_bound(m.local_ab, m.local_v)
@@ -174,7 +154,7 @@ class FedIPM(Algorithm):
     def raced(self, s: Server, m: Any, at: Place) -> Server:
         assert s.rival is not None
         R, rival = self.regulariser(s, at), part(m, "rival_")
-        bound = max(self.lower(R, m, s.reach), self.lower(R, rival), s.bound)
+        bound = max(lower_bound(R, m, s.reach), lower_bound(R, rival), s.bound)
         E, there = rival.loss + R.value(s.rival), s.rival
         s = replace(s, bound=bound, rival=None)
         if E - bound <= 0.3 * E:
@@ -192,8 +172,8 @@ class FedIPM(Algorithm):
         R = self.regulariser(s, at)
         res = R.residual(s.th, m.v)
         s = self.watched(s, m.comp + res, abs(m.loss + R.value(s.th)))
-        bound = max(s.bound, self.lower(R, m, s.reach))
-        sigma = self.centring(m.comp, res, m.loss + R.value(s.th), s.calm > 0)
+        bound = max(s.bound, lower_bound(R, m, s.reach))
+        sigma = centring(m.comp, res, m.loss + R.value(s.th), s.calm > 0)
         t = max(min(s.t, sigma * m.comp), lowest(m.loss, s.size))
         th, end = s.th, s.end
         if s.base is None:  # otherwise the safeguard begins, where the method stands
@@ -211,27 +191,10 @@ class FedIPM(Algorithm):
             return replace(s, idle=0, calm=CALM, warned=True)
         return replace(s, base=s.th, idle=0)
 
-    @staticmethod
-    def centring(comp: float, res: float, E: float, calm: bool) -> float:
-        """sigma: how much closer to the boundary to aim, less while R and the losses still disagree.
-
-        Close by, where samples have to settle for a bound or against it, t must not run ahead of res: theta then moves
-        by many t, samples overshoot, and clipping them makes new res.
-        """
-        if res >= comp and comp <= ROUNDING * abs(E):
-            return 1.0  # the digits end here
-        if calm:
-            return 0.7
-        if comp > NEAR * abs(E):
-            return 0.1 if res < comp else 0.3 if res < 10 * comp else 0.5
-        if res < 0.01 * comp:
-            return 0.02
-        return 0.1 if res < 0.3 * comp else 0.5
-
     def followed(self, s: Server, m: Any, at: Place) -> Server:
         """The safeguard: a damped Newton step on E_t, or the next trial of one."""
         R = self.regulariser(s, at)
-        base, bound = s.base, max(s.bound, self.lower(R, m))
+        base, bound = s.base, max(s.bound, lower_bound(R, m))
         assert base is not None
         points = [base + r * (s.th - base) for r in RAY]
         values = m.ray + np.array([R.value(x) for x in points])
@@ -252,44 +215,6 @@ class FedIPM(Algorithm):
         assert s.M is not None and s.c is not None
         return Regulariser.at(at, s.M, s.c)
 
-    def lower(self, R: Regulariser, m: Any, far: Array | None = None) -> float:
-        """The lower bound of E* that the sums prove; `far` is how far out a minimiser may be, if that is known."""
-        here = self.proven(R, m, far)
-        return max(here, self.proven(R, part(m, "end_"), None)) if hasattr(m, "end_v") else here
-
-    def proven(self, R: Regulariser, m: Any, far: Array | None) -> float:
-        """The bound of one dual point."""
-        flat = np.flatnonzero(R.flat)
-        if not len(flat):
-            return R.lower_bound(m.ab, m.v)
-        if len(flat) == 1 and hasattr(m, "plus_v"):
-            return self.balanced(R, m, int(flat[0]))
-        return -np.inf if far is None else self.unregularised(R, m, far)
-
-    @staticmethod
-    def balanced(R: Regulariser, m: Any, k: int) -> float:
-        """v_k = 0 by scaling down the terms of the sign that has more."""
-        plus, minus = float(m.plus_v[k]), float(m.plus_v[k] - m.v[k])
-        if not min(plus, minus) > 0:
-            return R.lower_bound(0.0, 0.0 * m.v)
-        up, down = min(1.0, minus / plus), min(1.0, plus / minus)
-        v = up * m.plus_v + down * (m.v - m.plus_v)
-        v[k] = 0.0
-        return R.lower_bound(up * m.plus_ab + down * (m.ab - m.plus_ab), v)
-
-    @staticmethod
-    def unregularised(R: Regulariser, m: Any, far: Array) -> float:
-        """Newton's dual variables, scaled into the box; v vanishes but for rounding, which |theta| and `far` weigh."""
-        if not hasattr(m, "fits"):
-            return -np.inf
-        fits = np.flatnonzero(m.fits >= 1 - 1e-9)
-        if not len(fits):
-            return -np.inf
-        scale = float(SCALES[fits[0]])
-        v = np.where(R.flat, 0.0, scale * m.wanted_v)
-        off = float(np.abs(scale * m.wanted_v)[R.flat] @ (m.reach + far)[R.flat])
-        return R.lower_bound(scale * m.wanted_ab, v) - off
-
     def model(self, s: Server) -> Array:
         return s.model
 
@@ -301,7 +226,8 @@ class FedIPM(Algorithm):
     @client_step
     def begin(self, f: Any, c: Any, at: Place, th: Array) -> tuple[Upload, Local]:
         """Exchange 1: what the client regularises, its dual variables at theta, and its own solution."""
-        silo = Silo(f, at, self.least_rows)
+        check_rows(self.name, at.j, f.objective, self.least_rows)
+        silo = PiecewiseSilo(f, at)
         size = float(silo.s @ np.abs(silo.P.b).mean(axis=0))
         u = silo.margins(th)
         a = first(silo.P, u, size or 1.0)
@@ -316,7 +242,7 @@ class FedIPM(Algorithm):
         self, f: Any, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, rival: Array, rival_t: float
     ) -> tuple[Upload, Local]:
         """Exchange 2: at theta, and at the mean of the clients' own solutions."""
-        silo = Silo(f, at)
+        silo = PiecewiseSilo(f, at)
         ends = silo.at_the_end(end, c.a, c.D)
         sums, a, D = silo.step(th, t, keep, c.a, c.D)
         sums |= ends
@@ -332,7 +258,7 @@ class FedIPM(Algorithm):
     ) -> tuple[Upload, Local]:
         a, D = (c.rival_a, c.rival_D) if switch else (c.a, c.D)
         assert a is not None and D is not None
-        silo = Silo(f, at)
+        silo = PiecewiseSilo(f, at)
         ends = silo.at_the_end(end, a, D)
         sums, a, D = silo.step(th, t, keep, a, D)
         return at.send(**sums, **ends), Local(a, D)
@@ -340,132 +266,10 @@ class FedIPM(Algorithm):
     @client_step
     def follow(self, f: Any, c: Local, at: Place, th: Array, t: float, base: Array) -> tuple[Upload, Local]:
         """The safeguard: a on the central path at theta, and E_t on the way there from `base`."""
-        silo = Silo(f, at)
+        silo = PiecewiseSilo(f, at)
         u, begun = silo.margins(th), silo.margins(base)
         a = central(silo.P, u, t)
         D = metric(silo.P, u, a, t)
         ray = [float(silo.s @ smoothed(silo.P, begun + r * (u - begun), t).sum(axis=0)) for r in RAY]
         slope = float(silo.s @ (central(silo.P, begun, t) * (u - begun)).sum(axis=0))
         return at.send(**silo.sums(u, a, D), ray=np.array(ray), slope=slope), Local(a, D)
-
-
-def reach_of(R: Regulariser, H: Array, loss: float, s: Server) -> Array | None:
-    """How far out a minimiser y may be, coordinate by coordinate, by the sums at the start.
-
-    There D is about 1/(|u| + t), and E(y) <= E makes (y - theta)'H(y - theta) of the order of E^2/t. With h^2 the
-    diagonal of H and lam the `independence` of its columns that is at least lam sum_k h_k^2 (y_k - theta_k)^2.
-    """
-    flat = R.flat & (np.diag(H) > 0)  # a column of zeros is nowhere
-    lam = independence(H[np.ix_(flat, flat)])
-    if lam == 0:
-        return None
-    h = np.sqrt(np.where(flat, np.diag(H), np.inf))
-    return np.asarray(np.abs(s.th) + 10 * (loss + R.value(s.th)) / (h * np.sqrt(lam * (s.size or 1.0))))
-
-
-def reach(sigma: float) -> float:
-    """How far a sample may go towards its bound: as far as t falls, but at least KEEP."""
-    return max(KEEP, 1 - sigma)
-
-
-def lowest(loss: float, size: float) -> float:
-    """The smallest t: a loss may be zero, t may not."""
-    return 1e-14 * loss + 1e-18 * (size or 1.0)
-
-
-class Silo:
-    """One client's rows, and the sums it sends."""
-
-    def __init__(self, f: Any, at: Place, least_rows: int = 1) -> None:
-        rows = rows_of(f.objective)
-        assert rows is not None, "an objective that offers a dual is a linear model"
-        check_rows(FedIPM.name, at.j, f.objective, least_rows)
-        self.model: LinearModel = rows.model
-        self.P: Pieces = pieces(rows.model)
-        self.s: Array = rows.model.s
-        self.R = Regulariser.at(at, rows.ridge, rows.c)
-        # 0 < lo and hi < 0 do not occur; 0 at the end of a box leaves no room to scale into it
-        self.centred = bool((self.P.lo < 0).all() and (self.P.hi > 0).all())
-
-    def margins(self, th: Array) -> Array:
-        return self.P.margins(self.model.predictors(th)[:, 0])
-
-    def pull(self, *columns: Array) -> list[Array]:
-        """Z'S applied to arrays of pieces by rows."""
-        stacked = np.stack([self.s * (self.P.q * column).sum(axis=0) for column in columns], axis=1)
-        self.model.cost.passes += 0.5
-        return list(np.ascontiguousarray(self.model.design.backward(stacked).T))
-
-    def step(self, th: Array, t: float, keep: float, a: Array, D: Array) -> tuple[dict[str, Any], Array, Array]:
-        """One interior point step of this client: its sums, and its new variables."""
-        u = self.margins(th)
-        a, wanted = advance(self.P, u, a, D, t, keep)
-        D = metric(self.P, u, a, t)
-        sums = self.sums(u, a, D)
-        if self.centred and np.count_nonzero(self.R.flat) > 1:
-            sums |= self.unclipped(wanted, th)
-        return sums, a, D
-
-    def sums(self, u: Array, a: Array, D: Array) -> dict[str, Any]:
-        P, s = self.P, self.s
-        p, q = np.maximum(P.hi - a, 1e-15), np.maximum(a - P.lo, 1e-15)
-        loss = P.loss(u)
-        r0, r1 = self.pull(a + D * u, D * (1 / q - 1 / p))
-        self.model.cost.gradients += 1
-        self.model.cost.passes += 1
-        h = upper(self.model.design.gram(s * (P.q**2 * D).sum(axis=0)))
-        return {
-            "loss": float(s @ loss.sum(axis=0)),
-            "comp": float(s @ np.maximum(loss - a * u, 0.0).sum(axis=0)),
-            **self.dual(a),
-            "r0": r0,
-            "r1": r1,
-            "h": h,
-        }
-
-    def dual(self, a: Array) -> dict[str, Any]:
-        """What a dual point proves; those of its terms that have one sign apart, where they have to be balanced."""
-        balance = np.count_nonzero(self.R.flat) == 1
-        points = [a, np.where(a * self.P.q > 0, a, 0.0)] if balance else [a]
-        names = [("ab", "v"), ("plus_ab", "plus_v")]
-        found: dict[str, Any] = {}
-        for (ab, v), point, pulled in zip(names, points, self.pull(*points)):
-            found |= {ab: float(self.s @ (point * self.P.b).sum(axis=0)), v: pulled}
-        return found
-
-    def at_the_end(self, end: Array, a: Array, D: Array) -> dict[str, Any]:
-        """The dual point to which the step from (a, D) leads for t = 0; it proves nothing if nothing is regularised."""
-        if np.count_nonzero(self.R.flat) > 1:
-            return {}
-        ends = np.clip(a + D * self.margins(end), self.P.lo, self.P.hi)
-        return {f"end_{k}": v for k, v in self.dual(ends).items()}
-
-    def unclipped(self, wanted: Array, th: Array) -> dict[str, Any]:
-        """What Newton's method wanted, and which scales bring it into the box."""
-        P = self.P
-        fits = [float(((k * wanted >= P.lo) & (k * wanted <= P.hi)).all()) for k in SCALES]
-        (v,) = self.pull(wanted)
-        ab = float(self.s @ (wanted * P.b).sum(axis=0))
-        return {"wanted_v": v, "wanted_ab": ab, "fits": np.array(fits), "reach": 10 * np.abs(th)}
-
-    def alone(self) -> dict[str, Any]:
-        """The solution of this client's own problem, by the same iteration, and its dual."""
-        th, best = np.zeros(len(self.R.M)), np.inf
-        u = self.margins(th)
-        t = size = float(self.s @ np.abs(self.P.b).mean(axis=0)) or 1.0
-        a = first(self.P, u, t)
-        D = metric(self.P, u, a, t)
-        m = self.sums(u, a, D)
-        found: dict[str, Any] = {}
-        for _ in range(ALONE):
-            res = self.R.residual(th, m["v"])
-            gap, E = m["comp"] + res, m["loss"] + self.R.value(th)
-            if gap < best:
-                best, found = gap, {"local": th, "local_ab": m["ab"], "local_v": m["v"]}
-            if gap <= ACCURACY * abs(E) + 1e-12 * size:  # one label alone can be fitted without any loss
-                break
-            sigma = FedIPM.centring(m["comp"], res, E, False)
-            t = max(min(t, sigma * m["comp"]), lowest(m["loss"], size))
-            th = self.R.newton(symmetric(m["h"], len(th)), m["r0"] + t * m["r1"], th)
-            m, a, D = self.step(th, t, reach(sigma), a, D)
-        return found
