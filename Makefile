@@ -9,7 +9,7 @@ READY   = $(VENV)/.ready
 # start a process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types unit test-extras test-deploy bench bench-deploy theory clean
+.PHONY: demo test lint types unit test-extras test-deploy reproduce bench bench-deploy theory clean
 
 demo: $(READY)
 	$(RUN) -m dualfl demo --out demo
@@ -33,6 +33,9 @@ test-extras: $(READY)
 test-deploy: $(READY)
 	$(VENV)/bin/pip install -q -e ".[flower,ray]"
 	CI=true $(RUN) -m pytest -m "deploy or faults" tests/deploy -v
+
+reproduce: $(READY)  # tables, figure and matrix of docs/experiments.md; a finished part is not run again
+	$(VENV)/bin/dualfl reproduce all
 
 bench-deploy: $(READY)
 	$(VENV)/bin/pip install -q -e ".[flower,ray]"

@@ -13,9 +13,11 @@ import toys
 
 import problems
 from dualfl.algorithms import Algorithm, DualFL, TopK, ask, client_step
+from dualfl.algorithms.registry import ALGORITHMS
 from dualfl.engines import InProcess, Problem, inprocess, run
 from dualfl.engines.client import Envelope, OutOfSync, Silo, answer
 from dualfl.engines.driver import Driver
+from dualfl.engines.engine import OFFERS
 from dualfl.errors import Diverged, InputError, NotSupported
 from dualfl.objectives import (
     L1,
@@ -398,6 +400,11 @@ def test_algorithms_and_costs_that_do_not_fit():
         run(Problem([f + L1(0.1) for f in QUADS], penalty=L1(0.1)), DualFL(), rounds=1)
     with pytest.raises(NotSupported, match="SDCA takes a linear model"):
         run(Problem(QUADS, solvers=SDCA()), DualFL(), rounds=1)
+
+
+def test_all_that_algorithms_need_has_words():
+    needed = set().union(*(algorithm.needs for algorithm in ALGORITHMS.values())) - {"local"}
+    assert needed <= set(OFFERS)
 
 
 def test_a_default_that_theory_does_not_give():

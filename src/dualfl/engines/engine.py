@@ -304,6 +304,18 @@ def bound(
     return mine
 
 
+# What an objective may offer, as a sentence says it.
+OFFERS = {
+    "gradient": "a gradient",
+    "hessian": "a Hessian",
+    "projected": "a projected Hessian",
+    "moments": "second moments",
+    "samples": "gradients of single samples",
+    "dual": "a dual",
+    "prox": "a prox",
+}
+
+
 def check_fit(clients: Sequence[Objective], penalty: Penalty | None, algorithm: Algorithm, codec: Codec | None) -> None:
     """Refuse, in one sentence, an algorithm that cannot solve this problem."""
     if penalty is not None and algorithm.penalty is None:
@@ -320,7 +332,7 @@ def check_fit(clients: Sequence[Objective], penalty: Penalty | None, algorithm: 
         missing = [need for need in sorted(algorithm.needs - {"local"}) if need not in f.offers]
         if missing:
             raise NotSupported(
-                f"{algorithm.name} is not compatible with client {j}'s {f.name}: it must offer a {missing[0]}; "
+                f"{algorithm.name} is not compatible with client {j}'s {f.name}: it must offer {OFFERS[missing[0]]}; "
                 f"{those(lambda a: a.penalty == 'client')} need none."
             )
 
