@@ -20,7 +20,7 @@ from dualfl.data.idx import read_images
 from dualfl.data.libsvm import read_libsvm, signs
 from dualfl.errors import InputError
 from dualfl.names import nearest
-from dualfl.objectives.linear import check_features
+from dualfl.objectives.inputs import check_features
 from dualfl.typing import AnyArray
 
 Layout = Literal["auto", "dense", "sparse"]
