@@ -172,7 +172,7 @@ def test_the_matrix_on_one_row(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} >= {"matrix.csv", "matrix.md", "exchanges.png", "time.svg"}
     assert "lasso, 5,000 x 200, one label, mu = 0.01" in done.stdout
     rows = {row["algorithm"]: row for row in csv.DictReader((tmp_path / "matrix.csv").read_text().splitlines())}
-    assert rows["fedpd"]["status"].startswith("does not apply") and rows["prox-newton"]["exchanges_to_1e-06"]
+    assert rows["fedpd"]["ended_by"].startswith("does not apply") and rows["prox-newton"]["exchanges_to_1e-06"]
 
 
 def test_tables(monkeypatch, tmp_path):
