@@ -22,10 +22,10 @@ import scipy.sparse as sp
 from dualfl import kernels
 from dualfl.errors import InputError
 from dualfl.kernels import Design
-from dualfl.objectives import moments
+from dualfl.objectives import curvature, moments
 from dualfl.objectives.base import Objective, Point, Ray, check_factor
 from dualfl.objectives.inputs import check_features, check_scale, check_weights
-from dualfl.objectives.losses import Huber, Loss
+from dualfl.objectives.losses import Loss
 from dualfl.objectives.spectrum import largest_eigenvalue
 from dualfl.typing import AnyArray, Array, frozen, sealed
 
@@ -33,7 +33,6 @@ Intercept = bool | Literal["free"]
 
 # Predictors that were updated along rays are computed afresh once they may be off by this much, relatively.
 DRIFT = 2.0**-44
-TAIL_ROWS = 2048  # about so many rows, evenly spaced, are enough for means that are only diagonal
 
 
 class LinearModel(Objective):
@@ -160,27 +159,37 @@ class LinearModel(Objective):
         G = kernels.sample_gradient(self.design, rows, self.matrix(x), self.loss, self.y, self.s)
         return G.ravel() * (self.n / len(rows)) + self.ridge * self.ridge_part(x)
 
+    # -- curvature --------------------------------------------------------------------------------
+
+    def _predictors_at(self, x: Array) -> Array:
+        point = self.at(x)
+        assert isinstance(point, LinearPoint)
+        return point.predictors
+
+    def _curvatures(self, x: Array) -> Array:
+        """s_i l''(z_i) as a k x k x n array."""
+        return curvature.curvatures(self.loss, self._predictors_at(x), self.y, self.s)
+
+    def newton_curvatures(self, x: Array, straight: float) -> Array:
+        """The same, with a share of the parabola above the straight pieces of a loss: where most residuals are beyond
+        Huber's delta, l'' alone makes Newton steps a hundred times too long."""
+        return curvature.newton_curvatures(self.loss, self._predictors_at(x), self.y, self.s, straight)
+
     def hessian(self, x: Array) -> Array:
         """The dense Hessian, built blockwise from weighted Gram matrices."""
         self.require_gradient("A Hessian")
-        return self._hessian(self._curvatures(self.at(x)))
+        return self._hessian(self._curvatures(x))
 
     def newton_hessian(self, x: Array, straight: float) -> Array:
         self.require_gradient("A Hessian")
         return self._hessian(self.newton_curvatures(x, straight))
 
     def _hessian(self, W: Array) -> Array:
-        D, k = self.design.D, self.k
         self.cost.hessian_products += self.d
-        self.cost.passes += k * (k + 1) / 2
-        H = np.empty((D, k, D, k))
-        for a in range(k):
-            for b in range(a + 1):
-                H[:, a, :, b] = self.design.gram(W[a, b])
-                H[:, b, :, a] = H[:, a, :, b].T
-        square: Array = H.reshape(self.d, self.d)
-        square[np.diag_indices(self.d)] += self.convexity
-        return square
+        self.cost.passes += self.k * (self.k + 1) / 2
+        H = curvature.hessian(self.design, W)
+        H[np.diag_indices(self.d)] += self.convexity
+        return H
 
     def projected_hessian(self, x: Array, U: Array) -> Array:
         """U' H(x) U. A U with one row per feature stands for U (x) I_k: the same basis for every class,
@@ -193,19 +202,12 @@ class LinearModel(Objective):
             )
         if U.shape[0] != D:
             return super().projected_hessian(x, U)
-        q = U.shape[1]
-        self.cost.hessian_products += q * k
+        self.cost.hessian_products += U.shape[1] * k
         self.cost.passes += 1
-        Q = self.design.forward(np.ascontiguousarray(U, dtype=np.float64))
-        W = self._curvatures(self.at(x))
-        M = np.empty((q, k, q, k))
-        for a in range(k):
-            for b in range(a + 1):
-                M[:, a, :, b] = Q.T @ (W[a, b, :, None] * Q)
-                M[:, b, :, a] = M[:, a, :, b].T
         kept = U if self.free is None else U[:-1]
-        square = M.reshape(q * k, q * k) + self.ridge * np.kron(kept.T @ kept, np.eye(k))
-        return (square + square.T) / 2
+        M = curvature.projected_hessian(self.design, self._curvatures(x), U)
+        M = M + self.ridge * np.kron(kept.T @ kept, np.eye(k))
+        return (M + M.T) / 2
 
     # -- second-order sums, without the ridge -----------------------------------------------------
 
@@ -213,72 +215,22 @@ class LinearModel(Objective):
         """C (D x D) and S (k x k) with C (x) S the data part of the Hessian at x; exactly where all l''(z_i) are
         multiples of one matrix: for one output anywhere, for softmax at 0. Rows without curvature count a little."""
         self.cost.passes += 1
-        W = self._safe_curvatures(self.at(x))
-        C = moments.moment(self.design, self._row_curvatures(W))
-        return C, self._mean_block(W)
+        W = self.newton_curvatures(x, 1.0)
+        C = moments.moment(self.design, curvature.row_curvatures(W, self.s))
+        return C, curvature.mean_block(W)
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         """C Omega and the trace of C for the C of `moment`, and its S; for more features than C may have."""
         self.cost.passes += 1
-        W = self._safe_curvatures(self.at(x))
-        c = self._row_curvatures(W)
+        W = self.newton_curvatures(x, 1.0)
+        c = curvature.row_curvatures(W, self.s)
         Y = self.design.backward(c[:, None] * self.design.forward(np.ascontiguousarray(Omega)))
-        return Y, float(c @ self.design.row_norms2()), self._mean_block(W)
-
-    def _row_curvatures(self, W: Array) -> Array:
-        """s_i tr l''(z_i), none below a twentieth of the mean: a row may gain curvature later."""
-        trace = np.maximum(np.einsum("aan->n", W), 0.0)
-        low = 0.05 * float(trace.sum()) * self.s
-        if not low.any():
-            return np.array(self.s)
-        c = np.maximum(trace, low)
-        ratio = c / np.where(self.s > 0, self.s, 1.0)
-        # Rounding aside, often all are equal; then bytes are multiplied as they are.
-        return np.asarray(self.s * ratio.mean() if np.ptp(ratio) <= 1e-12 * ratio.max() else c)
-
-    def _safe_curvatures(self, point: Point, share: float = 1.0) -> Array:
-        """l'' where it is worth something; for Huber's loss a share of delta/|r| on the straight pieces, the curvature
-        of the parabola that touches the loss there and lies above it (iteratively reweighted least squares)."""
-        if not isinstance(self.loss, Huber):
-            return self._curvatures(point)
-        assert isinstance(point, LinearPoint)
-        r, delta = np.abs(point.predictors[:, 0] - self.y), self.loss.delta
-        return np.asarray((self.s * np.where(r <= delta, 1.0, share * delta / np.maximum(r, delta)))[None, None])
-
-    def newton_curvatures(self, x: Array, straight: float) -> Array:
-        """s_i l''(z_i) as a k x k x n array, with a share of the parabola above the straight pieces of a loss: where
-        most residuals are beyond Huber's delta, l'' alone makes Newton steps a hundred times too long."""
-        return self._safe_curvatures(self.at(x), straight)
-
-    def _mean_block(self, W: Array) -> Array:
-        mean = W.sum(axis=2)
-        trace = float(np.trace(mean))
-        return np.asarray((mean + mean.T) / (2 * trace) if trace > 0 else np.eye(self.k) / self.k)
+        return Y, float(c @ self.design.row_norms2()), curvature.mean_block(W)
 
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
-        """What a sketch of the Hessian at x needs, of the basis U of features and B of outputs (see `moments`):
-        the metric on the first `rank` directions, its diagonal blocks on the others, and its mean block.
-        A loss with straight pieces has a share of the parabola above it there, see `newton_curvatures`."""
-        W = self.newton_curvatures(x, straight)
-        a, b = moments.pairs(B.shape[1])
-        V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
+        """What a sketch of the Hessian at x needs: see `curvature.metric`, and `newton_curvatures` for `straight`."""
         self.cost.passes += 1
-        M = moments.metric(moments.projected(self.design, U[:, :rank]), V)
-        stride = max(1, self.n // TAIL_ROWS)
-        share = float(self.s[::stride].sum()) or 1.0
-        T = np.zeros((0, len(a)))
-        if rank < U.shape[1]:
-            T = moments.tail(moments.projected(self.design, U[:, rank:], stride), V[::stride]) / share
-        return M, T, V.sum(axis=0)
-
-    def _curvatures(self, point: Point) -> Array:
-        """s_i l''(z_i) as a k x k x n array."""
-        assert isinstance(point, LinearPoint)
-        Z = point.predictors
-        columns = [
-            kernels.curvature_times(self.loss, Z, np.tile(e, (self.n, 1)), self.y, self.s).T for e in np.eye(self.k)
-        ]
-        return np.stack(columns)
+        return curvature.metric(self.design, self.newton_curvatures(x, straight), self.s, U, B, rank)
 
     # -- views ------------------------------------------------------------------------------------
 

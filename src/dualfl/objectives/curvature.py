@@ -1,0 +1,93 @@
+"""The curvature of a linear model's rows, and the second-order sums that are made of it, without the ridge.
+
+    f'' = sum_i (x_i x_i') (x) W_i,      W_i = s_i l''(z_i)  (k x k),      z_i = x_i' Theta.
+
+Here the W_i are one k x k x n array W, which loss and predictors make; what follows from W needs neither. That is why
+these are functions, and not the model's: it knows where it is, what a pass costs, and its ridge. The loops over rows
+are those of `moments` and the kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dualfl import kernels
+from dualfl.kernels import Design
+from dualfl.objectives import moments
+from dualfl.objectives.losses import Huber, Loss
+from dualfl.typing import Array
+
+TAIL_ROWS = 2048  # about so many rows, evenly spaced, are enough for means that are only diagonal
+
+
+def curvatures(loss: Loss, Z: Array, y: Array, s: Array) -> Array:
+    """W."""
+    n, k = Z.shape
+    columns = [kernels.curvature_times(loss, Z, np.tile(e, (n, 1)), y, s).T for e in np.eye(k)]
+    return np.stack(columns)
+
+
+def newton_curvatures(loss: Loss, Z: Array, y: Array, s: Array, straight: float) -> Array:
+    """W where it is worth something; for Huber's loss a share of delta/|r| on the straight pieces, the curvature of the
+    parabola that touches the loss there and lies above it (iteratively reweighted least squares)."""
+    if not isinstance(loss, Huber):
+        return curvatures(loss, Z, y, s)
+    r, delta = np.abs(Z[:, 0] - y), loss.delta
+    return np.asarray((s * np.where(r <= delta, 1.0, straight * delta / np.maximum(r, delta)))[None, None])
+
+
+def row_curvatures(W: Array, s: Array) -> Array:
+    """tr W_i, none below a twentieth of the mean: a row may gain curvature later."""
+    trace = np.maximum(np.einsum("aan->n", W), 0.0)
+    low = 0.05 * float(trace.sum()) * s
+    if not low.any():
+        return np.array(s)
+    c = np.maximum(trace, low)
+    ratio = c / np.where(s > 0, s, 1.0)
+    # Rounding aside, often all are equal; then bytes are multiplied as they are.
+    return np.asarray(s * ratio.mean() if np.ptp(ratio) <= 1e-12 * ratio.max() else c)
+
+
+def mean_block(W: Array) -> Array:
+    """sum_i W_i, scaled to the trace 1."""
+    mean = W.sum(axis=2)
+    trace = float(np.trace(mean))
+    return np.asarray((mean + mean.T) / (2 * trace) if trace > 0 else np.eye(len(W)) / len(W))
+
+
+def hessian(design: Design, W: Array) -> Array:
+    """f'', from weighted Gram matrices."""
+    return blockwise(design.D, W, design.gram)
+
+
+def projected_hessian(design: Design, W: Array, U: Array) -> Array:
+    """(U (x) I)' f'' (U (x) I) for a basis U of features."""
+    Q = design.forward(np.ascontiguousarray(U, dtype=np.float64))
+    return blockwise(U.shape[1], W, lambda w: Q.T @ (w[:, None] * Q))
+
+
+def blockwise(size: int, W: Array, gram: Callable[[Array], Array]) -> Array:
+    """The symmetric matrix with gram(W_ab) for the outputs a and b, indexed (direction, output) on both sides."""
+    k = len(W)
+    H = np.empty((size, k, size, k))
+    for a in range(k):
+        for b in range(a + 1):
+            H[:, a, :, b] = gram(W[a, b])
+            H[:, b, :, a] = H[:, a, :, b].T
+    return H.reshape(size * k, size * k)
+
+
+def metric(design: Design, W: Array, s: Array, U: Array, B: Array, rank: int) -> tuple[Array, Array, Array]:
+    """What a sketch of f'' needs, of the basis U of features and B of outputs (see `moments`): the metric on the first
+    `rank` directions, its diagonal blocks on the others, and its mean block."""
+    a, b = moments.pairs(B.shape[1])
+    V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
+    M = moments.metric(moments.projected(design, U[:, :rank]), V)
+    stride = max(1, design.n // TAIL_ROWS)
+    share = float(s[::stride].sum()) or 1.0
+    T = np.zeros((0, len(a)))
+    if rank < U.shape[1]:
+        T = moments.tail(moments.projected(design, U[:, rank:], stride), V[::stride]) / share
+    return M, T, V.sum(axis=0)
