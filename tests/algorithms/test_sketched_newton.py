@@ -229,7 +229,7 @@ def test_all_parabolas_prove_more_than_the_best_one_and_never_too_much() -> None
 
 def test_close_by_the_whole_hessian_is_bought_once_it_costs_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never before, only where it stays true for a while, and it pays."""
-    monkeypatch.setattr("dualfl.algorithms.few_exchanges.sketched_newton.EXACT", 0)
+    monkeypatch.setattr("dualfl.algorithms.few_exchanges.budget.EXACT", 0)
     here = problem(Softmax(3), 1e-6, D=40, n=1200)
     E = minimum(here)
     asked: list[tuple[int, bool]] = []
@@ -237,7 +237,7 @@ def test_close_by_the_whole_hessian_is_bought_once_it_costs_what_was_sent(monkey
 
     def watched(self: SketchedNewton, s: Any) -> tuple[int, ...]:
         ranks = due(self, s)
-        if s.near and ranks and ranks[0] > self.rank(s, False):
+        if s.near and ranks and ranks[0] > self.budget(s).near_rank:
             assert s.since >= 3 and s.decrement <= 0.005 * max(abs(s.E), 0.01 * abs(s.E0))
             assert 0.64 * s.basis.floats(ranks[0]) <= s.spent
             asked.append((ranks[0], ranks[0] == s.basis.q))
@@ -253,7 +253,7 @@ def test_close_by_the_whole_hessian_is_bought_once_it_costs_what_was_sent(monkey
     assert exchanges(replace(small, grow=0.0)) >= 1.25 * exchanges(small)
     assert asked and asked[-1][1]
     asked.clear()
-    monkeypatch.setattr("dualfl.algorithms.few_exchanges.sketched_newton.TOGETHER", 4 * 300)  # four clients
+    monkeypatch.setattr("dualfl.algorithms.few_exchanges.budget.TOGETHER", 4 * 300)  # four clients
     exchanges(small)
     assert max((rank for rank, _ in asked), default=0) ** 2 * 3 / 2 <= 330
 

@@ -8,7 +8,7 @@ d(d+1)/2 numbers. Here clients send what fits into a message (see `metric`), and
     exchange 2   E, E' and a metric H0 at both points; the better one is kept, theta_bar only if its decrement is not
                  larger than its energy
     then         x+ = x - p,   p = two-loop L-BFGS(pairs) with first metric H0^-1 applied to g,   one exchange each:
-                 E, E' at x+, losses along the ray x - t p while far away, and a new H0 when one is due (see `due`)
+                 E, E' at x+, losses along the ray x - t p while far away, and a new H0 when one is due (see `budget`)
 
 A point is accepted if E(x+) <= E(x) + 1e-4 <g, x+ - x>. Rejected points still give a secant pair. A rejection far away,
 or a second one, falls back along the ray, where the losses already known pick t; a third one drops all pairs; and after
@@ -30,9 +30,11 @@ import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.few_exchanges import metric as sketch
+from dualfl.algorithms.few_exchanges.budget import HEAVIEST, Budget, heaviest, more_columns
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
 from dualfl.algorithms.few_exchanges.limits import check_rows
 from dualfl.algorithms.few_exchanges.metric import Basis, Metric
+from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
 from dualfl.algorithms.messages import floats
 from dualfl.errors import InputError
@@ -43,13 +45,8 @@ RAY = (0.5, 0.25, 0.125, 0.0625, 0.03125)
 ARMIJO = 1e-4
 SHORTER = 0.4  # the second trial, once one has failed
 NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
-EXACT = 2**18  # numbers in a Hessian that is sent as a whole, every time
-FELT = 0.5  # of mu: directions with more curvature belong into a metric
-SKETCH_FELT = 0.7  # of k mu: a sketch grows while its last eigenvalue is larger
 SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly changes, and a dear one is worth its price
 PATIENCE = 3  # exchanges with one metric before a dear one is asked for
-HEAVIEST, TOGETHER = 2**24, 2**27  # numbers in a metric, 128 MB, and in those of all clients, 1 GB
-MOST = 0.8  # of the directions: whoever can have so many takes all
 LOCAL_MU, LOCAL_ACCURACY, LOCAL_STEPS = 1e-4, 1e-3, 30
 LARGEST = 4_000_000
 BEYOND = 1e100  # stands for an energy that overflows, as a Poisson loss can; such a trial is rejected
@@ -160,7 +157,7 @@ class SketchedNewton(Algorithm):
         m = yield ask(self.first, columns=self.columns)
         ridge, k = float(m.ridge), len(m.S)
         if hasattr(m, "C"):
-            basis, Omega, CO, trace = sketch.eigenbasis(square(m.C, at.d // k), m.S, ridge), 0, None, 0.0
+            basis, Omega, CO, trace = sketch.eigenbasis(symmetric(m.C, at.d // k), m.S, ridge), 0, None, 0.0
         else:
             Omega, CO, trace = self.columns, m.CO, float(m.trace)
             basis = sketch.nystroem(CO, directions(at, len(CO), 0, Omega), trace, m.S)
@@ -170,9 +167,11 @@ class SketchedNewton(Algorithm):
         s = Server(
             np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu), ridge,
             m.free > 0, Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)),
-            heaviest=min(HEAVIEST, TOGETHER // at.N),
+            heaviest=heaviest(at.N),
         )  # fmt: skip
-        s = replace(s, more=self.missing(s), request=(self.rank(s, True), self.rank(s, False))[: len(rivals)])
+        budget = self.budget(s)
+        more = more_columns(basis, ridge, Omega, self.columns)
+        s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)])
         return replace(s, bounds=s.bounds.with_point(s.mu, s.x, s.E, s.g, self.cuts))
 
     def round(self, s: Server, at: Place) -> Round:
@@ -294,53 +293,23 @@ class SketchedNewton(Algorithm):
 
     # -- what is asked for ------------------------------------------------------------------------
 
-    def rank(self, s: Server, far: bool) -> int:
-        """How many directions a metric should hold."""
-        basis, d = s.basis, len(s.x)
-        if basis.floats(basis.q) <= EXACT:
-            return basis.q
-        low = basis.largest_rank(self.far or max(4 * d, 2**15))
-        if far:
-            return low
-        felt = int((basis.variances * np.abs(basis.S).max() >= FELT * s.ridge).sum())
-        return min(max(felt, low), basis.largest_rank(self.near or max(16 * d, 2**20)))
+    def budget(self, s: Server) -> Budget:
+        return Budget(s.basis, s.ridge, self.far, self.near, self.grow, s.heaviest)
 
     def due(self, s: Server) -> tuple[int, ...]:
         """The rank of the metric to ask for with the next gradient, if one is due."""
-        basis, near = s.basis, self.rank(s, False)
-        if not s.near:  # the longer the way, the more a metric may cost
-            patient = basis.largest_rank((self.far or max(4 * len(s.x), 2**15)) * 2.0 ** min(max(0, s.metrics - 2), 40))
-            return (min(near, max(self.rank(s, True), patient)),)
-        r = s.metric.rank
-        if r < near or near == basis.q:
-            return (near,)
-        if s.since < PATIENCE or s.decrement > SETTLED * scale(s):
-            return ()
-        largest = self.affordable(s)
-        return (largest,) if largest >= 1.4 * r or largest == basis.q else ()
-
-    def affordable(self, s: Server) -> int:
-        """The rank that costs about as much as all that was sent before, as one who rents skis buys them at last; the
-        whole Hessian where that is most of it."""
-        basis = s.basis
-        rank = basis.largest_rank(min(self.grow * s.spent, s.heaviest))
-        whole = rank >= MOST * basis.q and basis.floats(basis.q) <= s.heaviest
-        return basis.q if whole else rank
-
-    def missing(self, s: Server) -> int:
-        """How many more columns the sketch of C needs: as many as it has, while its last eigenvalue is felt."""
-        if not s.Omega or s.Omega >= min(8 * self.columns, s.basis.D // 2):
-            return 0
-        last = float(s.basis.variances[s.basis.q - 1])
-        return s.Omega if last * np.abs(s.basis.S).max() * len(s.basis.S) > SKETCH_FELT * s.ridge else 0
+        if not s.near:
+            return (self.budget(s).far_away(s.metrics),)
+        settled = s.since >= PATIENCE and not s.decrement > SETTLED * scale(s)
+        return self.budget(s).close_by(s.metric.rank, settled, s.spent)
 
     def widened(self, s: Server, m: Any, at: Place) -> Server:
         """The basis of a larger sketch; the metric in use stays what it was, in the new coordinates only later."""
         CO, columns = np.concatenate([s.CO, m.CO], axis=1), s.Omega + s.more
         basis = sketch.nystroem(CO, directions(at, len(CO), 0, columns), s.trace, s.basis.S)
         fresh = replace(s, basis=basis, metric=sketch.first_metric(basis, s.ridge), Omega=columns, CO=CO, sent=False)
-        fresh = replace(fresh, more=self.missing(fresh))
-        return replace(fresh, request=(self.rank(fresh, False),))
+        more = more_columns(basis, s.ridge, columns, self.columns)
+        return replace(fresh, more=more, request=(self.budget(fresh).near_rank,))
 
     def model(self, s: Server) -> Array:
         return s.trial
@@ -360,7 +329,7 @@ class SketchedNewton(Algorithm):
         sums["free"] = float(f.objective.free is not None)
         if f.objective.shape[0] <= self.widest:
             C, S = f.moment(zero)
-            sums |= {"C": C[np.triu_indices(len(C))], "S": S}
+            sums |= {"C": upper(C), "S": S}
         else:
             names = ("CO", "trace", "S")
             sums |= zip(names, f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns)))
@@ -418,10 +387,3 @@ def directions(at: Place, D: int, first: int, last: int) -> Array:
     """Columns of the random matrix that server and clients have in common."""
     drawn = [replace(at, round=-1).common(f"column {i}").signs((D,)) for i in range(first, last)]
     return np.stack(drawn, axis=1)
-
-
-def square(upper: Array, D: int) -> Array:
-    """The symmetric matrix with this upper triangle."""
-    C = np.zeros((D, D))
-    C[np.triu_indices(D)] = upper
-    return C + np.triu(C, 1).T
