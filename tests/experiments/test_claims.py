@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from dualfl.experiments import claims, figure1
+from dualfl.experiments.cells import COLUMNS, Outcome
+from dualfl.experiments.store import Store, run_all
 
 n = np.arange(21.0)
 
@@ -110,6 +112,50 @@ def test_a_primal_method_that_was_cut_is_not_judged():
     clients += [figure1.Line("N = 512", cut, cut, cut, f"{figure1.CUT} 1, its time was up")]
     (verdict,) = figure1.verdicts([figure1.Panel("digits", "clients", "b", "", tuple(clients))])
     assert verdict.word == "cannot be told" and "N = 512" in verdict.sentence
+
+
+def test_rates_of_curves_that_were_cut_are_not_compared():
+    assert claims.similar_rates(GOOD, "(a)", ["scaffnew"]).word == "cannot be told"
+    assert claims.similar_rates(GOOD, "(a)", ["dualfl"]).word == "cannot be told"
+    assert claims.similar_rates(GOOD, "(a)", ["feddualavg"]).holds
+
+
+def test_who_is_not_judged_is_named():
+    short = GOOD | {"dualfl": GOOD["dualfl"][:4]}
+    del short["scaffnew"]
+    first, *_ = claims.against_benchmarks(short, {}, "(a)", ["dualfl", "scaffnew"])
+    assert first.holds and "all 9 comparisons" in first.sentence
+    assert "Without scaffnew" in first.sentence and "3 rounds" in first.sentence
+
+
+def test_primal_methods_are_judged_against_all_and_in_the_same_round():
+    falling = {"fedcm": line(1e-1, 0.2)}
+    assert claims.primal_methods({"dualfl": GOOD["dualfl"][:3]}, falling, "(a)").number == pytest.approx(
+        falling["fedcm"][2] / GOOD["dualfl"][2]
+    )
+    good_and_bad = {"dualfl": line(1e-6, 0.1), "fedpd": np.ones(21), "feddr": np.ones(21)}
+    verdict = claims.primal_methods(good_and_bad, {"fedcm": np.full(21, 0.5)}, "(a)")
+    assert verdict.holds is False and "below fedpd, feddr" in verdict.sentence
+
+
+def test_a_round_is_an_exchange(tmp_path):
+    """FedDR exchanges once before its first round; FedPD, the same method with alpha = 1, does not."""
+    plan = figure1.Plan(
+        "digits",
+        rounds=3,
+        seeds=1,
+        panels=("benchmarks",),
+        tuned={"fedpd": {"eta": 10.0}, "feddr": {"eta": 10.0, "alpha": 1.0}},
+    )
+    store = Store(tmp_path)
+    names = ("dualfl", "fedpd", "feddr")
+    run_all(store, [cell for name in names for cell in plan.lines("benchmarks")[name]], tell=lambda cell, outcome: None)
+    for cell in plan.cells:
+        if cell.algorithm not in names:
+            store.put(Outcome(cell, "does not apply: not run", {name: np.zeros(0) for name in COLUMNS}))
+    curves = figure1.panels(plan, store)[0].curves
+    assert len(curves["feddr"]) == 4
+    np.testing.assert_allclose(curves["feddr"], curves["fedpd"], rtol=1e-6)
 
 
 def test_methods_without_tuned_values_are_named():

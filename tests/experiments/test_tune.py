@@ -42,7 +42,7 @@ def test_the_best_cell_is_the_best_of_all(tmp_path, monkeypatch):
 def test_halving_keeps_the_best_third_and_goes_on_where_it_stopped(tmp_path):
     told = []
     (best,) = Tuner(search(grid="paper"), Store(tmp_path), tell=lambda c, o: told.append(c)).run()
-    assert [sum(cell.rounds == r for cell in told) for r in (1, 2, 4)] == [7, 3, 2]
+    assert [sum(cell.rounds == r for cell in told) for r in (2, 3, 4)] == [7, 3, 2]
     assert best.complete and best.count == 12 == search(grid="paper").most
     again = []
     same = Tuner(search(grid="paper"), Store(tmp_path), tell=lambda c, o: again.append(c)).run()
@@ -78,10 +78,10 @@ def test_no_cell_may_use_up_the_time_of_a_rung(tmp_path, monkeypatch):
     told = []
     one = replace(BASIS, minutes=100.0)
     cut = Outcome.cut
-    monkeypatch.setattr(Outcome, "cut", property(lambda self: cut.fget(self) or self.cell.rounds == 1))
+    monkeypatch.setattr(Outcome, "cut", property(lambda self: cut.fget(self) or self.cell.rounds == 2))
     tuner = Tuner(Search(one, 150, ("feddyn",), "paper"), Store(tmp_path), 7.0, tell=lambda c, o: told.append(c))
     (best,) = tuner.run()
-    shares = {1: 3 * 7 * 0.4 / 7, 2: 3 * 7 * 0.3 / 3, 4: 3 * 7 * 0.3 / 2}
+    shares = {2: 3 * 7 * 0.4 / 7, 3: 3 * 7 * 0.3 / 3, 4: 3 * 7 * 0.3 / 2}
     assert [cell.minutes for cell in told] == pytest.approx([shares[cell.rounds] for cell in told])
     assert best.complete and best.count == 12
 
@@ -89,7 +89,7 @@ def test_no_cell_may_use_up_the_time_of_a_rung(tmp_path, monkeypatch):
 def test_the_first_rung_takes_an_eighth_of_the_rows_if_that_is_enough():
     large = Search(Cell("mnist", "", rounds=40), 60_000, ("dualfl",))
     first, _, last = (large.cell("dualfl", {}, rung) for rung in RUNGS)
-    assert (first.rows, first.rounds) == (7_500, 10) and (last.rows, last.rounds) == (None, 40)
+    assert (first.rows, first.rounds) == (7_500, 20) and (last.rows, last.rounds) == (None, 40)
     assert search().cell("dualfl", {}, RUNGS[0]).rows is None
     assert Search(BASIS, 1797, ("dualfl",)).cell("dualfl", {}, RUNGS[0]).rows == 500
 

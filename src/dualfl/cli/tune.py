@@ -35,7 +35,7 @@ TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"
 )
 @click.option("--criterion", default="area", help="area (mean log10 error over rounds), final, or rounds:1e-4.")
 @click.option("--rounds", default=50, help="Communication rounds in the end.")
-@click.option("--solver", default="default", help="Local solver: default, exact, or paper (AOGM and its rule).")
+@click.option("--solver", default="exact", help="Local solver: exact, as in Figure 1, default, or paper (AOGM).")
 @click.option("--budget", type=float, metavar="MINUTES", help="Stop after so long.  [default: no limit]")
 @click.option("--cell-minutes", default=3.0, help="Cut runs that take longer, of a processor.")
 @click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
@@ -44,8 +44,8 @@ TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"
 def tune_command(ctx: click.Context, /, **given: Any) -> None:
     """Search hyperparameters on a grid, as for the paper's Table 2.
 
-    Successive halving: all cells on 1/8 of the rows and a quarter of the
-    rounds, a third of them on half, a third of those on everything. The
+    Successive halving: all cells on 1/8 of the rows and half of the
+    rounds, a third of them on half of the rows, a third of those on all. The
     budget is divided 40 : 30 : 30 among these steps, and no cell gets more
     than three times an equal share of its step. Finished cells are kept in
     --out, so the same command goes on where it stopped. Writes table2.csv

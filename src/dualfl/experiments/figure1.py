@@ -8,10 +8,11 @@ For each data set four panels; the letters are those of the paper, whose first r
     clients      (b, e)  DualFL for N = 2, 4, ..., 1024
     rho          (c, f)  DualFL for momentum parameters from 0 to 0.1
 
-Softmax with ridge 1e-2, rows evenly split in file order. Local problems are solved to 1e-12: by the paper's AOGM for
-`benchmarks` on MNIST, and for the first round of DualFL on CIFAR-10, where it takes thousands of gradients; by our
-solver elsewhere, which gives the same curves. FedAvg, FedCM and FedSAM, which the paper ran and did not draw, are run
-for the claim about them.
+Rounds are counted by what is exchanged: a method that needs an exchange before its first round, as FedDR does, has its
+round 0 there. Softmax with ridge 1e-2, rows evenly split in file order. Local problems are solved to 1e-12: by the
+paper's AOGM for `benchmarks` on MNIST, and for the first round of DualFL on CIFAR-10, where it takes thousands of
+gradients; by our solver elsewhere, which gives the same curves. FedAvg, FedCM and FedSAM, which the paper ran and did
+not draw, are run for the claim about them.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 from dualfl.algorithms.registry import algorithm_class
 from dualfl.errors import InputError
 from dualfl.experiments import claims
-from dualfl.experiments.cells import Cell, check_minutes
+from dualfl.experiments.cells import Cell, Outcome, check_minutes
 from dualfl.experiments.claims import Verdict
 from dualfl.experiments.store import Store
 from dualfl.experiments.table2 import PAPER
@@ -198,7 +199,7 @@ class Panel(NamedTuple):
 
 TITLES = {
     "benchmarks": "DualFL and the benchmarks, pixels in [0, 1]",
-    "paper": "the same with the paper's values, raw pixels",
+    "paper": "DualFL and the benchmarks, the paper's values, raw pixels",
     "clients": "DualFL, number of clients N",
     "rho": "DualFL, momentum parameter rho",
 }
@@ -213,7 +214,9 @@ def panels(plan: Plan, store: Store) -> list[Panel]:
     """The panels of a plan whose cells are all in the store."""
     found = []
     for name in plan.panels:
-        lines = [_line(label, cells, store) for label, cells in plan.lines(name).items()]
+        curves = {label: [store[cell] for cell in cells] for label, cells in plan.lines(name).items()}
+        start = _start(curves)
+        lines = [_line(label, outcomes, start) for label, outcomes in curves.items()]
         found.append(
             Panel(
                 plan.dataset,
@@ -228,14 +231,28 @@ def panels(plan: Plan, store: Store) -> list[Panel]:
     return found
 
 
-def _line(label: str, cells: Sequence[Cell], store: Store) -> Line:
-    outcomes = [store[cell] for cell in cells]
-    length = min(len(outcome.errors) for outcome in outcomes)
-    errors = np.stack([outcome.errors[:length] for outcome in outcomes])
+def _start(curves: Mapping[str, Sequence[Outcome]]) -> float:
+    """The error before anything was exchanged, which is that of theta = 0 for all curves of a panel."""
+    firsts = (outcome for outcomes in curves.values() for outcome in outcomes if len(outcome.errors))
+    return next((float(o.errors[0]) for o in firsts if o.columns["exchanges"][0] == 0), np.nan)
+
+
+def by_exchanges(outcome: Outcome, start: float) -> Array:
+    """The errors after 0, 1, 2, ... exchanges: what a method exchanges before its first round counts too."""
+    if not len(outcome.errors):
+        return outcome.errors
+    before = int(outcome.columns["exchanges"][0])
+    return np.concatenate([np.full(before, start), outcome.errors])[: outcome.cell.rounds + 1]
+
+
+def _line(label: str, outcomes: Sequence[Outcome], start: float) -> Line:
+    curves = [by_exchanges(outcome, start) for outcome in outcomes]
+    length = min(len(curve) for curve in curves)
+    errors = np.stack([curve[:length] for curve in curves])
     status = next((outcome.status for outcome in outcomes if outcome.status != "ok"), "ok")
     if not length:
         return Line(label, np.zeros(0), np.zeros(0), np.zeros(0), status)
-    if status == "ok" and length <= cells[0].rounds:
+    if status == "ok" and length <= outcomes[0].cell.rounds:
         status = f"{CUT} {length - 1}, its time was up"
     return Line(label, np.median(errors, axis=0), errors.min(axis=0), errors.max(axis=0), status)
 
@@ -247,7 +264,7 @@ def verdicts(found: Sequence[Panel]) -> list[Verdict]:
         where = f"{panel.dataset} ({panel.letter})"
         if panel.name in ("benchmarks", "paper"):
             faint = {line.label: line.errors for line in panel.faint if line.whole}
-            result += claims.against_benchmarks(panel.curves, faint, where)
+            result += claims.against_benchmarks(panel.curves, faint, where, panel.absent)
         elif panel.name == "clients":
             absent = [int(k[4:]) for k in panel.absent]
             result.append(claims.many_clients({int(k[4:]): v for k, v in panel.curves.items()}, where, absent))
