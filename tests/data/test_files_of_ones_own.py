@@ -279,8 +279,12 @@ def test_a_folder_of_cifar_batches(tmp_path):
         ("t.csv", "age,a,y\n1,1,1\nNA,2,2\nNA,3,1\n", "has 'NA' in column 'age', row 2"),
         ("t.csv", "a,y\n1,1\n2,2\n3,unknown\n", "has 'unknown' in column 'y', row 3"),
         ("t.libsvm", "1 1:1\n-1 2:1 3:nan\n", "t.libsvm, row 2 has nan as feature 3; features must be finite"),
-        ("t.libsvm", "1 999999999999:1\n-1 2:1\n", "is not a LIBSVM file"),
-        ("t.libsvm", "<html>", "is not a LIBSVM file"),
+        (
+            "t.libsvm",
+            "1 999999999999:1\n-1 2:1\n",
+            "line 1 is not LIBSVM text: .* not from 1 to 2,147,483,647",
+        ),
+        ("t.libsvm", "<html>", "t.libsvm, line 1 is not LIBSVM text: it begins with '<html>'"),
         ("t.bin", b"123", "not a multiple of 3073"),
     ],
 )

@@ -223,6 +223,31 @@ def test_a_foreign_libsvm_file_is_named(tmp_path, data):
     assert str(path) in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        ("1 3:1\n-1 3:1 11", "line 2 .*: '11' has no colon, .*index:value, and the file ends there.*cut; get the file"),
+        ("1 3:1\n-1 3:1 11:", "line 2 .*: '11:' has nothing as its value, .* a number, and the file ends there"),
+        ("1 3:1\n-", "line 2 .*: it begins with '-', and should with a label, which is a number, and the file ends"),
+        ("1 3:1\n-1 3:1 11\n1 2:1\n", "line 2 .*: '11' has no colon, and should be index:value; correct it, or get"),
+        ("1 3:1\n\n# a remark\n1 a:1\n", "line 4 .*: 'a:1' has 'a' as its index, and that should be a whole number;"),
+        ("-1 3:x\n", "line 1 .*: '3:x' has 'x' as its value, and that should be a number;"),
+        ("<html>not here</html>", "line 1 .*: it begins with '<html>not', and should with a label, .*number; correct"),
+        ("1 0:1\n", "line 1 .*: '0:1' has an index that is not from 1 to 123;"),
+        ("1 124:1\n", "line 1 .*: '124:1' has an index that is not from 1 to 123;"),
+        ("1 999999999999:1\n", "line 1 .*: '999999999999:1' has an index that is not from 1 to 123;"),
+        ("1 qid:1 5:1 3:1 # why\n", "line 1 .*: '3:1' comes after the index 5, and indices should rise;"),
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_line_that_is_not_libsvm_is_named(tmp_path, data, says, packed):
+    content = gzip.compress(data.encode()) if packed else data.encode()
+    path = put(tmp_path, "a8a.gz" if packed else "a8a", content)
+    with pytest.raises(InputError, match=says) as error:
+        read_libsvm(path, 123)
+    assert str(error.value).startswith(f"{path}, line ") and "is not LIBSVM text" in str(error.value)
+
+
 def test_a_damaged_libsvm_gzip_is_named(tmp_path):
     data = bytearray(gzip.compress(b"-1 3:1 5:1\n" * 30))
     data[10] = 0xFF  # not how compressed data begin
