@@ -16,6 +16,7 @@ from dualfl.errors import InputError
 from dualfl.typing import AnyArray
 
 LARGEST = 2**31 - 1  # the largest index that scikit-learn's reader takes
+OPENED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}  # what that reader unpacks
 
 
 def read_libsvm(path: Path, features: int | None = None) -> tuple[Any, AnyArray]:
@@ -36,8 +37,7 @@ def read_libsvm(path: Path, features: int | None = None) -> tuple[Any, AnyArray]
 
 def _first_fault(path: Path, features: int | None) -> str | None:
     """A sentence about the first line that is not right; the reader itself does not say where it was."""
-    opened: Callable[..., Any] = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix, open)
-    with opened(path, "rb") as lines:
+    with OPENED.get(path.suffix, open)(path, "rb") as lines:
         for number, line in enumerate(lines, start=1):
             if fault := _fault(line, features or LARGEST):
                 cut = number > 1 and not line.endswith(b"\n")
