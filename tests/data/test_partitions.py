@@ -135,6 +135,7 @@ REAL = np.linspace(0, 1, 50)
         (lambda: partition("label", 50, 4), "needs the targets"),
         (lambda: partition("column:a", REAL, 4), "there are none"),
         (lambda: make_problem("iris", partition="column:sex"), "There is no column 'sex'; there are petal"),
+        (lambda: make_problem("digits", partition="column:foo"), r"are (pixel_0_\d, ){8}\.\.\. \(64 in all\)\.$"),
         (lambda: make_problem("diabetes", loss="quantile:x"), "such as quantile:0.9"),
         (lambda: make_problem("diabetes", loss="squared:2"), "takes no number"),
         (lambda: make_problem("diabetes", loss="quantile:2"), "0 < tau < 1"),
