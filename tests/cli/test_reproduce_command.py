@@ -2,11 +2,13 @@
 
 import csv
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from dualfl.cli import main, reproduce
+from dualfl.cli.run import below_here
 
 
 def run(*words, code=0):
@@ -118,10 +120,18 @@ def test_bad_input_is_one_sentence(words, said, tmp_path, monkeypatch):
     assert done.stderr.startswith("Error: ") and said in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_values_tuned_on_other_data_are_refused(tmp_path):
+@pytest.mark.parametrize("other", [{"dataset": "iris"}, {"ridge": 1e-6}, {"scale": "raw"}, {"partition": "label"}])
+def test_values_tuned_on_another_problem_are_refused(tmp_path, other):
     file = tmp_path / "tuned.json"
-    file.write_text(json.dumps({"setting": {"dataset": "iris"}, "best": {}}))
-    assert "tuned on iris, and this is digits" in run("figure1", "--quick", "--tuned", file, code=2).stderr
+    file.write_text(json.dumps({"setting": other, "best": {}}))
+    ((name, value),) = other.items()
+    said = " ".join(run("figure1", "--quick", "--tuned", file, code=2).stderr.split())
+    assert f"tuned for {name} = {value}, and Figure 1 has {name} = " in said
+
+
+def test_tuned_values_come_with_the_package(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "tuned here" in run("table2").stdout
 
 
 @pytest.mark.parametrize("rho", [float("nan"), [1], None])
@@ -140,6 +150,13 @@ def test_the_folder_of_a_kept_command_has_its_own_name_only(tmp_path, monkeypatc
         *("--processes", 1, "--no-report", "--out", "."),
     )
     assert "--out here --panel rho --rounds 1 --quick --cell-minutes 0.5" in (here / "about.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("path", "below"), [("results/figure1", True), ("/home/me/out", False), ("../out", False), (".", False)]
+)
+def test_a_folder_below_this_one_is_kept_as_it_was_given(path, below):
+    assert below_here(Path(path)) is below
 
 
 def test_nothing_to_draw_leaves_what_was_there(tmp_path):

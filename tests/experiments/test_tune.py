@@ -140,7 +140,7 @@ def test_what_diverges_or_does_not_apply_is_never_best():
 
 
 def test_the_table_stands_beside_the_papers():
-    best = Best("apda-inexact", Tried(outcome([1, 0.1], eta_x=0.1, beta=0.01, c=32.0), (-1.0,)), 2, 9, ("beta",))
+    best = Best("apda-inexact", Tried(outcome([1, 0.1], eta_x=0.1, beta=0.01, c=32.0), (-1.0,)), 2, 9, edge=("beta",))
     rows = {line["hyperparameter"]: line for line in table([best, Best("dualfl", None, -1, 3)], "iris")}
     assert rows["eta_x"]["paper MNIST"] == "0.001" and rows["eta_x"]["paper CIFAR-10"] == "0.0001"
     assert rows["eta_x"]["here iris"] == "0.1" and rows["beta_y"]["here iris"] == "0.01 (edge)"

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from dualfl.experiments.cells import Cell, Outcome
     from dualfl.experiments.store import Store
 
-TUNED = Path("results/tuned")
 MATRIX_MINUTES = 3.0  # of a cell
 
 
@@ -71,7 +70,7 @@ def reproduce_command() -> None:
 @click.option(
     "--tuned",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Tuned values.  [default: results/tuned/DATASET.json]",
+    help="Tuned values, from `dualfl tune`.  [default: those that come with dualfl]",
 )
 @click.option("--cell-minutes", type=float, help="Cut runs that take longer, of a processor.  [default: no limit]")
 @click.option(
@@ -167,15 +166,20 @@ def first_seeds(lines: Mapping[str, Sequence[Cell]], store: Store) -> dict[str, 
 
 
 def tuned_values(dataset: str, given: Path | None) -> dict[str, dict[str, Any]]:
-    """Tuned hyperparameters, if there is a file with them."""
-    from dualfl.experiments.tune import read_best
+    """Tuned hyperparameters, if there is a file with them; refused if they are those of another problem."""
+    from dualfl.experiments import figure1
+    from dualfl.experiments.tune import TUNED, read_best
 
     path = TUNED / f"{dataset}.json" if given is None else given
     if given is not None and not path.is_file():
         raise InputError(f"There is no file {path} with tuned values; `dualfl tune` writes one.")
     there, best = read_best(path) if path.is_file() else ({}, {})
-    if there.get("dataset", dataset) != dataset:
-        raise InputError(f"{path} has values tuned on {there['dataset']}, and this is {dataset}; leave --tuned out.")
+    for name, value in figure1.setting(dataset).items():
+        if there.get(name, value) != value:
+            raise InputError(
+                f"{path} has values tuned for {name} = {there[name]}, and Figure 1 has {name} = {value}; "
+                "leave --tuned out."
+            )
     return {name: found["hyperparameters"] for name, found in best.items()}
 
 
@@ -237,7 +241,7 @@ def _short(value: Any) -> str:
     metavar="WORD",
     help="Only these rows, such as svm, labels:1, 0.01 or mnist/shuffled; repeatable.",
 )
-@click.option("--only", default="", metavar="NAMES", help="Only these algorithms, with commas.  [default: all]")
+@click.option("--only", metavar="NAMES", help="Only these algorithms, with commas.  [default: all]")
 @click.option("--cell-minutes", default=MATRIX_MINUTES, help="A cell ends after so long, of a processor.")
 @click.option("--quick", is_flag=True, help="4,000 rows of every data set.")
 @click.option("--latency", default=0.05, help="Seconds of a round trip, for the view of time.")
@@ -265,7 +269,7 @@ def run_matrix(
     *,
     out: Path,
     rows: Sequence[str] = (),
-    only: str = "",
+    only: str | None = None,
     cell_minutes: float = MATRIX_MINUTES,
     quick: bool = False,
     latency: float = 0.05,
@@ -280,7 +284,7 @@ def run_matrix(
     from dualfl.report.reproduction import write_about, write_csv, write_figure, write_report
 
     network = Network(latency, bandwidth)
-    names = tuple(name.strip() for name in only.split(",") if name.strip())
+    names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
     matrix = experiment.Matrix(tuple(rows), names, cell_minutes, quick)
     store, cpu = finish(out, matrix.cells, processes)
     found = experiment.table(matrix, store, network)

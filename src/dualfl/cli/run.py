@@ -34,14 +34,14 @@ def parse_set(items: tuple[str, ...]) -> dict[str, Any]:
 
 def command_line(ctx: click.Context, kept: bool = False) -> str:
     """What one would type to have this run again: all that was given, nothing else. In a file that is `kept`, and may
-    leave this machine, the folder of the results has its own name only."""
+    leave this machine, a folder that was not given from here has its own name only."""
     words = ctx.command_path.split()
     for option in ctx.command.params:
         source = ctx.get_parameter_source(option.name or "")
         if source is not click.core.ParameterSource.COMMANDLINE or option.name in ("force", "resume", "page"):
             continue
         value = ctx.params[option.name or ""]
-        if kept and option.name == "out":
+        if kept and option.name == "out" and not below_here(Path(value)):
             value = Path(value).resolve().name
         if isinstance(option, click.Argument):
             words += [str(item) for item in (value if isinstance(value, tuple) else (value,))]
@@ -53,6 +53,11 @@ def command_line(ctx: click.Context, kept: bool = False) -> str:
             for item in value if isinstance(value, tuple) else (value,):
                 words += [flag, str(item)]
     return shlex.join(words)
+
+
+def below_here(path: Path) -> bool:
+    """Whether a path was given as a folder below this one, and so tells nothing of the machine."""
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
 def say(sentence: str) -> None:

@@ -108,7 +108,8 @@ def remark(best: Any) -> str:
         return f"  {best.algorithm:<13}{best.count:>4} cells, none of which works"
     cell, errors = best.tried.outcome.cell, best.tried.outcome.errors
     part = "" if best.complete else f", on {cell.rows:,} rows only" if cell.rows else ", not all rounds"
-    return f"  {best.algorithm:<13}{best.count:>4} cells, error {errors[-1]:.1e} after {len(errors) - 1} rounds{part}"
+    text = f"  {best.algorithm:<13}{best.count:>4} cells, error {errors[-1]:.1e} after {len(errors) - 1} rounds{part}"
+    return text + (f"; {best.untried} not tried" if best.untried else "")
 
 
 def as_csv(lines: list[dict[str, str]]) -> str:

@@ -24,11 +24,13 @@ def finish(out: Path, cells: Sequence[Cell], processes: int | None) -> tuple[Sto
     """Run the cells that are missing in `out`; the store, and the processor time of all of them."""
     from dualfl.experiments.store import Store, processors, run_all
 
+    workers = processors() if processes is None else processes
+    if workers < 1:
+        raise InputError(f"processes must be at least 1, and it is {workers}.")
     check_out(out)
     store = Store(out / "cells")
     cells = list(dict.fromkeys(cells))
     missing = store.missing(cells)
-    workers = processors() if processes is None else processes
     click.echo(f"{len(cells)} cells; {len(cells) - len(missing)} found in {out / 'cells'}, {len(missing)} to run.")
     with Watching(len(cells), len(cells) - len(missing)) as watching:
         try:
@@ -85,7 +87,7 @@ class Watching:
                 transient=True,
             )
             self.bar.start()
-            self.task = self.bar.add_task("cells", total=self.total, completed=self.done)
+            self.task = self.bar.add_task("the first cells", total=self.total, completed=self.done)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,13 +100,14 @@ class Watching:
 
     def tell(self, cell: Cell, outcome: Outcome) -> None:
         self.done += 1
+        known = outcome.status == "ok" and len(outcome.errors)
+        ending = f"{outcome.errors[-1]:.1e}" if known else outcome.status
         if self.bar is not None:
-            self.bar.update(self.task, completed=self.done, description=cell.label)
+            self.bar.update(self.task, completed=self.done, description=f"last: {ending}  {cell.label}")
         else:
-            known = outcome.status == "ok" and len(outcome.errors)
-            ending = f"error {outcome.errors[-1]:.1e}" if known else outcome.status
             elapsed = time.monotonic() - self.began
-            click.echo(shortened(f"{self.done}/{self.total} {elapsed:.0f} s  {cell.label}: {ending}", 120), err=True)
+            head = f"{self.done}/{self.total} {elapsed:.0f} s  "
+            click.echo(shortened(f"{head}{shortened(ending, 30)}  {cell.label}", 80), err=True)
 
 
 def shortened(text: str, width: int) -> str:

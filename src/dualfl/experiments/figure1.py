@@ -46,6 +46,13 @@ CUT = "cut at round"
 CHECK, CHECKED = "dualfl, the paper's AOGM", 1  # DualFL once more with the paper's solver, for so many rounds
 
 
+def setting(dataset: str) -> dict[str, Any]:
+    """The problem of `benchmarks`, for which hyperparameters are tuned."""
+    basis = Cell(dataset, "", clients=N)
+    names = ("dataset", "clients", "partition", "scale", "ridge", "l1")
+    return {name: getattr(basis, name) for name in names}
+
+
 @dataclass(frozen=True)
 class Plan:
     """What to run for one data set. `tuned` are the hyperparameters of `benchmarks`; what it lacks theory gives."""

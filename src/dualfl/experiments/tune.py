@@ -35,6 +35,7 @@ from dualfl.experiments.store import Store, run_all
 from dualfl.experiments.table2 import FIXED, GRIDS, LINES, PAPER, Line
 from dualfl.names import nearest
 
+TUNED = Path(__file__).parent / "tuned"  # what was found for Figure 1, a file a data set
 KEEP = 3  # one of so many goes on
 FAIR = 3.0  # times an equal share of a rung's time is what one cell may take of it
 LEAST = 2  # cells that go on at least
@@ -82,7 +83,7 @@ class Search:
     @property
     def setting(self) -> dict[str, Any]:
         """The problem that hyperparameters are found for."""
-        names = ("clients", "partition", "scale", "loss", "ridge", "l1")
+        names = ("clients", "partition", "scale", "loss", "ridge", "l1", "solver")
         return {"dataset": Path(self.basis.dataset).name} | {name: getattr(self.basis, name) for name in names}
 
     def grid_of(self, name: str) -> Mapping[str, Sequence[Any]]:
@@ -173,6 +174,7 @@ class Best:
     tried: Tried | None
     rung: int
     count: int  # cells that were run, on any rung
+    untried: int = 0  # cells of its grid that there was no time for
     edge: tuple[str, ...] = ()  # hyperparameters whose best value is the last of its grid
 
     @property
@@ -203,7 +205,7 @@ class Tuner:
     def run(self) -> list[Best]:
         """All rungs, or as many as the budget allows."""
         alive = {name: self.search.candidates(name) for name in self.search.algorithms}
-        best: dict[str, Best] = {name: Best(name, None, -1, 0) for name in alive}
+        best: dict[str, Best] = {name: Best(name, None, -1, 0, len(alive[name])) for name in alive}
         for level, rung in enumerate(RUNGS):
             cells = {name: [self.search.cell(name, given, rung) for given in alive[name]] for name in alive}
             cells = self._shared(cells, rung.ends - (RUNGS[level - 1].ends if level else 0.0))
@@ -218,11 +220,12 @@ class Tuner:
                 tried = sorted(self._tried(cells[name]), key=lambda t: t.score)
                 count = best[name].count + len(tried)
                 good = [t for t in tried if t.good]
+                untried = best[name].untried if level else len(cells[name]) - len(tried)
                 if good:
-                    best[name] = Best(name, good[0], level, count, self._edge(name, good[0]))
+                    best[name] = Best(name, good[0], level, count, untried, self._edge(name, good[0]))
                     alive[name] = [dict(t.hyperparameters) for t in good[: kept(len(good))]]
                 else:
-                    best[name], alive[name] = replace(best[name], count=count), []
+                    best[name], alive[name] = replace(best[name], count=count, untried=untried), []
             alive = {name: given for name, given in alive.items() if given}
             if not alive or (not enough_time and level == len(RUNGS) - 1):
                 break
@@ -302,6 +305,7 @@ def summary(found: Sequence[Best], search: Search, command: str) -> dict[str, An
             "rows": item.tried.outcome.cell.rows or search.rows,
             "rounds": len(errors) - 1,
             "cells": item.count,
+            "not tried": item.untried,
             "at the edge of the grid": list(item.edge),
             "grid": search.grid,
             "criterion": search.criterion,
