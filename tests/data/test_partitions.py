@@ -1,6 +1,7 @@
 """Every partition by name: that it splits the rows, that it does what its name says, and who has what in the end."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -184,9 +185,36 @@ def test_the_picture_fits_80_columns(labels, clients):
 def test_the_picture_shows_who_has_what():
     data = Dataset(np.zeros((4, 1)), np.array([0, 0, 0, 1]), ("no", "yes"), "own", 1.0, "here", "classification")
     lines = Mix.of(data, [np.array([0, 1]), np.array([2, 3])]).picture().splitlines()
-    assert lines[:3] == ["client    rows   no  yes", "     0       2 █100    .", "     1       2 ▒ 50 ▒ 50"]
+    assert lines[:3] == ["client    rows   no  yes", "     0       2 █100    .", "     1       2 ▓ 50 ▓ 50"]
     assert lines[-2] == "Each client has 2 rows and 1 to 2 of 2 labels."
     assert lines[-1].startswith("Heterogeneity 0.667 ")
+
+
+def cells(line):
+    return re.findall(r"([░▒▓█])? *(\d+|\.)", line[14:])
+
+
+def test_shades_follow_the_numbers_beside_them():
+    counts = np.array([[k, 1000 - k] for k in range(1001)])
+    pairs = set()
+    for row in counts:
+        pairs.update(cells(Mix(row[None], ("no", "yes")).picture().splitlines()[1]))
+    assert ("", ".") in pairs
+    pairs.remove(("", "."))
+    order = sorted((int(number), "░▒▓█".index(shade)) for shade, number in pairs)
+    assert [number for number, _ in order] == list(range(1, 101))  # each number has one shade
+    ranks = [rank for _, rank in order]
+    assert ranks == sorted(ranks) and ranks[0] < ranks[23] and set(ranks) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("labels", [2, 14, 60, 200])
+def test_a_single_row_is_not_drawn_as_none(labels):
+    counts = np.zeros((2, labels), int)
+    counts[:, 0] = 100_000
+    counts[0, -1] = 1
+    lines = Mix(counts, tuple(map(str, range(labels)))).picture().splitlines()
+    some, none = (line for line in lines if line[:6].strip() in ("0", "1"))
+    assert some.rstrip(" 1").endswith("░") and none.endswith(".")
 
 
 def test_real_targets_are_binned():

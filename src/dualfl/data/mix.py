@@ -22,7 +22,7 @@ from dualfl.data.dataset import Dataset
 from dualfl.data.partition import Rows
 
 WIDTH = 80
-SHADES = " ░▒▓█"
+SHADES = {5: "░", 20: "▒", 50: "▓", 100: "█"}  # up to so many percent
 SHOWN = 16  # clients in a picture
 BINS = 10
 NUMBERED, SHADED = 13, 66  # so many labels fit with numbers, or as shades alone
@@ -91,9 +91,11 @@ class Mix:
 
     def _legend(self, columns: int, width: int) -> list[str]:
         N, K = self.counts.shape
-        lines = ["Shades and numbers are percents of a client's rows; a dot is none."]
+        *some, most = SHADES.items()
+        scale = ", ".join(f"{shade} to {percent}" for percent, shade in some)
+        lines = [f"Percents of a client's rows: {scale}, {most[1]} more; a dot is none."]
         if width == 1:
-            lines = [f"Left to right, {K} labels{'' if K == columns else f' in {columns} columns'}; a dot is none."]
+            lines.insert(0, f"Left to right, {K} labels{'' if K == columns else f' in {columns} columns'}.")
         if N > SHOWN:
             lines.append(f"{SHOWN} of {N:,} clients are shown.")
         held = (self.counts > 0).sum(axis=1)
@@ -115,7 +117,6 @@ def _range(numbers: npt.NDArray[np.intp]) -> str:
 def _cell(share: float, width: int, numbered: bool) -> str:
     if share == 0:
         return f"{'.':>{width}}"
-    shade = SHADES[min(len(SHADES) - 1, int(np.ceil(share * (len(SHADES) - 1))))]
-    if not numbered:
-        return f"{shade * max(1, width - 1):>{width}}"
-    return f"{shade}{max(1, round(100 * share)):>{width - 2}}".rjust(width)
+    percent = max(1, round(100 * share))
+    shade = next(shade for most, shade in SHADES.items() if percent <= most)  # by the number that is shown
+    return (f"{shade}{percent:>{width - 2}}" if numbered else shade * max(1, width - 1)).rjust(width)
