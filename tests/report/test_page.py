@@ -124,6 +124,40 @@ def test_hyperparameters_come_with_their_formulas(tmp_path):
     assert ["dualfl", "nu = 0.01 (mu)"] in rows  # and gamma, which has no value, is left out
 
 
+def test_a_formula_is_shown_only_where_theory_chose(tmp_path):
+    folder = write_run(tmp_path)
+    record = json.loads((folder / "run.json").read_text())
+    record["settings"] |= {"algorithm": "dualfl", "hyperparameters": {"rho": 0.5}}
+    record["algorithm"] |= {"rho": 0.5}
+    assert shown_hyperparameters(folder, record) == "nu = 0.01 (mu) rho = 0.5 (given)"
+    record["settings"]["algorithm"] = "auto"  # which may give values of its own
+    assert shown_hyperparameters(folder, record) == "nu = 0.01 rho = 0.5 (given)"
+    record["by theory"] = ["nu"]
+    assert shown_hyperparameters(folder, record) == "nu = 0.01 (mu) rho = 0.5 (given)"
+    assert shown_hyperparameters(folder, {"algorithm": record["algorithm"]}) == "nu = 0.01 rho = 0.5"
+
+
+def shown_hyperparameters(folder, record):
+    (folder / "run.json").write_text(json.dumps(record))
+    return next(row[1] for row in Reader(without_library(page([read(folder)]))).rows if row[-1].startswith("nu = "))
+
+
+def test_a_run_tells_what_was_given_and_what_auto_gave(tmp_path):
+    words = ["run", "--clients", "2", "--rounds", "1", "--no-report", "--out"]
+    for name, more in {"one": ["--set", "nu=0.005"], "two": ["--algorithm", "auto", "--set", "cost=floats"]}.items():
+        CliRunner().invoke(main, [*words, str(tmp_path / name), *more], catch_exceptions=False)
+    (one,), (two,) = (read(tmp_path / name).curves for name in ("one", "two"))
+    assert one.sources == {"nu": "given", "rho": "by theory"}
+    assert two.name == "disco" and "mu_P" in two.hyperparameters and "mu_P" not in two.sources
+
+
+def test_of_a_comparison_without_a_record_nobody_knows_what_theory_chose(tmp_path):
+    folder = write_comparison(tmp_path, {"dualfl": curve()})
+    assert "rho = 0.1 (nu / L)" in Reader(without_library(page([read(folder)]))).text.replace("\xa0", " ")
+    (folder / "comparison.json").unlink()
+    assert "(nu / L)" not in Reader(without_library(page([read(folder)]))).text
+
+
 def test_partition_and_coefficients(everything):
     rows = Reader(without_library(everything)).rows
     assert ["a", "5", "0", "7"] in rows and [EVIL, "1", "9", "2"] in rows

@@ -21,7 +21,8 @@ from dualfl.engines.checkpoint import write_atomically
 from dualfl.errors import InputError
 from dualfl.experiments.single import Finished, Settings
 from dualfl.report.figure import convergence_figure, save_png
-from dualfl.report.results import PARTITION, REPORT, partition_file
+from dualfl.report.results import PARTITION, REPORT, THEORY, partition_file
+from dualfl.report.summary import by_theory
 
 HISTORY, RUN, MODEL, PICTURE, CHECKPOINT = "history.csv", "run.json", "model.npz", "convergence.png", "checkpoint.npz"
 FILES = (HISTORY, RUN, MODEL, PICTURE, PARTITION, CHECKPOINT, REPORT)
@@ -104,6 +105,7 @@ def describe(run: Finished, command: str) -> dict[str, Any]:
         "command": command,
         "settings": run.settings,
         "algorithm": json.loads(result.algorithm.to_json()),
+        THEORY: list(by_theory(run)),
         "constants": result.constants,
         "data": {
             "source": run.dataset.source,

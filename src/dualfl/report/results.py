@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ RECORDS = ("run.json", "comparison.json", "reproduce.json", "fit.json")  # what 
 COUNTS = ("round", "exchanges", "floats", "local_gradients", "seconds")
 FIT = ("feature", "class", "coefficient", "std_error", "low", "high")
 MOVED = ("silo", "feature", "class", "change", "in_std_errors")
+GIVEN, THEORY = "given", "by theory"  # where the value of a hyperparameter is from
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Curve:
     columns: dict[str, Array]  # those of history.csv; what is missing is nan
     hyperparameters: dict[str, Any] = field(default_factory=dict)
     status: str = "ok"
+    sources: dict[str, str] = field(default_factory=dict)  # GIVEN or THEORY, where that is known
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -251,6 +253,14 @@ def number(text: str, path: Path, line: int, column: str) -> float:
         ) from None
 
 
+class About(NamedTuple):
+    """What summary.csv says of an algorithm; `given` are the names of hyperparameters, None if it does not say."""
+
+    hyperparameters: dict[str, Any]
+    status: str = "ok"
+    given: tuple[str, ...] | None = None
+
+
 def read_curves(folder: Path, record: dict[str, Any]) -> Iterator[Curve]:
     """The curves of history.csv, and of summary.csv the algorithms that have none."""
     path = folder / HISTORY
@@ -264,8 +274,8 @@ def read_curves(folder: Path, record: dict[str, Any]) -> Iterator[Curve]:
         raise InputError(f"{path} has no round in it; the run did not begin, run it again.")
     for name in dict.fromkeys([*about, *rows]):
         columns = np.array(rows.get(name, []), dtype=float).reshape(-1, len(Row._fields))
-        chosen, status = about.get(name, (of_record(record), "ok"))
-        yield Curve(name, dict(zip(Row._fields, columns.T)), chosen, status)
+        chosen, status, given = about.get(name, About(of_record(record)))
+        yield Curve(name, dict(zip(Row._fields, columns.T)), chosen, status, sources(record, chosen, given))
 
 
 def of_record(record: dict[str, Any]) -> dict[str, Any]:
@@ -273,13 +283,25 @@ def of_record(record: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in part(record, "algorithm").items() if key != "algorithm"}
 
 
-def read_summary(path: Path) -> Iterator[tuple[str, tuple[dict[str, Any], str]]]:
+def sources(record: dict[str, Any], values: Iterable[str], given: Iterable[str] | None = None) -> dict[str, str]:
+    """Which of these hyperparameters were given and which are theory's; what the record does not tell is left out."""
+    settings, name = part(record, "settings"), part(record, "algorithm").get("algorithm")
+    given = set(part(settings, "hyperparameters") if given is None else given)
+    theory = record.get(THEORY)
+    if not isinstance(theory, list):
+        told = "settings" in record and settings.get("algorithm", name) == name  # `auto` gives values of its own
+        theory = list(values) if told else []
+    return {key: GIVEN if key in given else THEORY for key in values if key in given or key in theory}
+
+
+def read_summary(path: Path) -> Iterator[tuple[str, About]]:
     for line, cells in table(path, ("name", "hyperparameters", "status")):
         try:
             chosen = dict(json.loads(cells["hyperparameters"] or "{}"))
         except (TypeError, ValueError):
             raise InputError(f"{path}, line {line}: the hyperparameters are not JSON; run it again.") from None
-        yield cells["name"], (chosen, cells["status"])
+        given = tuple(cells["given"].split()) if "given" in cells else None
+        yield cells["name"], About(chosen, cells["status"], given)
 
 
 def partition_file(mix: Mix) -> bytes:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from dualfl.experiments.compare import LEVELS
 from dualfl.report.markup import Markup, element, join, table
-from dualfl.report.results import COUNTS, Curve, Move, Results, known, part
+from dualfl.report.results import COUNTS, GIVEN, Curve, Move, Results, known
 
 WORDS = {
     "round": ("Rounds", "communication rounds"),
@@ -354,15 +354,20 @@ def hyperparameters(curves: Sequence[Named]) -> Markup:
     """Every hyperparameter that has a value, with its formula where theory chose it."""
     rows = []
     for each in curves:
-        given = part(each.results.part("settings"), "hyperparameters")
         formulas = theory_of(str(each.results.part("algorithm").get("algorithm", each.curve.name)))
-        pairs = [
-            pair(key, value, "given" if key in given else formulas.get(key, ""))
-            for key, value in each.curve.hyperparameters.items()
-            if value is not None
-        ]
+        values, sources = each.curve.hyperparameters, each.curve.sources
+        words = {key: GIVEN if sources.get(key) == GIVEN else formulas.get(key, "") for key in sources}
+        pairs = [pair(key, value, words.get(key, "")) for key, value in values.items() if value is not None]
         rows.append([each.label, join(pairs, " ")])
-    return table("In brackets: the formula of theory by which a value was chosen", ["", "hyperparameters"], rows)
+    caption = "In brackets: that a value was given, or the formula by which theory chose it"
+    rest = "What is not listed has its default, which `dualfl algorithms NAME` shows."
+    note = [element("p", rest, class_="note")] if any(only_given(each.curve) for each in curves) else []
+    return join([table(caption, ["", "hyperparameters"], rows), *note])
+
+
+def only_given(curve: Curve) -> bool:
+    """Whether the list has what was given, and not what theory added to it."""
+    return bool(curve.hyperparameters) and all(curve.sources.get(key) == GIVEN for key in curve.hyperparameters)
 
 
 def pair(key: str, value: Any, origin: str) -> Markup:

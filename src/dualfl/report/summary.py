@@ -70,16 +70,22 @@ def algorithm_line(run: Finished) -> str:
 
 def hyperparameters(run: Finished) -> list[tuple[str, str]]:
     """Every hyperparameter that has a value, with its formula where theory chose it."""
-    listed = []
+    listed, formulas = [], by_theory(run)
     for field in dataclasses.fields(run.asked):  # type: ignore[arg-type]
         value = getattr(run.result.algorithm, field.name)
         if value is None:
             continue
         text = f"{value:.4g}" if isinstance(value, float) else str(value)
-        if getattr(run.asked, field.name) is None and "formula" in field.metadata:
-            text += f" ({field.metadata['formula']})"
+        if field.name in formulas:
+            text += f" ({formulas[field.name]})"
         listed.append((field.name, text))
     return listed
+
+
+def by_theory(run: Finished) -> dict[str, str]:
+    """The formulas of those hyperparameters that nobody gave, neither the user nor `auto`."""
+    fields = [each for each in dataclasses.fields(run.asked) if "formula" in each.metadata]  # type: ignore[arg-type]
+    return {each.name: each.metadata["formula"] for each in fields if getattr(run.asked, each.name) is None}
 
 
 def constants_line(run: Finished) -> str:
