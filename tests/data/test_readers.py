@@ -273,13 +273,25 @@ def test_a_file_that_was_cut_is_not_the_set(folder):
     assert str(path) in str(e.value)
 
 
-def test_batches_that_were_cut_are_not_the_set(folder):
-    paths = [put(folder, file, bytes(2 * (1 + PIXELS))) for file in CIFAR10]
-    with pytest.raises(
-        InputError, match=r"has 50,000 rows x 3,072 features, and there are 10 x 3,072 in .*the files"
-    ) as e:
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("names", [CIFAR10, CIFAR10_PYTHON])
+def test_of_five_batches_the_one_that_was_cut_is_named(folder, small, names, packed):
+    small("cifar10", 20, PIXELS)
+    paths = []
+    for file, rows in zip(names, (4, 4, 3, 4, 4)):
+        batch = {b"data": np.zeros((rows, PIXELS), np.uint8), b"labels": [0] * rows}
+        data = bytes(rows * (1 + PIXELS)) if names is CIFAR10 else pickle.dumps(batch, protocol=2)
+        paths.append(put(folder, file + ".gz" * packed, gzip.compress(data) if packed else data))
+    with pytest.raises(InputError, match=r"batch of CIFAR-10 has 4 rows, and .* has 3; get the file again\.") as error:
         load("cifar10")
-    assert all(str(path) in str(e.value) for path in paths)
+    assert [str(path) in str(error.value) for path in paths] == [False, False, True, False, False]
+
+
+def test_batches_that_were_all_cut_are_all_named(folder):
+    paths = [put(folder, file, bytes(2 * (1 + PIXELS))) for file in CIFAR10]
+    with pytest.raises(InputError, match=r"has 10,000 rows, and .* has 2; get the files again\.") as error:
+        load("cifar10")
+    assert all(f"{path} has 2" in str(error.value) for path in paths)
 
 
 def test_images_of_another_size_are_not_the_set(folder, small):

@@ -144,7 +144,7 @@ def _fashion(paths: list[Path]) -> Table:
 
 
 def _cifar10(paths: list[Path]) -> Table:
-    return Table(*read_cifar(paths), OBJECTS)
+    return Table(*read_cifar(paths, DATASETS["cifar10"].rows // len(paths)), OBJECTS)
 
 
 def _a8a(paths: list[Path]) -> Table:

@@ -77,9 +77,15 @@ def read_any(path: Path) -> tuple[AnyArray, AnyArray]:
     return rows[:, 1:], rows[:, 0]
 
 
-def read_cifar(paths: Sequence[Path]) -> tuple[AnyArray, AnyArray]:
-    """(pixels, labels) of several batches."""
+def read_cifar(paths: Sequence[Path], rows: int | None = None) -> tuple[AnyArray, AnyArray]:
+    """(pixels, labels) of several batches; of the published ones it is known how many rows each has."""
     batches = [read_any(path) for path in paths]
+    wrong = [f"{path} has {len(y):,}" for path, (_, y) in zip(paths, batches) if rows is not None and len(y) != rows]
+    if wrong:
+        raise InputError(
+            f"A batch of CIFAR-10 has {rows:,} rows, and {', '.join(wrong)}; get "
+            f"{'the file' if len(wrong) == 1 else 'the files'} again."
+        )
     X = np.concatenate([pixels for pixels, _ in batches])
     y = np.concatenate([labels for _, labels in batches])
     return X, y.astype(np.intp)
