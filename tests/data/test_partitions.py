@@ -215,6 +215,7 @@ def test_a_single_row_is_not_drawn_as_none(labels):
     lines = Mix(counts, tuple(map(str, range(labels)))).picture().splitlines()
     some, none = (line for line in lines if line[:6].strip() in ("0", "1"))
     assert some.rstrip(" 1").endswith("░") and none.endswith(".")
+    assert some[14] == none[14] == " "  # a dot beside the number of rows would belong to it
 
 
 def test_real_targets_are_binned():

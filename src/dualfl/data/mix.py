@@ -25,7 +25,7 @@ WIDTH = 80
 SHADES = {5: "░", 20: "▒", 50: "▓", 100: "█"}  # up to so many percent
 SHOWN = 16  # clients in a picture
 BINS = 10
-NUMBERED, SHADED = 13, 66  # so many labels fit with numbers, or as shades alone
+NUMBERED, SHADED = 13, 65  # so many labels fit with numbers, or as shades alone
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Mix:
         lines = [self._head(labels, width)] if width > 1 else []
         for j in self._shown():
             share = counts[j] / counts[j].sum()
-            cells = "".join(_cell(s, width, numbered) for s in share)
+            cells = " " * (width == 1) + "".join(_cell(s, width, numbered) for s in share)
             lines.append(f"{j:>6}{self.sizes[j]:>8,}{cells}".rstrip())
         return "\n".join([*lines, "", *self._legend(len(labels), width)])
 
