@@ -1,5 +1,7 @@
 """The matrix: which cells it has, what it counts, and who is best."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from dualfl.experiments import matrix as experiment
 from dualfl.experiments.cells import COLUMNS, Outcome
 from dualfl.experiments.matrix import Matrix, Row, score, table
 from dualfl.experiments.network import Network
+from dualfl.experiments.running import run_cell
 from dualfl.experiments.store import Store
 from dualfl.report.matrix import heat_map
 
@@ -48,6 +51,14 @@ def test_similarity_methods_run_as_in_practice_too():
     cell = Matrix().cell(Row("logistic", "shuffled", 1e-4), "disco, mu_P = mu")
     assert cell.algorithm == "disco" and cell.hyperparameters["mu_P"] == 1e-4
     assert Matrix().cell(ROW, "dane").hyperparameters == {}
+
+
+def test_methods_that_need_no_gradient_run_on_the_svm(tmp_path):
+    """Theory's steps are those of a finite L; without a value of their own they would be said not to apply."""
+    for name in experiment.WITH_KINKS:
+        cell = replace(Matrix(quick=True).cell(ROW, name), dataset="breast_cancer", partition="shuffled", rounds=3)
+        assert run_cell(cell).status == "ok"
+    assert Matrix().cell(Row("logistic", "shuffled", 1e-2), "fedpd").hyperparameters == {}
 
 
 def test_public_rows_are_not_protected():
