@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -13,10 +13,6 @@ from dualfl.cli.run import command_line
 from dualfl.cli.watching import drawing, finish, shortened, wrapped
 from dualfl.errors import InputError
 from dualfl.names import nearest
-
-if TYPE_CHECKING:
-    from dualfl.experiments.cells import Cell, Outcome
-    from dualfl.experiments.store import Store
 
 MATRIX_MINUTES = 3.0  # of a cell
 
@@ -115,7 +111,8 @@ def run_figure1(
     from dualfl.experiments import figure1 as experiment
     from dualfl.experiments.claims import table
     from dualfl.report.figure1 import figure1
-    from dualfl.report.reproduction import verdict_lines, write_about, write_csv, write_figure, write_report
+    from dualfl.report.reproduction import verdict_lines, write_about, write_csv, write_figure
+    from dualfl.report.reproduction_page import FIGURE1, panel_part, write_report
 
     datasets = tuple(dict.fromkeys(datasets)) or (("digits",) if quick else ("mnist",))
     plans = [
@@ -153,16 +150,11 @@ def run_figure1(
         click.echo(wrapped("Note", note))
     click.echo(wrapped("Files", f"{', '.join(pictures)}, figure1.csv, verdicts.csv and about.txt in {out}"))
     if page:
-        curves = {
-            f"{plan.dataset}-{name}": first_seeds(plan.lines(name), store) for plan in plans for name in plan.panels
-        }
+        lines = {(plan.dataset, name): plan.lines(name) for plan in plans for name in plan.panels}
+        parts = [panel_part(panel, lines[panel.dataset, panel.name], store) for panel in found]
         title = f"Figure 1 of the paper: {', '.join(datasets)}"
-        click.echo(wrapped("Page", str(write_report(out, curves, command, title))))
+        click.echo(wrapped("Page", str(write_report(out, parts, command, title, FIGURE1, verdicts, notes))))
     return out
-
-
-def first_seeds(lines: Mapping[str, Sequence[Cell]], store: Store) -> dict[str, Outcome]:
-    return {label: store[cells[0]] for label, cells in lines.items()}
 
 
 def tuned_values(dataset: str, given: Path | None) -> dict[str, dict[str, Any]]:
@@ -281,7 +273,8 @@ def run_matrix(
     from dualfl.experiments import matrix as experiment
     from dualfl.experiments.network import Network
     from dualfl.report.matrix import heat_map
-    from dualfl.report.reproduction import write_about, write_csv, write_figure, write_report
+    from dualfl.report.reproduction import write_about, write_csv, write_figure
+    from dualfl.report.reproduction_page import EXCHANGES, SEED, Part, write_report
 
     network = Network(latency, bandwidth)
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
@@ -302,12 +295,15 @@ def run_matrix(
     click.echo(wrapped("Files", f"matrix.csv, matrix.md, {', '.join(pictures)} and about.txt in {out}"))
     if page:
         curves = {
-            f"{row.task} {row.partition} {row.ridge:g}": {
-                name: outcome for name in matrix.algorithms if (outcome := store[matrix.cell(row, name)]).applies
-            }
+            row: {name: outcome for name in matrix.algorithms if (outcome := store[matrix.cell(row, name)]).applies}
             for row in matrix.chosen
         }
-        click.echo(wrapped("Page", str(write_report(out, curves, command, "All algorithms on many problems"))))
+        parts = [
+            Part(f"{row.task} {row.partition} {row.ridge:g}", row.title, outcomes, note=SEED)
+            for row, outcomes in curves.items()
+        ]
+        title = "All algorithms on many problems"
+        click.echo(wrapped("Page", str(write_report(out, parts, command, title, EXCHANGES, notes=notes))))
 
 
 def best_line(found: Any, row: Any) -> str:

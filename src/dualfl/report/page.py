@@ -24,7 +24,7 @@ from dualfl.errors import InputError
 from dualfl.report.figure import COLOURS, FLOOR
 from dualfl.report.markup import Markup, element, join
 from dualfl.report.results import COUNTS, REPORT, Results, read_all
-from dualfl.report.sections import LARGEST, WORDS, Named, default_title, make_sections, named, subtitle
+from dualfl.report.sections import LARGEST, WORDS, Named, Section, default_title, make_sections, named, subtitle
 from dualfl.typing import AnyArray
 
 DARK = {"#000000": "#f2f2f2", "#0072B2": "#3f9bd8"}  # of COLOURS, what is hard to see on a dark ground
@@ -33,8 +33,15 @@ SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross
 POINTS = 600  # of a curve at most; what is between them nobody could see
 
 
-def write_page(folders: Sequence[Path], out: Path | None = None, *, title: str = "", any_version: bool = False) -> Path:
-    """Make the page of these folders, at `out` or as report.html in the only folder; its path."""
+def write_page(
+    folders: Sequence[Path],
+    out: Path | None = None,
+    *,
+    title: str = "",
+    any_version: bool = False,
+    first: Sequence[Section] = (),
+) -> Path:
+    """Make the page of these folders, at `out` or as report.html in the only folder; its path. `first` comes first."""
     found = read_all(folders, any_version=any_version)
     if out is None:
         out = folders[0] / REPORT if len(folders) == 1 else Path(REPORT)
@@ -42,18 +49,18 @@ def write_page(folders: Sequence[Path], out: Path | None = None, *, title: str =
         raise InputError(f"{out} is a folder, and the page is a file; give --out a name such as {out / REPORT}.")
     if out.exists() and b'content="dualfl ' not in out.read_bytes()[:4000]:
         raise InputError(f"{out} is not a page of dualfl, and it would be lost; give another --out.")
-    write_atomically(out, page(found, title).encode())
+    write_atomically(out, page(found, title, first).encode())
     return out
 
 
-def page(found: Sequence[Results], title: str = "") -> str:
+def page(found: Sequence[Results], title: str = "", first: Sequence[Section] = ()) -> str:
     """The whole file."""
     from plotly.offline import get_plotlyjs
 
     asset = resources.files("dualfl.report") / "assets"
     style, script, frame = ((asset / f"page.{kind}").read_text(encoding="utf-8") for kind in ("css", "js", "html"))
     library = get_plotlyjs()
-    sections = list(make_sections(found))
+    sections = [*first, *make_sections(found)]
     values = {
         "title": join([title or default_title(found)]),
         "subtitle": join([subtitle(found)]),

@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,6 +118,11 @@ class Results:
         """A part of the record, such as its settings; empty if there is none."""
         return part(self.record, name)
 
+    def told(self, name: str) -> str:
+        """A text of the record; empty if there is none."""
+        found = self.record.get(name)
+        return found if isinstance(found, str) else ""
+
     @property
     def version(self) -> str | None:
         version = self.part("environment").get("dualfl")
@@ -144,7 +149,7 @@ def read_all(folders: Sequence[Path], *, any_version: bool = False) -> list[Resu
         if path.resolve() in seen:
             raise InputError(f"{path} is given twice; give every folder once.")
         seen.add(path.resolve())
-    found = [read(path, label) for path, label in zip(paths, labels(paths))]
+    found = by_own_labels([read(path, label) for path, label in zip(paths, labels(paths))])
     versions = {one.version: one for one in found if one.version is not None}
     if len(versions) > 1 and not any_version:
         made = ", ".join(f"{one.path} by dualfl {version}" for version, one in versions.items())
@@ -180,6 +185,12 @@ def labels(paths: Sequence[Path]) -> list[str]:
         if len(set(ends)) == len(ends):
             break
     return ends if paths else []
+
+
+def by_own_labels(found: list[Results]) -> list[Results]:
+    """By the labels that the records have for readers, if these tell all apart."""
+    own = [one.told("label") or one.label for one in found]
+    return [replace(one, label=label) for one, label in zip(found, own)] if len(set(own)) == len(own) else found
 
 
 def read(folder: Path, label: str = "") -> Results:
@@ -274,8 +285,9 @@ def read_curves(folder: Path, record: dict[str, Any]) -> Iterator[Curve]:
         raise InputError(f"{path} has no round in it; the run did not begin, run it again.")
     for name in dict.fromkeys([*about, *rows]):
         columns = np.array(rows.get(name, []), dtype=float).reshape(-1, len(Row._fields))
-        chosen, status, given = about.get(name, About(of_record(record)))
-        yield Curve(name, dict(zip(Row._fields, columns.T)), chosen, status, sources(record, chosen, given))
+        told = about.get(name, About(of_record(record)))
+        whence = sources(record, told.hyperparameters, told.given)
+        yield Curve(name, dict(zip(Row._fields, columns.T)), told.hyperparameters, told.status, whence)
 
 
 def of_record(record: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ WORDS = {
 LARGEST = 400  # coefficients of a fit at most
 MOVES = 3  # coefficients shown for every silo that is left out
 NEVER = "\N{EN DASH}"
+Section = tuple[str, str, Markup]  # key, title and content
 
 
 class Named(NamedTuple):
@@ -88,8 +89,8 @@ def setting(results: Results, name: str) -> Any:
 # -- the sections -----------------------------------------------------------------------------------------
 
 
-def make_sections(found: Sequence[Results]) -> Iterator[tuple[str, str, Markup]]:
-    """Key, title and content of each section that has something to show."""
+def make_sections(found: Sequence[Results]) -> Iterator[Section]:
+    """Each section that has something to show."""
     all_curves = named(found)
     curves = [each for each in all_curves if len(each.curve)]
     if len(found) == 1 and found[0].part("results"):
@@ -166,8 +167,18 @@ def convergence(found: Sequence[Results], curves: Sequence[Named]) -> Markup:
             ),
             Markup('<p id="reading" class="reading" aria-live="polite"></p>'),
             *(legend(one, curves, len(found) > 1) for one in found if any(each.results is one for each in curves)),
+            *(element("p", text, class_="note") for text in notes(found)),
         ]
     )
+
+
+def notes(found: Sequence[Results]) -> list[str]:
+    """What the records say about the curves, once each, with those it is about unless it is about all."""
+    about: dict[str, list[str]] = {}
+    for one in found:
+        if text := one.told("note"):
+            about.setdefault(text, []).append(one.label)
+    return [text if len(labels) == len(found) else f"{', '.join(labels)}: {text}" for text, labels in about.items()]
 
 
 def radios(name: str, label: str, choices: dict[str, str]) -> Markup:
@@ -198,9 +209,13 @@ def legend(one: Results, curves: Sequence[Named], several: bool) -> Markup:
         '<span class="both"><button type="button" data-all="true">All</button>'
         '<button type="button" data-all="">None</button></span>'
     )
-    return element(
-        "fieldset", element("legend", one.label if several else "Algorithms"), *boxes, buttons, class_="legend"
-    )
+    return element("fieldset", element("legend", heading(one, several)), *boxes, buttons, class_="legend")
+
+
+def heading(one: Results, several: bool) -> str:
+    if title := one.told("title"):
+        return f"{one.label}: {title}"
+    return one.label if several or one.told("label") else "Algorithms"
 
 
 def levels(curves: Sequence[Named]) -> Markup:
