@@ -297,6 +297,22 @@ def test_bad_files_are_named(tmp_path, name, content, says):
     assert str(path) in str(error.value) and "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("line", ["-1" + " 3:1 11:1 14:1" * 9, "0.5\t1:-2.5e-3", "2 qid:1 1:1 # a"])
+@pytest.mark.parametrize(("name", "better"), [("x.csv", "x.libsvm"), ("x.y.tsv.gz", "x.y.libsvm.gz")])
+def test_libsvm_text_under_the_name_of_csv_is_told(tmp_path, line, name, better):
+    text = f"{line}\n{line.replace('1:', '2:')}\n".encode()
+    path = put(tmp_path, name, gzip.compress(text) if name.endswith(".gz") else text)
+    says = f"does not look like CSV but like LIBSVM text: its first line is '.*'; rename it to {better}.$"
+    with pytest.raises(InputError, match=says) as error:
+        load(path)
+    assert str(error.value).startswith(str(path)) and len(str(error.value)) < len(str(path)) + 150
+
+
+@pytest.mark.parametrize("name", ["3:1", "1", "at 10:30", "e 1:2"])
+def test_columns_with_odd_names_are_csv(tmp_path, name):
+    assert load(put(tmp_path, "t.csv", f"{name},y\n1,2\n3,4.5\n")).names == (name,)
+
+
 def test_some_numbers_among_words_are_text(tmp_path):
     path = put(tmp_path, "t.csv", "x,room,y\n1,12a,no\n2,14,yes\n3,NA,no\n4,9c,yes\n")
     assert load(path).columns["room"].tolist() == ["12a", "14", "NA", "9c"]

@@ -311,6 +311,7 @@ def test_text_of_which_the_name_says_nothing_is_csv(tmp_path, name):
     [
         ("a.xlsx", b"PK\x03\x04 a zip", "a.xlsx is neither CSV nor Parquet; save the table as CSV"),
         ("a.libsvm", b"1 1:2\n", "a.libsvm is a LIBSVM file, whose columns have no names; save the table as CSV"),
+        ("a.csv", b"1 1:2\n", "not look like CSV but like LIBSVM text: .*; save the table as CSV"),
         ("a", b"\xff\xfe\x00", "is not text"),
     ],
 )

@@ -27,6 +27,8 @@ CLASSES = 20  # whole numbers with at most so many values are classes
 LONGEST = 2**31 - 1  # characters of a cell, the most that Python's reader can be told
 QUOTED = r'(?:\A|(?<=[,;\t]))"(?:[^"]|"")*"'  # a cell in quotes, in which separators and line ends are text
 HEADER = re.compile(rf"(?:{QUOTED}|[^\n])*")
+NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
+LIBSVM = re.compile(rf"\s*{NUMBER}(?:[ \t]+(?:\d+|qid):{NUMBER})+\s*(?:#.*)?")  # label index:value index:value
 GAPS = ("", "na", "n/a", "null")  # how spreadsheets write that there is no number
 ELSEWHERE = " (dualfl fit handles gaps)"
 WHOLE = 1000  # characters of a text that is kept as it is
@@ -49,8 +51,8 @@ def read_csv(path: Path) -> dict[str, AnyArray]:
     return {name: _column(path, name, values) for name, values in zip(names, zip(*table))}
 
 
-def csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
-    """The names of the columns, and every row as the text of its entries."""
+def csv_rows(path: Path, libsvm: str | None = None) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns, and every row as the text of its entries; `libsvm` is what to do if it is that."""
     try:
         text = contents(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -61,6 +63,11 @@ def csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
     if not text.strip():
         raise InputError(f"{path} is empty; it needs a first line with the names of the columns, and rows below it.")
     head = HEADER.match(text)[0]  # type: ignore[index]  # matches always
+    if LIBSVM.fullmatch(head):
+        raise InputError(
+            f"{path} does not look like CSV but like LIBSVM text: its first line is {_short(head)!r}; "
+            f"{libsvm or f'rename it to {_renamed(path)}'}."
+        )
     lines = _cells(path, text, delimiter=max(",;\t", key=re.sub(QUOTED, "", head).count))
     names = [name.strip() for name in lines[0][1]]
     if not names or len(set(names)) < len(names) or not all(names):
@@ -74,6 +81,16 @@ def csv_rows(path: Path) -> tuple[list[str], list[list[str]]]:
     if not table:
         raise InputError(f"{path} holds no rows below its header.")
     return names, table
+
+
+def _short(line: str) -> str:
+    return line.strip() if len(line.strip()) <= 40 else f"{line.strip()[:36]} ..."
+
+
+def _renamed(path: Path) -> str:
+    """The name under which LIBSVM text is read as such."""
+    plain = path.name.removesuffix(".gz")
+    return Path(plain).with_suffix(".libsvm").name + path.name[len(plain) :]
 
 
 def _cells(path: Path, text: str, delimiter: str) -> list[tuple[int, list[str]]]:

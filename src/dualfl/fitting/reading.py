@@ -19,6 +19,7 @@ from dualfl.errors import InputError
 from dualfl.typing import AnyArray
 
 GAPS = frozenset({"", "na", "n/a", "nan", "null"})
+WANTED = "save the table as CSV or Parquet, with a name for each column"
 LARGEST = 1e100  # squares of larger numbers, summed, are not numbers any more
 
 
@@ -90,7 +91,7 @@ def read_table(path: Path) -> Table:
         kind = "CSV"  # text, of which the name says nothing
     if kind not in ("CSV", "Parquet"):
         named = f"is a {kind} file, whose columns have no names" if named_format(path) else "is neither CSV nor Parquet"
-        raise InputError(f"{path} {named}; save the table as CSV or Parquet, with a name for each column.")
+        raise InputError(f"{path} {named}; {WANTED}.")
     return Table(str(path), _from_csv(path) if kind == "CSV" else _from_parquet(path))
 
 
@@ -105,7 +106,7 @@ def read_tables(paths: Sequence[Path]) -> list[Table]:
 
 
 def _from_csv(path: Path) -> dict[str, AnyArray]:
-    names, rows = csv_rows(path)
+    names, rows = csv_rows(path, libsvm=WANTED)
     return {name: _parsed(cells) for name, cells in zip(names, zip(*rows))}
 
 
