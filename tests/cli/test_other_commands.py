@@ -75,6 +75,18 @@ def test_datasets_say_where_they_are(tmp_path, monkeypatch):
     assert "mnist/train-images-idx3-ubyte" in text and "DUALFL_DATA" in text
 
 
+def test_datasets_that_are_damaged_are_not_listed_as_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("DUALFL_DATA", str(tmp_path))
+    (tmp_path / "mnist").mkdir()
+    images, labels = (tmp_path / "mnist" / f"train-{kind}-ubyte" for kind in ("images-idx3", "labels-idx1"))
+    images.write_bytes(bytes(4096))
+    labels.write_bytes(bytes.fromhex("00000801 0000ea60") + bytes(60_000))
+    text = run("datasets").stdout
+    assert "mnist            60,000       784       10   damaged, see below\n" in text
+    assert f"  {images}\n    has 4,096 bytes, and should have 47,040,016\n" in text
+    assert str(labels) not in text
+
+
 def test_datasets_read_well_at_80_columns(tmp_path, monkeypatch):
     deep = tmp_path / "a-folder-with-a-long-name" / "and-another-one-below-it-which-is-even-longer"
     deep.mkdir(parents=True)

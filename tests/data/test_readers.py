@@ -12,6 +12,7 @@ from dualfl.data import DATASETS, load
 from dualfl.data.catalogue import CIFAR10, CIFAR10_PYTHON, FASHION, MNIST
 from dualfl.data.cifar import PIXELS, read_batch, read_pickled
 from dualfl.data.files import cache_folder, find
+from dualfl.data.glance import LOOKS, fault
 from dualfl.data.idx import read_idx, read_images
 from dualfl.data.libsvm import read_libsvm
 from dualfl.errors import InputError
@@ -320,6 +321,61 @@ def test_a_number_that_is_none_in_a_known_set_is_named(folder, small):
     assert str(path) in str(error.value)
 
 
+# -- at a glance ------------------------------------------------------------------------------------------
+
+
+def sized(folder, name, size, head=b""):
+    """A file of that size that takes no room."""
+    path = put(folder, name, head)
+    with path.open("r+b") as file:
+        file.truncate(size)
+    return path
+
+
+HEAD = bytes.fromhex("00000803 0000ea60 0000001c 0000001c")
+PACKED = gzip.compress(HEAD)
+
+
+def test_every_file_of_a_known_set_has_its_looks():
+    files = [file for entry in DATASETS.values() for file in (*entry.files, *entry.instead)]
+    assert files and {file.rsplit("/", 1)[-1] for file in files} == set(LOOKS)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "head", "says"),
+    [
+        (MNIST[0], 47_040_016, HEAD, None),
+        (MNIST[0], 1_000_000, HEAD, "has 1,000,000 bytes, and should have 47,040,016"),
+        (MNIST[0], 47_040_017, HEAD, "has 47,040,017 bytes, and should have 47,040,016"),
+        (MNIST[0], 47_040_016, b"PK", "begins with 50 4b 00 00 00 00 00 00, and should with 00 00 08 03 00 00 ea 60"),
+        (MNIST[1], 4_096, b"random", "has 4,096 bytes, and should have 60,008"),
+        (MNIST[0] + ".gz", len(PACKED), PACKED, None),
+        (MNIST[0] + ".gz", 4_096, b"random", "is not packed by gzip, or cannot be read"),
+        (MNIST[0] + ".gz", 0, b"", "begins with nothing, and should with 00 00 08 03 00 00 ea 60"),
+        (MNIST[1] + ".gz", len(PACKED), PACKED, "begins with 00 00 08 03 00 00 ea 60, and should with 00 00 08 01 00"),
+        (CIFAR10[2], 30_730_000, b"", None),
+        (CIFAR10[2], 307_300, b"", "has 307,300 bytes, and should have 30,730,000"),
+        (CIFAR10_PYTHON[2], 31_035_999, b"\x80", None),
+        (CIFAR10_PYTHON[2], 4_096, b"\x80", "has 4,096 bytes, and should have at least 30,720,000"),
+        ("a8a", 1_624_166 + 22_696, b"-1 3:1", None),  # with the line ends of Windows
+        ("a8a", 500, b"-1 3:1", "has 500 bytes, and should have at least 1,595,964"),
+    ],
+)
+def test_a_glance_at_a_file(folder, name, size, head, says):
+    found = fault(sized(folder, name, size, head))
+    assert (found is None) if says is None else (found or "").startswith(says)
+
+
+def test_a_set_knows_which_of_its_files_are_damaged(folder):
+    images = sized(folder, MNIST[0], 1_000_000)
+    assert list(DATASETS["mnist"].damaged) == [images]  # also where another file is missing
+    labels = sized(folder, MNIST[1], 60_008, bytes.fromhex("00000801 0000ea60"))
+    assert list(DATASETS["mnist"].damaged) == [images]
+    labels.unlink()
+    sized(folder, MNIST[0], 47_040_016, HEAD)
+    assert not DATASETS["mnist"].damaged and not DATASETS["digits"].damaged
+
+
 def test_the_named_folder_comes_before_the_cache(folder):
     put(cache_folder() / "data", "here", b"cache")
     assert find("here") == cache_folder() / "data" / "here"
@@ -352,6 +408,7 @@ def test_real_files_have_the_shape_they_should_have(name):
     entry = DATASETS[name]
     if entry.missing:
         pytest.skip(f"{entry.missing[0]} is not there: name the folder that has it in DUALFL_DATA")
+    assert not entry.damaged
     data = load(name)
     assert data.X.shape == (entry.rows, entry.features)
     assert len(data.classes) == entry.classes == len(np.unique(data.y))

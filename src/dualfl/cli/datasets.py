@@ -36,6 +36,12 @@ def datasets_command(name: str | None, target: str | None, partition: str, clien
         classes = str(entry.classes) if entry.classes else "real"
         click.echo(beside(f"{known:<15}{entry.rows:>8,}{entry.features:>10,}{classes:>9}   ", where(entry)))
     click.echo("\nA file of your own is a data set too: CSV, Parquet, .npz, .npy, LIBSVM, IDX.")
+    damaged = {path: why for entry in DATASETS.values() for path, why in entry.damaged.items()}
+    if damaged:
+        click.echo("\nDamaged, or not what the name says. Get it again; or remove it, and the next use")
+        click.echo(f"downloads it, unless {OFFLINE}=1:")
+        for path, why in damaged.items():
+            click.echo(f"  {path}\n    {why}")
     missing = {known: entry for known, entry in DATASETS.items() if entry.missing}
     if missing:
         click.echo(f"\nNot there yet. The first use downloads them, unless {OFFLINE}=1;")
@@ -81,4 +87,6 @@ def show(name: str, target: str | None, partition: str, clients: int, seed: int)
 def where(entry: Entry) -> str:
     if not entry.files:
         return "comes with scikit-learn"
-    return "not there yet, see below" if entry.found is None else str(entry.found[0])
+    if entry.found is None:
+        return "not there yet, see below"
+    return "damaged, see below" if entry.damaged else str(entry.found[0])

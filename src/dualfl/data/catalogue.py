@@ -16,6 +16,7 @@ from dualfl.data.dataset import Dataset, Task, is_sparse
 from dualfl.data.download import Download, fetch
 from dualfl.data.files import find
 from dualfl.data.formats import OBJECTS, Found, is_path, read_path
+from dualfl.data.glance import fault
 from dualfl.data.idx import read_images
 from dualfl.data.libsvm import read_libsvm, signs
 from dualfl.errors import InputError
@@ -129,6 +130,12 @@ class Entry:
     @property
     def missing(self) -> list[str]:
         return [] if self.found is not None else [file for file in self.files if find(file) is None]
+
+    @property
+    def damaged(self) -> dict[Path, str]:
+        """The files that cannot be what their names say, and what a glance tells of each."""
+        there = [path for file in self.files if (path := find(file)) is not None] if self.found is None else self.found
+        return {path: why for path in there if (why := fault(path))}
 
 
 def _bundled(name: str) -> Callable[[list[Path]], Table]:
