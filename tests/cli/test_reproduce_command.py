@@ -44,6 +44,14 @@ def test_figure1_draws_judges_and_says_what_it_did(figure):
     assert f"Page: {out / 'report.html'}" in done.stdout.replace("\n  ", " ")
     page = (out / "report.html").read_text()
     assert "Figure 1 of the paper: digits" in page and "fedavg" in page and "rho = 0.1" in page
+    assert "digits (c): DualFL, momentum parameter rho" in page and "digits-rho" not in page
+    assert (
+        page.index("DualFL is below the others throughout")
+        < page.index("data:image/svg+xml")
+        < page.index('id="chart"')
+    )
+    assert "scaffnew is random: shown is seed 0, one of 2 that were run." in page
+    assert "<small>(given)</small>" in page and "<small>(nu / L)</small>" not in page
     assert "0 found" in done.stdout and "DualFL is below the others throughout" in done.stdout
     assert max(map(len, done.stdout.replace(str(out), "").splitlines())) <= 80
     curves = list(csv.DictReader((out / "figure1.csv").read_text().splitlines()))
@@ -185,7 +193,9 @@ def test_missing_data_say_which_file(tmp_path, monkeypatch):
 def test_the_matrix_on_one_row(tmp_path):
     words = ("matrix", "--rows", "lasso/labels:1/0.01", "--only", "prox-newton,fedpd", "--out", tmp_path)
     done = run(*words, "--quick", "--processes", 1, "--cell-minutes", 2)
-    assert "prox-newton" in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert "prox-newton" in page and "data:image/svg+xml" in page
+    assert "<legend>lasso, 5,000 x 200, one label, mu = 0.01</legend>" in page
     assert {path.name for path in tmp_path.iterdir()} >= {"matrix.csv", "matrix.md", "exchanges.png", "time.svg"}
     assert "lasso, 5,000 x 200, one label, mu = 0.01" in done.stdout
     rows = {row["algorithm"]: row for row in csv.DictReader((tmp_path / "matrix.csv").read_text().splitlines())}

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 from importlib import resources
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from contrast import contrast
 from folders import EVIL, curve, write_coefficients, write_comparison, write_everything, write_partition, write_run
+from reader import SCRIPT, Reader, without_library
 
 from dualfl.cli import main
 from dualfl.data import Mix
@@ -23,44 +23,12 @@ from dualfl.report.page import DARK, numbers, page, safe_json, thinned, write_pa
 from dualfl.report.results import labels, partition_file, read, read_partition
 
 ASSETS = resources.files("dualfl.report") / "assets"
-SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def report(*words, code=0):
     done = CliRunner().invoke(main, ["report", *map(str, words)], prog_name="dualfl", catch_exceptions=False)
     assert done.exit_code == code, done.output
     return done
-
-
-class Reader(HTMLParser):
-    """Elements with their attributes, and the rows of tables."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.rows, self.text, self._cell = [], [], "", False
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-        self._cell = tag in ("td", "th") or (self._cell and tag in ("span", "b", "small", "strong"))
-
-    def handle_endtag(self, tag):
-        self._cell = self._cell and tag not in ("td", "th")
-
-    def handle_data(self, data):
-        self.text += data
-        if self._cell:
-            self.rows[-1][-1] += data
-
-
-def without_library(text):
-    """The page but for plotly.js, which is five megabytes and not ours."""
-    longest = max(SCRIPT.findall(text), key=len)
-    return text.replace(longest, "")
 
 
 @pytest.fixture(scope="module")

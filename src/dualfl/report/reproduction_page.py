@@ -42,8 +42,12 @@ class Picture(NamedTuple):
     words: str = ""
 
 
-BANDS = "Where there are several seeds, the line is their median and the band goes from the lowest to the highest."
-FIGURE1 = Picture("Figure 1", "figure1.svg", BANDS)
+FIGURE1 = Picture(
+    "Figure 1",
+    "figure1.svg",
+    "Where there are several seeds, the line is their median and the band goes from the lowest to the highest. What is "
+    "exchanged before the first round counts here as a round, as it does below against exchanges.",
+)
 EXCHANGES = Picture("Exchanges", "exchanges.svg")
 
 
@@ -110,10 +114,9 @@ def seed_note(lines: Mapping[str, Sequence[Cell]]) -> str:
 
 def verdict_section(verdicts: Sequence[Verdict]) -> Section:
     """Every claim with its verdict and what was measured."""
-    words = [verdict.word for verdict in verdicts]
-    counts = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+    counts = f"{sum(v.holds is True for v in verdicts)} of {len(verdicts)} hold"
     rows = [[v.panel, v.claim, element("span", v.word, class_="word"), v.sentence] for v in verdicts]
-    caption = f"What the paper says of its figure, and what was measured here: {counts}"
+    caption = f"What the paper says of its figure, and what was measured here; {counts}"
     return "claims", "The paper's claims", table(caption, ["panel", "claim", "verdict", "measured"], rows)
 
 
