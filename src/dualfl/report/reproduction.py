@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import platform
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dualfl.engines.checkpoint import write_atomically
-from dualfl.engines.history import Row
-from dualfl.experiments.cells import Outcome
 from dualfl.experiments.claims import Verdict
 from dualfl.report.figure import png
 from dualfl.report.folder import environment
-from dualfl.report.results import HISTORY, REPORT, SUMMARY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ABOUT, CURVES = "about.txt", "curves"
+ABOUT = "about.txt"
 WIDTH = 80
 
 
@@ -55,30 +51,6 @@ def write_about(folder: Path, command: str, seconds: float, notes: Sequence[str]
         *(f"note         {note}" for note in notes),
     ]
     write_atomically(folder / ABOUT, ("\n".join(lines) + "\n").encode())
-
-
-def write_report(folder: Path, parts: Mapping[str, Mapping[str, Outcome]], command: str, title: str) -> Path:
-    """The page of an experiment; `parts` are its panels or rows, each with the outcomes to draw by their labels."""
-    from dualfl.report.page import write_page
-
-    for name, outcomes in parts.items():
-        write_curves(folder / CURVES / name.replace("/", "-"), outcomes, command)
-    return write_page([folder / CURVES], folder / REPORT, title=title)
-
-
-def write_curves(folder: Path, outcomes: Mapping[str, Outcome], command: str) -> None:
-    """The files that a comparison leaves: one name a curve."""
-    rows: list[list[Any]] = [["name", *Row._fields]]
-    about: list[list[Any]] = [["name", "hyperparameters", "status"]]
-    for label, outcome in outcomes.items():
-        about.append([label, json.dumps(dict(outcome.cell.hyperparameters)), outcome.status])
-        for n in range(len(outcome.errors)):
-            known = {column: values[n] for column, values in outcome.columns.items()}
-            rows.append([label, *(known.get(column, "") for column in Row._fields)])
-    write_csv(folder / HISTORY, rows)
-    write_csv(folder / SUMMARY, about)
-    record = {"command": command, "environment": environment()}
-    write_atomically(folder / "reproduce.json", (json.dumps(record, indent=2) + "\n").encode())
 
 
 def processor() -> str:
