@@ -91,7 +91,7 @@ def test_the_first_rung_takes_an_eighth_of_the_rows_if_that_is_enough():
     first, _, last = (large.cell("dualfl", {}, rung) for rung in RUNGS)
     assert (first.rows, first.rounds) == (7_500, 20) and (last.rows, last.rounds) == (None, 40)
     assert search().cell("dualfl", {}, RUNGS[0]).rows is None
-    assert Search(BASIS, 1797, ("dualfl",)).cell("dualfl", {}, RUNGS[0]).rows == 500
+    assert Search(BASIS, 20_000, ("dualfl",)).cell("dualfl", {}, RUNGS[0]).rows == 4_000
 
 
 def test_wide_grids_have_the_defaults_of_theory_and_the_papers_do_not():

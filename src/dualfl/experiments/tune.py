@@ -40,7 +40,7 @@ KEEP = 3  # one of so many goes on
 FAIR = 3.0  # times an equal share of a rung's time is what one cell may take of it
 LEAST = 2  # cells that go on at least
 FLOOR = 1e-13  # errors below it are rounding
-FEW = 500  # rows; smaller parts of a set say little about it, so they are not taken
+FEW = 4_000  # rows; smaller parts say little about a set (on 500 of digits the best rho is another), so none are taken
 
 
 @dataclass(frozen=True)

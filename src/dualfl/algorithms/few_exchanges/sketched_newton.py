@@ -304,7 +304,7 @@ class SketchedNewton(Algorithm):
         return self.budget(s).close_by(s.metric.rank, settled, s.spent)
 
     def widened(self, s: Server, m: Any, at: Place) -> Server:
-        """The basis of a larger sketch; the metric of the start serves until the one that is asked for with it comes."""
+        """The basis of a larger sketch; the metric of the start serves until the one asked for with it comes."""
         CO, columns = np.concatenate([s.CO, m.CO], axis=1), s.Omega + s.more
         basis = sketch.nystroem(CO, directions(at, len(CO), 0, columns), s.trace, s.basis.S)
         fresh = replace(s, basis=basis, metric=sketch.first_metric(basis, s.ridge), Omega=columns, CO=CO, sent=False)
