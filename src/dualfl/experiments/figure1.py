@@ -206,7 +206,7 @@ class Panel(NamedTuple):
 
 TITLES = {
     "benchmarks": "DualFL and the benchmarks, pixels in [0, 1]",
-    "paper": "DualFL and the benchmarks, the paper's values, raw pixels",
+    "paper": "benchmarks, the paper's values, raw pixels",
     "clients": "DualFL, number of clients N",
     "rho": "DualFL, momentum parameter rho",
 }

@@ -82,7 +82,8 @@ def draw(axes: Any, panel: Panel) -> None:
     axes.yaxis.set_major_locator(LogLocator(numticks=9))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-    axes.set_xlabel("communication rounds")
+    cut = any(not line.whole for line in shown)
+    axes.set_xlabel("communication rounds" + (" (a bar: its time was up)" if cut else ""))
     axes.set_title(
         f"({panel.letter}) {NAMES[panel.dataset]}: {panel.title.replace('rho', RHO)}", fontsize=9.5, loc="left"
     )
@@ -108,6 +109,8 @@ def draw_line(axes: Any, line: Line, number: int, total: int, style: dict[str, A
     offset = number * every // max(1, total)  # markers of curves that coincide stand side by side
     curve = np.maximum(line.errors, FLOOR)
     axes.plot(curve, label=label, markersize=4.2, markevery=(offset, every), **({"linewidth": 1.3} | style))
+    if not line.whole:
+        axes.plot(len(curve) - 1, curve[-1], marker="|", markersize=11, markeredgewidth=1.8, color=style["color"])
     if (line.high > line.low).any():
         rounds = np.arange(len(curve))
         low, high = np.maximum(line.low, FLOOR), np.maximum(line.high, FLOOR)

@@ -46,7 +46,7 @@ def write_about(folder: Path, command: str, seconds: float, notes: Sequence[str]
     facts = {name: value for name, value in environment().items() if name not in ("platform", "byte order")}
     lines = [
         f"command      {command}",
-        f"date         {date.today()}",
+        f"drawn        {date.today()}",
         f"time         {seconds:,.0f} s of one processor, all cells together",
         f"machine      {processor()}, {facts.pop('processors')} processors, {platform.system()} {platform.machine()}",
         *(f"{name:<13}{value}" for name, value in facts.items()),
