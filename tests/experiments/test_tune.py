@@ -39,6 +39,13 @@ def test_the_best_cell_is_the_best_of_all(tmp_path, monkeypatch):
     assert best.edge == ("alpha",)  # the paper's grid stops at 1, and the best lies below
 
 
+@pytest.fixture
+def many_rows(monkeypatch):
+    """So that a part of iris is enough."""
+    monkeypatch.setattr(tune, "FEW", 1)
+
+
+@pytest.mark.usefixtures("many_rows")
 def test_halving_keeps_the_best_third_and_goes_on_where_it_stopped(tmp_path):
     told = []
     (best,) = Tuner(search(grid="paper"), Store(tmp_path), tell=lambda c, o: told.append(c)).run()
@@ -52,6 +59,7 @@ def test_halving_keeps_the_best_third_and_goes_on_where_it_stopped(tmp_path):
     assert len(again) == 1
 
 
+@pytest.mark.usefixtures("many_rows")
 def test_a_budget_ends_the_search_and_a_longer_one_goes_on(tmp_path, monkeypatch):
     told, said = [], []
 
@@ -73,6 +81,7 @@ def test_a_budget_ends_the_search_and_a_longer_one_goes_on(tmp_path, monkeypatch
     assert best.complete and len(told) == 12
 
 
+@pytest.mark.usefixtures("many_rows")
 def test_no_cell_may_use_up_the_time_of_a_rung(tmp_path, monkeypatch):
     """Three times an equal share, in minutes, of 40, 30 and 30 % of the budget; what was cut so is still ranked."""
     told = []
@@ -90,7 +99,8 @@ def test_the_first_rung_takes_an_eighth_of_the_rows_if_that_is_enough():
     large = Search(Cell("mnist", "", rounds=40), 60_000, ("dualfl",))
     first, _, last = (large.cell("dualfl", {}, rung) for rung in RUNGS)
     assert (first.rows, first.rounds) == (7_500, 20) and (last.rows, last.rounds) == (None, 40)
-    assert search().cell("dualfl", {}, RUNGS[0]).rows is None
+    small = search().cell("dualfl", {}, RUNGS[0])
+    assert small.rows is None and small.rounds == BASIS.rounds  # as a whole
     assert Search(BASIS, 20_000, ("dualfl",)).cell("dualfl", {}, RUNGS[0]).rows == 4_000
 
 

@@ -3,7 +3,8 @@
 Every algorithm has a grid: the paper's (`table2.GRIDS`), or the wider one that its class declares, to which the
 defaults of theory are added as one more cell. All cells run first on 1/8 of the rows for half of the rounds; the best
 third of each algorithm goes on to half of the rows, and the best third of these to all rows and rounds (K. Jamieson and
-A. Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016).
+A. Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS 2016). Small sets, of
+which a part would be too few rows, are searched as a whole.
 
 Criteria, all of relative energy errors e_n, smaller is better; what diverges or does not apply is worse than all else:
     area           the mean of log10 e_n over the rounds: the area under the curve of Figure 1 (the default)
@@ -111,7 +112,8 @@ class Search:
 
     def cell(self, name: str, hyperparameters: Mapping[str, Any], rung: Rung) -> Cell:
         rows = min(self.rows, max(round(rung.rows * self.rows), FEW, self.basis.clients))
-        rounds = max(1, round(rung.rounds * self.basis.rounds))
+        part = rung.rounds if rows < self.rows else 1.0
+        rounds = max(1, round(part * self.basis.rounds))
         return replace(
             self.basis,
             algorithm=name,
