@@ -1,12 +1,14 @@
 """Any gradient method of `scipy.optimize.minimize` as a local solver.
 
 SciPy's own tolerances are switched off, so that the stop rule decides and not they: it is asked after every iteration,
-through the callback. What SciPy evaluates is counted like everything else. If SciPy gives up before the rule is met
-(a line search that fails near rounding level) or gets nowhere, the solution is reported as capped.
+through the callback. What SciPy evaluates is counted like everything else. If SciPy gives up before the rule is met (a
+line search that fails, as SLSQP's does far from the end when its matrix has gone bad) it starts afresh from there, as
+long as that helps; if it gets nowhere, the solution is reported as capped.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,6 +23,8 @@ from dualfl.solvers.base import SmoothSolver, Solution, Watch
 from dualfl.solvers.line_search import Plateau
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array, frozen
+
+AGAIN = 0.5  # a start that brings the gradient below this part of what it was is followed by another
 
 # what switches off the tolerances of each method
 UNLIMITED = 1_000_000_000
@@ -39,7 +43,11 @@ HESSIAN: dict[str, dict[str, Any]] = {
 
 
 class _Stop(Exception):
-    """Leaves SciPy's loop."""
+    """Leaves SciPy's loop: the rule is met."""
+
+
+class _Stuck(Exception):
+    """Leaves SciPy's loop: it gets nowhere."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +94,7 @@ class ScipySolver(SmoothSolver):
             if self.arrived(watch, point):
                 raise _Stop
             if plateau.reached(point, float(np.linalg.norm(point.gradient))):
-                watch.capped = True  # some methods would go on for ever
-                raise _Stop
+                raise _Stuck  # some methods would go on for ever
 
         settings: dict[str, Any] = {"method": self.method, "callback": after_iteration}
         if self.method in HESSIAN:
@@ -96,10 +103,14 @@ class ScipySolver(SmoothSolver):
         else:
             settings |= {"options": {**GRADIENT[self.method], **self.options}}
         try:
-            with np.errstate(all="ignore"):
-                last = minimize(both, np.array(point.x), jac=True, **settings)
-            point = at(last.x)
-            watch.capped = True  # SciPy gave up
+            while True:
+                before = float(np.linalg.norm(point.gradient))
+                with np.errstate(all="ignore"), contextlib.suppress(_Stuck):
+                    point = at(minimize(both, np.array(point.x), jac=True, **settings).x)
+                plateau = Plateau()
+                if not float(np.linalg.norm(point.gradient)) < AGAIN * before:
+                    break
+            watch.capped = True  # SciPy gave up, and would again
         except _Stop:
             pass
         return watch.at(point)
