@@ -35,7 +35,7 @@ static ALWAYS_INLINE vec NAME(load_uint8)(const uint8_t *x) {
     return (vec)(bits | 0x4330000000000000) - 4503599627370496.0;
 }
 
-/* Halves are added to halves: the long chain of one number after the other took a third of a product of short rows. */
+/* Halves are added to halves: a chain of one number after the other is felt where rows or tiles are short. */
 static ALWAYS_INLINE double NAME(sum)(vec v) {
     UNROLL for (int half = LANES / 2; half; half /= 2) {
 #if defined(__clang__)

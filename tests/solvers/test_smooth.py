@@ -247,6 +247,13 @@ def test_every_rule_works_with_every_solver(problems, solver):
     assert (solution.iterations, solution.capped) == (2, True)
 
 
+def test_scipys_options_are_the_last_word(problems):
+    """A new start where SciPy gives up must not go on where somebody said that it should end."""
+    f = fresh(problems["softmax"])
+    solution = minimise(f, solver=ScipySolver("L-BFGS-B", {"maxiter": 2}), stop=GradientNorm(1e-10, cap=1000))
+    assert (solution.iterations, solution.capped) == (2, True)
+
+
 @every_solver
 def test_the_account_is_what_was_called(solver):
     calls = {"gradient": 0, "product": 0}

@@ -98,10 +98,10 @@ def below_the_others(curves: Curves, panel: str, cut: Sequence[str] = ()) -> Ver
 
 
 def _without(cut: Sequence[str], rounds: int) -> str:
-    """Who is not judged, and how much of DualFL is, where time was up."""
+    """Who is not judged, and how much of DualFL is, where there is no whole curve."""
     others = [name for name in cut if name != OURS]
-    text = f" Without {', '.join(others)}, whose time was up." if others else ""
-    return text + (f" Of DualFL, whose time was up, {rounds} rounds." if OURS in cut else "")
+    text = f" Without {', '.join(others)}, of which there is no whole curve." if others else ""
+    return text + (f" Of DualFL, which has no whole curve, {rounds} rounds." if OURS in cut else "")
 
 
 def as_fast_as_feddyn(curves: Curves, panel: str) -> Verdict:
@@ -216,7 +216,7 @@ def robust_to_rho(curves: Mapping[float, Array], panel: str, absent: Sequence[fl
 
 
 def against_benchmarks(curves: Curves, primal: Curves, panel: str, cut: Sequence[str] = ()) -> list[Verdict]:
-    """All claims about panel (a) or (d); `cut` are drawn methods whose time was up."""
+    """All claims about panel (a) or (d); `cut` are drawn methods without a whole curve."""
     if not len(curves.get(OURS, ())):
         return [untold(panel, "DualFL is below the others throughout", "DualFL came to no result.")]
     present = {name: curve for name, curve in curves.items() if len(curve)}

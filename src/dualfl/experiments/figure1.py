@@ -8,8 +8,8 @@ For each data set four panels; the letters are those of the paper, whose first r
     clients      (b, e)  DualFL for N = 2, 4, ..., 1024
     rho          (c, f)  DualFL for momentum parameters from 0 to 0.1
 
-Rounds are counted by what is exchanged: a method that needs an exchange before its first round, as FedDR does, has its
-round 0 there. Softmax with ridge 1e-2, rows evenly split in file order. Local problems are solved to 1e-12: by the
+Rounds are counted by what is exchanged: a method that needs an exchange before its first round, as FedDR does, has
+had one round then. Softmax with ridge 1e-2, rows evenly split in file order. Local problems are solved to 1e-12: by the
 paper's AOGM for `benchmarks` on MNIST, and for the first round of DualFL on CIFAR-10, where it takes thousands of
 gradients; by our solver elsewhere, which gives the same curves. FedAvg, FedCM and FedSAM, which the paper ran and did
 not draw, are run for the claim about them.

@@ -3,7 +3,7 @@
 SciPy's own tolerances are switched off, so that the stop rule decides and not they: it is asked after every iteration,
 through the callback. What SciPy evaluates is counted like everything else. If SciPy gives up before the rule is met (a
 line search that fails, as SLSQP's does far from the end when its matrix has gone bad) it starts afresh from there, as
-long as that helps; if it gets nowhere, the solution is reported as capped.
+long as that helps and nobody gave options of his own; if it gets nowhere, the solution is reported as capped.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ class ScipySolver(SmoothSolver):
                 with np.errstate(all="ignore"), contextlib.suppress(_Stuck):
                     point = at(minimize(both, np.array(point.x), jac=True, **settings).x)
                 plateau = Plateau()
-                if not float(np.linalg.norm(point.gradient)) < AGAIN * before:
-                    break
+                if self.options or not float(np.linalg.norm(point.gradient)) < AGAIN * before:
+                    break  # who gave options, such as maxiter, knows when to end
             watch.capped = True  # SciPy gave up, and would again
         except _Stop:
             pass
