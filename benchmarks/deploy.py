@@ -25,8 +25,8 @@ import numpy as np
 from dualfl.algorithms.registry import make
 from dualfl.deploy.trial import Deployment
 from dualfl.engines import Problem, run
-from dualfl.engines.flower import runtime
-from dualfl.engines.run import Limits
+from dualfl.engines.session import Limits
+from dualfl.federation.flower import runtime
 from dualfl.objectives import LinearModel, Squared
 
 ECHO_CLIENT = """
@@ -211,15 +211,15 @@ def about_rounds() -> list[str]:
 
 
 def about_masks(d: int = 10**6) -> list[str]:
-    from dualfl.federation import fixed
+    from dualfl.federation import fixed_point
     from dualfl.federation.masks import keystream
     from dualfl.federation.wire import decode, encode
 
     x = np.random.default_rng(0).standard_normal(d)
-    words = fixed.to_words("x", x, 0.1, fixed.BITS)
+    words = fixed_point.to_words("x", x, 0.1, fixed_point.BITS)
     total, message = words.copy(), encode({"x": x})
     parts = {
-        "rounding": lambda: fixed.to_words("x", x, 0.1, fixed.BITS),
+        "rounding": lambda: fixed_point.to_words("x", x, 0.1, fixed_point.BITS),
         "the mask of one pair": lambda: keystream(bytes(32), b"", "tag", d),
         "adding at the server": lambda: np.add(total, words, out=total),
         "writing a message": lambda: encode({"x": x}),

@@ -8,13 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dualfl.version import __version__
+
 if TYPE_CHECKING:
     from dualfl import algorithms, data, engines, errors, kernels, objectives, report, solvers
     from dualfl.algorithms import DualFL
     from dualfl.data import Dataset, load, make_problem
-    from dualfl.data.reference import reference
     from dualfl.engines import History, Problem, Result
-    from dualfl.engines.run import run
+    from dualfl.engines.session import run
     from dualfl.errors import DualflError
     from dualfl.objectives import (
         L1,
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
         Softmax,
         Squared,
     )
+    from dualfl.optimum import reference
     from dualfl.report import convergence_figure
     from dualfl.solvers import minimise
 
-__version__ = "0.1.0"
 __all__ = [
     "L1",
     "Dataset",
@@ -69,7 +70,8 @@ __all__ = [
 _FOLDERS = ("algorithms", "data", "engines", "errors", "kernels", "objectives", "report", "solvers")
 _HOMES = {
     "algorithms": ("DualFL",),
-    "data": ("Dataset", "load", "make_problem", "reference"),
+    "data": ("Dataset", "load", "make_problem"),
+    "optimum": ("reference",),
     "engines": ("History", "Problem", "Result", "run"),
     "errors": ("DualflError",),
     "objectives": (

@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 from dualfl.algorithms.few_exchanges import ProxNewton, SketchedNewton
-from dualfl.algorithms.few_exchanges import metric as sketch
+from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
-from dualfl.algorithms.few_exchanges.straight import kept_promise
+from dualfl.algorithms.few_exchanges.straight_pieces import kept_promise
 from dualfl.engines import Problem, run
 from dualfl.errors import InputError
 from dualfl.objectives import Huber, LinearModel, Logistic, Loss, Poisson, Softmax, Squared, SquaredHinge
@@ -229,7 +229,7 @@ def test_all_parabolas_prove_more_than_the_best_one_and_never_too_much() -> None
 
 def test_close_by_the_whole_hessian_is_bought_once_it_costs_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never before, only where it stays true for a while, and it pays."""
-    monkeypatch.setattr("dualfl.algorithms.few_exchanges.budget.EXACT", 0)
+    monkeypatch.setattr("dualfl.algorithms.few_exchanges.sketch_size.EXACT", 0)
     here = problem(Softmax(3), 1e-6, D=40, n=1200)
     E = minimum(here)
     asked: list[tuple[int, bool]] = []
@@ -253,7 +253,7 @@ def test_close_by_the_whole_hessian_is_bought_once_it_costs_what_was_sent(monkey
     assert exchanges(replace(small, grow=0.0)) >= 1.25 * exchanges(small)
     assert asked and asked[-1][1]
     asked.clear()
-    monkeypatch.setattr("dualfl.algorithms.few_exchanges.budget.TOGETHER", 4 * 300)  # four clients
+    monkeypatch.setattr("dualfl.algorithms.few_exchanges.sketch_size.TOGETHER", 4 * 300)  # four clients
     exchanges(small)
     assert max((rank for rank, _ in asked), default=0) ** 2 * 3 / 2 <= 330
 

@@ -200,7 +200,7 @@ def test_files_that_no_fit_wrote_are_never_replaced(tmp_path):
 
 
 def test_a_folder_that_cannot_be_replaced_is_refused_before_the_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr("dualfl.fitting.fit.fit_tables", None)
+    monkeypatch.setattr("dualfl.analysis.whole_fit.fit_tables", None)
     (tmp_path / "m").mkdir()
     monkeypatch.chdir(tmp_path / "m")
     for out in (".", "../m", tmp_path / "m"):

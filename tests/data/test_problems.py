@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dualfl.data import DATASETS, Dataset, even, load, make_problem, partition, reference, shuffled
-from dualfl.data.files import cache_folder
+from dualfl.data import DATASETS, Dataset, even, load, make_problem, partition, shuffled
 from dualfl.data.partition import take
 from dualfl.engines import Problem
 from dualfl.errors import InputError
+from dualfl.files import cache_folder
 from dualfl.objectives import Huber, LinearModel, Squared
+from dualfl.optimum import reference
 from dualfl.solvers import GradientNorm, minimise
 
 BUNDLED = [name for name, entry in DATASETS.items() if not entry.files]
@@ -153,7 +154,7 @@ def test_reference_is_kept_and_mended(tmp_path, monkeypatch):
     value = reference(problem)
     (path,) = files()
     with monkeypatch.context() as patch:
-        module = sys.modules["dualfl.data.reference"]  # the name alone is the function's
+        module = sys.modules["dualfl.optimum.cached"]  # the name alone is the function's
         patch.setattr(module, "find_minimum", lambda problem: pytest.fail("it was known"))
         assert reference(make_problem("iris", clients=2)) == value
         for clients, partition in [(3, "even"), (7, "shuffled"), (4, "dirichlet:0.5"), (5, "quantity:9")]:

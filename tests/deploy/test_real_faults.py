@@ -23,8 +23,8 @@ from strangers import flwr_refused, probes
 
 from dualfl.algorithms.registry import make
 from dualfl.deploy import member
-from dualfl.engines.flower import runtime
 from dualfl.errors import InputError
+from dualfl.federation.flower import runtime
 
 pytestmark = pytest.mark.faults
 

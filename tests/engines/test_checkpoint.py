@@ -19,7 +19,7 @@ from dualfl.engines import Problem, checkpoint, run
 from dualfl.engines import run as run_function
 from dualfl.engines.driver import Driver
 from dualfl.engines.inprocess import InProcess
-from dualfl.engines.run import Session
+from dualfl.engines.session import Session
 from dualfl.errors import InputError
 from dualfl.objectives import L1, Hinge, LinearModel, Softmax, Squared
 

@@ -18,8 +18,8 @@ from dualfl.estimators import (
     Ridge,
     StandardScaler,
 )
-from dualfl.estimators.silos import Silo
-from dualfl.estimators.solving import Cost, energy_at_zero, federated
+from dualfl.estimators.silos import SiloRows
+from dualfl.estimators.solving import FitCost, energy_at_zero, federated
 from dualfl.objectives import Huber, Poisson, Quantile, Softmax, Squared
 
 RNG = np.random.default_rng(3)
@@ -207,8 +207,10 @@ def test_rows_without_a_silo_are_refused(groups, says):
 def test_the_energy_at_zero_is_that_of_the_problem(loss, weighted):
     rng = np.random.default_rng(0)
     silos = [
-        Silo(str(n), rng.normal(size=(n, 2)), rng.integers(0, 3, n).astype(float), rng.random(n) if weighted else None)
+        SiloRows(
+            str(n), rng.normal(size=(n, 2)), rng.integers(0, 3, n).astype(float), rng.random(n) if weighted else None
+        )
         for n in (5, 9)
     ]
-    problem = federated(silos, Cost(loss, 0.1), "free")
+    problem = federated(silos, FitCost(loss, 0.1), "free")
     assert energy_at_zero(silos, loss) == pytest.approx(problem.value(np.zeros(problem.d)), rel=1e-12)

@@ -42,7 +42,7 @@ OWN_FOLDS = dict.fromkeys(
 @pytest.fixture(autouse=True)
 def no_search_for_blas(monkeypatch):
     """Finding the BLAS libraries takes longer than a fit of a few rows, and conftest has limited them already."""
-    monkeypatch.setattr(import_module("dualfl.engines.run"), "threadpool_limits", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(import_module("dualfl.engines.session"), "threadpool_limits", lambda *_, **__: nullcontext())
 
 
 @pytest.mark.filterwarnings("ignore")  # data without signal, on purpose, in many checks

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from dualfl.engines import Problem
-from dualfl.engines.remote import Federation, Remote, Terms
-from dualfl.engines.run import Limits, Session
-from dualfl.federation.post import Came, Post
-from dualfl.federation.silo import Keeper
+from dualfl.engines.session import Limits, Session
+from dualfl.federation.courier import Came, Courier
+from dualfl.federation.keeper import Keeper
+from dualfl.federation.remote import Federation, Remote, Terms
 
 Fault = Callable[["Loopback", int, bytes, bytes], "list[Came] | None"]
 
@@ -88,7 +88,7 @@ def csv_homes(folder: Path, rows: Sequence[int] = (40, 25, 35), seed: int = 0) -
 
 def run_over(transport, terms: Terms, template, penalty=None, *, rounds: int = 5, path=None, resume=False, **post):
     """A run by a remote engine; returns (result, engine)."""
-    federation = Federation(Post(transport, poll=0.0, patience=post.pop("patience", 5.0), **post), terms)
+    federation = Federation(Courier(transport, poll=0.0, patience=post.pop("patience", 5.0), **post), terms)
     setup = federation.meet()
     if template is None:
         from dualfl.federation.model import template as empty

@@ -8,10 +8,10 @@ import pytest
 from loopback import Loopback, csv_homes, run_over
 
 from dualfl.algorithms.registry import make
-from dualfl.engines.flower.job import Job, TurnIsOver, perform
-from dualfl.engines.remote import Terms
-from dualfl.engines.run import Limits
+from dualfl.engines.session import Limits
 from dualfl.errors import InputError
+from dualfl.federation.flower.job import Job, TurnIsOver, perform
+from dualfl.federation.remote import Terms
 from dualfl.federation.wire import decode
 
 TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}

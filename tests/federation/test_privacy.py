@@ -12,12 +12,12 @@ from loopback import Loopback, csv_homes, run_over, sign_up
 
 import dualfl
 from dualfl.algorithms.registry import make
-from dualfl.engines.remote import Terms
 from dualfl.errors import InputError
-from dualfl.federation import home as folder
-from dualfl.federation import silo
+from dualfl.federation import keeper as silo
+from dualfl.federation import silo_folder as folder
+from dualfl.federation.keeper import PROTOCOL, Keeper
+from dualfl.federation.remote import Terms
 from dualfl.federation.rows import agree, describe, harmonised, label, read_rows, union_of_labels
-from dualfl.federation.silo import PROTOCOL, Keeper
 from dualfl.federation.wire import decode, encode
 
 TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}

@@ -10,13 +10,13 @@ from dualfl.algorithms.codecs import TopK
 from dualfl.algorithms.registry import make
 from dualfl.data import make_problem
 from dualfl.engines import Problem, run
-from dualfl.engines.remote import Federation, Remote, Terms
-from dualfl.engines.run import Limits, Session
+from dualfl.engines.session import Limits, Session
 from dualfl.errors import InputError
+from dualfl.federation.courier import Courier
 from dualfl.federation.experiment import Experiment
-from dualfl.federation.home import Home
 from dualfl.federation.model import template
-from dualfl.federation.post import Post
+from dualfl.federation.remote import Federation, Remote, Terms
+from dualfl.federation.silo_folder import SiloFolder
 from dualfl.objectives.penalties import L1
 
 TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
@@ -63,7 +63,7 @@ def test_files_are_harmonised_and_standardised_by_sums_alone(tmp_path):
     homes = csv_homes(tmp_path)
     terms = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE)
     result, engine = run_over(Loopback(homes), terms, None, rounds=4)
-    objectives = [Experiment(Home(home), "e").source[0] for home in homes]
+    objectives = [Experiment(SiloFolder(home), "e").source[0] for home in homes]
     assert same(result, run(Problem(objectives), make("dualfl"), rounds=4, threads=1))
     table = [line.split(",") for home in homes for line in (home / "data.csv").read_text().splitlines()[1:]]
     ages = np.array([float(row[0]) for row in table])
@@ -84,9 +84,9 @@ def test_measuring_costs_one_exchange_in_all_and_the_file_is_read_once(tmp_path,
     def unread(*args):
         raise AssertionError("a later round reads the data file")
 
-    monkeypatch.setattr("dualfl.federation.home.read_rows", unread)
-    monkeypatch.setattr("dualfl.federation.home.digest_of", unread)
-    assert Experiment(Home(homes[0]), "e").source[0].n == 40
+    monkeypatch.setattr("dualfl.federation.silo_folder.read_rows", unread)
+    monkeypatch.setattr("dualfl.federation.silo_folder.digest_of", unread)
+    assert Experiment(SiloFolder(homes[0]), "e").source[0].n == 40
 
 
 def test_the_bytes_of_a_round_are_its_floats_times_eight(tmp_path):
@@ -191,7 +191,7 @@ def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(secure, cost
         sign_up(homes)
     terms = Terms("e", ("a", "b", "c"), make("auto", cost=cost), TABLE, secure=secure)
     result, engine = run_over(Loopback(homes), terms, None, rounds=4)
-    objectives = [Experiment(Home(home), "e").source[0] for home in homes]
+    objectives = [Experiment(SiloFolder(home), "e").source[0] for home in homes]
     if secure and cost == "floats":  # what suits alike silos asks one of them alone, which masks do not allow
         assert engine.algorithm.name == "lbfgs"
         return
@@ -229,7 +229,7 @@ def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(secure, stand
     ages = np.array([float(row[0]) for table in tables for row in table if row[0] and row[3] != "n/a"])
     assert np.isclose(engine.setup.fill[0], ages.mean(), rtol=1e-9)
     assert engine.setup.schema.features == ("age", "income", "town=south", "town=west", "town=(missing)")
-    X = [Experiment(Home(home), "e").source[0].design.X for home in homes]
+    X = [Experiment(SiloFolder(home), "e").source[0].design.X for home in homes]
     assert [len(x) for x in X] == [40, 24, 35]  # one row has no target
     age = X[1][2, 0] * engine.setup.spread[0] + engine.setup.center[0] if standardise else X[1][2, 0]
     assert np.isclose(age, ages.mean(), rtol=1e-9)
@@ -257,9 +257,9 @@ def test_a_value_may_be_the_first_that_silos_are_asked(name, rounds, tmp_path):
     terms = Terms("e", ("a", "b", "c"), make(name), TABLE)
     _, surveyed = run_over(Loopback(homes), terms, None, rounds=0)
     terms = Terms("f", ("a", "b", "c"), make(name), TABLE)
-    federation = Federation(Post(Loopback(homes), poll=0.0, patience=5.0), terms)
+    federation = Federation(Courier(Loopback(homes), poll=0.0, patience=5.0), terms)
     setup = federation.meet()
     engine = Remote(federation, setup, *template(setup.schema, TABLE), surveyed.constants)
     result = Session(engine, None, True, None, 1).run(Limits(rounds), False)
-    objectives = [Experiment(Home(home), "f").source[0] for home in homes]
+    objectives = [Experiment(SiloFolder(home), "f").source[0] for home in homes]
     assert same(result, run(Problem(objectives), make(name), rounds=rounds, threads=1))

@@ -11,12 +11,12 @@ from loopback import Loopback, csv_homes, run_over
 
 import dualfl
 from dualfl.algorithms.registry import make
-from dualfl.engines import checkpoint as files
-from dualfl.engines.remote import Terms
+from dualfl.engines import checkpoint
 from dualfl.errors import InputError
-from dualfl.federation import post
-from dualfl.federation.post import Came, Post
-from dualfl.federation.silo import PROTOCOL, Keeper
+from dualfl.federation import courier
+from dualfl.federation.courier import Came, Courier
+from dualfl.federation.keeper import PROTOCOL, Keeper
+from dualfl.federation.remote import Terms
 from dualfl.federation.wire import decode, encode
 
 TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
@@ -27,7 +27,7 @@ HELLO = encode({"kind": "hello", "task": None} | HEAD)
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(post, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(courier, "ASK_AGAIN", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_who_only_takes_long_is_asked_again_ever_more_rarely(tmp_path):
             return []
         return None
 
-    result = Post(Loopback(csv_homes(tmp_path)[:1], slow), poll=0.0, again=0.05).ask(HELLO, ["a"])
+    result = Courier(Loopback(csv_homes(tmp_path)[:1], slow), poll=0.0, again=0.05).ask(HELLO, ["a"])
     gaps = np.diff(late)
     assert list(result) == ["a"] and (gaps >= 0.5 * 0.05 * 2.0 ** np.arange(3)).all()
 
@@ -121,7 +121,7 @@ def test_a_silo_that_stays_away_is_named_with_the_remedy(tmp_path):
 def test_a_server_that_is_killed_goes_on_from_its_checkpoint(name, stop_at, tmp_path, monkeypatch):
     terms = dataclasses.replace(TERMS, algorithm=make(name))
     steps = stop_at * 3 + 1  # one silo has answered and saved, the others have not
-    write = files.save
+    write = checkpoint.save
 
     class Killed(BaseException):
         pass
@@ -130,14 +130,14 @@ def test_a_server_that_is_killed_goes_on_from_its_checkpoint(name, stop_at, tmp_
         nonlocal steps
         steps -= decode(request)["kind"] == "step"
         if steps == 0:
-            monkeypatch.setattr(files, "save", lambda *_: None)  # who is dead writes nothing on the way out
+            monkeypatch.setattr(checkpoint, "save", lambda *_: None)  # who is dead writes nothing on the way out
             raise Killed
 
     homes, path = csv_homes(tmp_path / "disturbed"), tmp_path / "checkpoint.npz"
     try:
         run_over(Loopback(homes, kill), terms, None, rounds=4, path=path)
     except Killed:
-        monkeypatch.setattr(files, "save", write)
+        monkeypatch.setattr(checkpoint, "save", write)
     result, _ = run_over(Loopback(homes), terms, None, rounds=4, path=path, resume=path.exists())
     assert same(result, run_over(Loopback(csv_homes(tmp_path / "calm")), terms, None, rounds=4)[0])
 

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.messages import Quantised, Sparse, canonical
-from dualfl.algorithms.streams import Stream
 from dualfl.errors import InputError
+from dualfl.streams import Stream
 from dualfl.typing import Array
 
 Wire = Sparse | Quantised

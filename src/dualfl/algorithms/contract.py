@@ -54,8 +54,8 @@ import numpy as np
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import canonical, not_finite
-from dualfl.algorithms.streams import Stream
 from dualfl.errors import InputError
+from dualfl.streams import Stream
 from dualfl.typing import Array
 
 Means = SimpleNamespace

@@ -61,7 +61,7 @@ def algorithms_command(name: str | None, as_csv: bool, as_table1: bool, check: b
 
 def check_gate(only: type[Algorithm] | None) -> None:
     """The gate, line by line as it goes; exit code 1 if anything is not as it should be."""
-    from dualfl.experiments.gate import PASS, PROBLEMS, check
+    from dualfl.experiments.optimum_check import PASS, PROBLEMS, check
 
     click.echo(f"relative energy error {PASS:g} on clients that are not alike, defaults from theory\n")
     click.echo(f"{'algorithm':<21}{'problem':<11}{'to 1e-8: rounds':>15}{'exchanges':>11}{'smallest':>10}  verdict")

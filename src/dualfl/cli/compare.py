@@ -40,8 +40,9 @@ def compare_command(
       dualfl compare --algorithms dualfl,fedpd,lbfgs --out runs/three
     """
     from dualfl.algorithms.registry import ALGORITHMS, make
-    from dualfl.data import Mix, load, make_problem, reference, rows_of_clients
+    from dualfl.data import Mix, load, make_problem, rows_of_clients
     from dualfl.experiments.compare import Entry, compare
+    from dualfl.optimum import reference
     from dualfl.report.comparison import HISTORY, PICTURE, SUMMARY, line, table, write, write_record
     from dualfl.report.page import write_page
     from dualfl.report.results import REPORT

@@ -8,7 +8,7 @@ import click
 
 from dualfl.data.catalogue import DATASETS, Entry
 from dualfl.data.download import OFFLINE
-from dualfl.data.files import VARIABLE, data_folders
+from dualfl.data.folders import VARIABLE, data_folders
 
 WIDTH = 80
 

@@ -23,7 +23,7 @@ def say(sentence: str) -> None:
 
 
 def need_flower() -> None:
-    from dualfl.engines.flower.runtime import need_flower
+    from dualfl.federation.flower.runtime import need_flower
 
     need_flower()
 
@@ -67,8 +67,8 @@ def try_command(
     from dualfl.deploy import results
     from dualfl.deploy.project import MINIMUM
     from dualfl.deploy.trial import attempt
-    from dualfl.engines.run import Limits
-    from dualfl.experiments.single import choose_algorithm
+    from dualfl.engines.session import Limits
+    from dualfl.experiments.single_run import choose_algorithm
 
     algorithm = choose_algorithm(name, parse_set(others))
     secure = silos >= MINIMUM if secure is None else secure
@@ -111,11 +111,11 @@ def end(finished: Any) -> None:
 def init_command(folder: Path, silos: str, insecure: bool, **given: Any) -> None:
     """Coordinator: make a project folder."""
     need_flower()
-    from dualfl.deploy.project import Settings, init
+    from dualfl.deploy.project import ProjectSettings, init
 
     names = tuple(name.strip() for name in silos.split(",") if name.strip())
     secure = given.pop("secure")
-    settings = Settings(silos=names, tls=not insecure, secure=secure and not insecure, **given)
+    settings = ProjectSettings(silos=names, tls=not insecure, secure=secure and not insecure, **given)
     init(folder, settings)
     click.echo(
         f"{folder} is ready. Read {folder / 'COORDINATOR.md'}, and give {folder / 'for-silos'} to the operators."
@@ -207,8 +207,8 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     from dualfl.deploy import results
     from dualfl.deploy.project import Project
     from dualfl.deploy.runs import execute
-    from dualfl.engines.run import Limits
-    from dualfl.experiments.single import choose_algorithm
+    from dualfl.engines.session import Limits
+    from dualfl.experiments.single_run import choose_algorithm
 
     project = Project(given["folder"])
     algorithm = choose_algorithm(given["method"], parse_set(given["others"]))

@@ -34,11 +34,11 @@ def evaluate_command(
     Example:
       dualfl evaluate model new_a.csv new_b.csv
     """
-    from dualfl.engines.checkpoint import write_atomically
+    from dualfl.analysis.model_folder import as_json, read
+    from dualfl.analysis.predicting import evaluated
     from dualfl.errors import InputError
-    from dualfl.fitting.model_folder import as_json, read
-    from dualfl.fitting.predicting import evaluated
-    from dualfl.fitting.reading import read_tables
+    from dualfl.files import write_atomically
+    from dualfl.tables.reading import read_tables
 
     if out is not None and out.is_dir():
         raise InputError(f"{out} is a folder; give --out the name of a file, such as {out / 'evaluation.json'}.")
@@ -74,7 +74,7 @@ def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
-    from dualfl.fitting.account import NAME, short, table
+    from dualfl.analysis.console import NAME, short, table
 
     target, classes = short(model.schema.target, NAME), model.schema.classes
     found = evaluation.table()
@@ -104,7 +104,7 @@ def number(key: str, value: float) -> str:
 
 def calibration(total: Any, classes: tuple[str, ...]) -> list[str]:
     """Whether rows that were given a probability of 0.3 are so in three of ten cases."""
-    from dualfl.fitting.account import table
+    from dualfl.analysis.console import table
 
     shown = list(enumerate(classes[1:] if len(classes) == 2 else classes))
     rows = []

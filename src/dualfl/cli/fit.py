@@ -8,10 +8,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from dualfl.analysis.models import MODELS, PENALTIES, SMALL_RIDGE
 from dualfl.cli.options import page_option
 from dualfl.cli.run import command_line, say
 from dualfl.errors import InputError
-from dualfl.fitting.models import MODELS, PENALTIES, SMALL_RIDGE
 
 
 def parse_alpha(text: str | None, penalty: str) -> tuple[float, bool]:
@@ -101,12 +101,12 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     Example:
       dualfl fit a.csv b.csv c.csv --target outcome --model logistic
     """
-    from dualfl.fitting import model_folder
-    from dualfl.fitting.account import account, places
-    from dualfl.fitting.fit import Wishes, fit_tables
-    from dualfl.fitting.models import Recipe
-    from dualfl.fitting.reading import read_tables
-    from dualfl.fitting.schema import Request
+    from dualfl.analysis import model_folder
+    from dualfl.analysis.console import account, places
+    from dualfl.analysis.models import Recipe
+    from dualfl.analysis.whole_fit import Wishes, fit_tables
+    from dualfl.tables.reading import read_tables
+    from dualfl.tables.schema import Request
 
     kind = MODELS[given["model"]]
     penalty = given["penalty"] or kind.penalty

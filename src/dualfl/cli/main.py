@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import click
 
-import dualfl
 from dualfl.errors import DualflError
+from dualfl.version import __version__
 
 COMMANDS = {
     "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep what came of it."),
@@ -76,7 +76,7 @@ def fail(sentence: str) -> NoReturn:
 
 
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
-@click.version_option(dualfl.__version__, prog_name="dualfl", message="%(prog)s %(version)s")
+@click.version_option(__version__, prog_name="dualfl", message="%(prog)s %(version)s")
 def main() -> None:
     """Federated convex learning: exact, certified and fast.
 

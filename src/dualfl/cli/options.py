@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from dualfl.experiments.single import Settings
+from dualfl.experiments.single_run import RunSettings
 
-HERE = Settings()
+HERE = RunSettings()
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PROBLEM = (

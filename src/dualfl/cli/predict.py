@@ -30,11 +30,11 @@ def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Pat
     Example:
       dualfl predict model new.csv --out predictions.csv
     """
-    from dualfl.engines.checkpoint import write_atomically
+    from dualfl.analysis.model_folder import as_csv, read
+    from dualfl.analysis.predicting import predictions
     from dualfl.errors import InputError
-    from dualfl.fitting.model_folder import as_csv, read
-    from dualfl.fitting.predicting import predictions
-    from dualfl.fitting.reading import read_table
+    from dualfl.files import write_atomically
+    from dualfl.tables.reading import read_table
 
     if out is not None and out.is_dir():
         raise InputError(f"{out} is a folder, and predictions are a file; give --out a name such as {out / 'new.csv'}.")

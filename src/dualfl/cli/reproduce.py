@@ -269,9 +269,9 @@ def run_matrix(
     processes: int | None = None,
     page: bool = True,
 ) -> None:
-    from dualfl.engines.checkpoint import write_atomically
     from dualfl.experiments import matrix as experiment
     from dualfl.experiments.network import Network
+    from dualfl.files import write_atomically
     from dualfl.report.matrix import heat_map
     from dualfl.report.reproduction import write_about, write_csv, write_figure
     from dualfl.report.reproduction_page import EXCHANGES, SEED, Part, write_report

@@ -13,7 +13,7 @@ import click
 from dualfl.cli.main import INTERRUPTED
 from dualfl.cli.options import HERE, page_option, problem_options
 from dualfl.errors import Diverged, InputError
-from dualfl.experiments.single import Settings, execute
+from dualfl.experiments.single_run import RunSettings, execute
 
 
 def parse_set(items: tuple[str, ...]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     threads, every, page = given.pop("threads"), given.pop("checkpoint_every"), given.pop("page")
     engine = given.pop("engine")
     out = Path("runs", f"{Path(given['dataset']).name}-{given['algorithm']}") if out is None else out
-    settings = Settings(hyperparameters=hyperparameters, **given)
+    settings = RunSettings(hyperparameters=hyperparameters, **given)
     perform(
         settings,
         out,
@@ -128,7 +128,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def perform(
-    settings: Settings,
+    settings: RunSettings,
     out: Path,
     command: str,
     *,

@@ -14,9 +14,9 @@ import click
 from dualfl.cli.main import INTERRUPTED
 from dualfl.cli.run import command_line
 from dualfl.errors import InputError
-from dualfl.experiments.single import Settings
+from dualfl.experiments.single_run import RunSettings
 
-HERE = Settings()
+HERE = RunSettings()
 TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"
 
 
@@ -58,11 +58,11 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
     """
     from dualfl.cli.watching import Watching, check_out
     from dualfl.data import load
-    from dualfl.engines.checkpoint import write_atomically
     from dualfl.experiments.cells import Cell, check_minutes
     from dualfl.experiments.store import Store, processors
     from dualfl.experiments.table2 import ALGORITHMS
     from dualfl.experiments.tune import Search, Tuner, known_best, summary, table
+    from dualfl.files import write_atomically
 
     out, chosen, budget = given.pop("out"), given.pop("chosen"), given.pop("budget")
     grid, criterion, processes = given.pop("grid"), given.pop("criterion"), given.pop("processes")

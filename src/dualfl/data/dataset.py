@@ -7,17 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from dualfl.errors import InputError
+from dualfl.kernels import is_sparse
 from dualfl.names import nearest
 from dualfl.typing import AnyArray, Array
 
 Task = Literal["classification", "regression"]
-
-
-def is_sparse(X: Any) -> bool:
-    return bool(sp.issparse(X))
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv
 
-from dualfl.algorithms.streams import Stream
-from dualfl.data.dataset import is_sparse
 from dualfl.errors import InputError
+from dualfl.kernels import is_sparse
 from dualfl.names import nearest
+from dualfl.streams import Stream
 from dualfl.typing import AnyArray, Array
 
 Rows = npt.NDArray[np.intp]
@@ -168,7 +168,7 @@ def column(values: AnyArray, name: str, clients: int) -> list[Rows]:
 # -- by name ----------------------------------------------------------------------------------------------
 
 
-class Kind(NamedTuple):
+class PartitionKind(NamedTuple):
     """A partition: how it is written, and what it needs to know."""
 
     written: str
@@ -177,14 +177,14 @@ class Kind(NamedTuple):
     labelled: bool = False  # needs class labels
 
 
-PARTITIONS: dict[str, Kind] = {
-    "even": Kind("even", "file order"),
-    "shuffled": Kind("shuffled", "random order"),
-    "label": Kind("label", "sorted by label"),
-    "dirichlet": Kind("dirichlet:0.5", "Dirichlet proportions of each label", float, labelled=True),
-    "labels": Kind("labels:2", "so many labels a client", int, labelled=True),
-    "quantity": Kind("quantity:1000", "rows of the largest : smallest client", float),
-    "column": Kind("column:NAME", "equal values of a column stay together", str),
+PARTITIONS: dict[str, PartitionKind] = {
+    "even": PartitionKind("even", "file order"),
+    "shuffled": PartitionKind("shuffled", "random order"),
+    "label": PartitionKind("label", "sorted by label"),
+    "dirichlet": PartitionKind("dirichlet:0.5", "Dirichlet proportions of each label", float, labelled=True),
+    "labels": PartitionKind("labels:2", "so many labels a client", int, labelled=True),
+    "quantity": PartitionKind("quantity:1000", "rows of the largest : smallest client", float),
+    "column": PartitionKind("column:NAME", "equal values of a column stay together", str),
 }
 
 

@@ -10,7 +10,6 @@ from dualfl.data.catalogue import load
 from dualfl.data.dataset import Dataset
 from dualfl.data.partition import Rows, take
 from dualfl.data.partition import partition as split
-from dualfl.engines.problem import Problem
 from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.objectives import (
@@ -28,6 +27,7 @@ from dualfl.objectives import (
     Squared,
     SquaredHinge,
 )
+from dualfl.problem import Problem
 from dualfl.solvers.base import Solver
 from dualfl.typing import AnyArray
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from dualfl.deploy import keys, pages
 from dualfl.deploy.project import MINIMUM, NAME, write_script
-from dualfl.engines.checkpoint import write_atomically
-from dualfl.engines.flower import runtime
 from dualfl.errors import InputError
-from dualfl.federation.home import Home
+from dualfl.federation.flower import runtime
 from dualfl.federation.rows import Rows, read_rows
+from dualfl.federation.silo_folder import SiloFolder
+from dualfl.files import write_atomically
 
 PAUSE = 5.0  # seconds before a SuperNode that ended is started again
 Say = Callable[[str], None]
@@ -103,7 +103,7 @@ def check_certificate(path: Path) -> None:
 
 def trust(folder: Path, roster: Path) -> list[tuple[str, str]]:
     """Take over the roster of all silos' keys; returns names and fingerprints, to be compared with their operators."""
-    home = Home(folder)
+    home = SiloFolder(folder)
     try:
         found = dict(json.loads(roster.read_text()))
         told = {str(name): keys.check_public(str(key), str(name)) for name, key in sorted(found.items())}
@@ -123,7 +123,7 @@ class Member:
 
     def __init__(self, folder: Path) -> None:
         runtime.need_flower()
-        self.folder, self.home = folder.absolute(), Home(folder.absolute())
+        self.folder, self.home = folder.absolute(), SiloFolder(folder.absolute())
         self.log = self.folder / "logs" / "supernode.log"
 
     def command(self) -> list[str]:
@@ -135,7 +135,7 @@ class Member:
             else ["--insecure"]
         )
         return [
-            *(sys.executable, "-m", "dualfl.deploy.keeper", str(self.folder)),
+            *(sys.executable, "-m", "dualfl.deploy.silo_process", str(self.folder)),
             runtime.executable("flower-supernode"),
             *safety,
             "--superlink",

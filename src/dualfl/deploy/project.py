@@ -16,9 +16,9 @@ from typing import Any
 
 from dualfl.data.problem import REGRESSION, parse_loss
 from dualfl.deploy import keys, pages
-from dualfl.engines.checkpoint import write_atomically
-from dualfl.engines.flower import runtime
 from dualfl.errors import InputError
+from dualfl.federation.flower import runtime
+from dualfl.files import write_atomically
 from dualfl.names import nearest
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
@@ -29,7 +29,7 @@ TASKS = ("classification", "regression")
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProjectSettings:
     """What project.json says."""
 
     host: str
@@ -122,7 +122,7 @@ def read_table(path: Path, remedy: str) -> dict[str, Any]:
     return found
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path) -> ProjectSettings:
     try:
         given = json.loads(path.read_text())
     except FileNotFoundError:
@@ -130,7 +130,7 @@ def read_settings(path: Path) -> Settings:
     except ValueError as error:
         raise InputError(f"{path} is not JSON ({error}); mend it, or make the project anew.") from error
     check_content(given, path)
-    settings = Settings(**given | {"silos": tuple(given["silos"])})
+    settings = ProjectSettings(**given | {"silos": tuple(given["silos"])})
     check(settings)
     return settings
 
@@ -139,7 +139,7 @@ def check_content(given: Any, path: Path) -> None:
     """Settings that people may have edited are an object, with the names and the kinds of values that we know."""
     if not isinstance(given, dict):
         raise InputError(f"{path} must hold an object of settings, {{...}}, and it holds {json.dumps(given)[:20]}.")
-    known = {field.name: str(field.type) for field in fields(Settings)}
+    known = {field.name: str(field.type) for field in fields(ProjectSettings)}
     for name, value in given.items():
         if name not in known:
             raise InputError(f"{path}: " + nearest("setting", name, known))
@@ -151,7 +151,7 @@ def check_content(given: Any, path: Path) -> None:
             raise InputError(f"{path} lacks {name}, which every project has; add it, or make the project anew.")
 
 
-def check(settings: Settings) -> None:
+def check(settings: ProjectSettings) -> None:
     silos = settings.silos
     for name in silos:
         if NAME.fullmatch(name) is None:
@@ -191,7 +191,7 @@ def check_host(host: str) -> None:
             ) from None
 
 
-def check_model(settings: Settings) -> None:
+def check_model(settings: ProjectSettings) -> None:
     """What silos would refuse in the first round is known now."""
     name, number = parse_loss(settings.loss)
     if number:
@@ -205,7 +205,7 @@ def check_model(settings: Settings) -> None:
         raise InputError(f"patience must be a number of seconds > 0, and it is {settings.patience}.")
 
 
-def init(folder: Path, settings: Settings) -> Project:
+def init(folder: Path, settings: ProjectSettings) -> Project:
     """Write a project folder; nothing is left behind if something is wrong."""
     check(settings)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -218,7 +218,7 @@ def init(folder: Path, settings: Settings) -> Project:
     return Project(folder)
 
 
-def write_project(folder: Path, settings: Settings) -> None:
+def write_project(folder: Path, settings: ProjectSettings) -> None:
     write_atomically(folder / "project.json", (json.dumps(asdict(settings), indent=2) + "\n").encode())
     if settings.tls:
         keys.write_certificates(folder / "certificates", settings.host)
@@ -240,5 +240,5 @@ def write_script(path: Path, command: Sequence[str]) -> None:
     path.chmod(0o755)
 
 
-def plain(settings: Settings) -> dict[str, Any]:
+def plain(settings: ProjectSettings) -> dict[str, Any]:
     return {"loss": settings.loss, "ridge": settings.ridge, "l1": settings.l1, "solver": settings.solver}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.deploy.runs import Finished
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.files import write_atomically
 from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.folder import environment, plain
 from dualfl.report.page import write_page

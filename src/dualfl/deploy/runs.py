@@ -13,16 +13,16 @@ from typing import Any
 
 from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.deploy.project import Project, plain
-from dualfl.engines.checkpoint import write_atomically
 from dualfl.engines.engine import Result
-from dualfl.engines.flower import runtime
-from dualfl.engines.flower.job import Found, Job
 from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
-from dualfl.engines.remote import Setup, Terms
-from dualfl.engines.run import Limits, check_limits, check_tol
+from dualfl.engines.session import Limits, check_limits, check_tol
 from dualfl.errors import InputError
-from dualfl.federation.fixed import BITS
+from dualfl.federation.fixed_point import BITS
+from dualfl.federation.flower import runtime
+from dualfl.federation.flower.job import Job, JobOutcome
+from dualfl.federation.remote import Setup, Terms
+from dualfl.files import write_atomically
 
 Say = Callable[[str], None]
 
@@ -89,7 +89,7 @@ def execute(
     write_atomically(work / "job.pkl", pickle.dumps(job))
     outcome = submit_and_watch(project, work, Bar(algorithm.name, limits.rounds, progress), say, alive)
     result: Result = pickle.loads((work / "result.pkl").read_bytes())
-    found: Found = pickle.loads((work / "setup.pkl").read_bytes())
+    found: JobOutcome = pickle.loads((work / "setup.pkl").read_bytes())
     asked = found.decided[0]
     return Finished(project, folder, asked, seed, result, found.setup, found.constants, outcome["traffic"])
 

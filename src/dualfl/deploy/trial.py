@@ -10,9 +10,9 @@ from pathlib import Path
 from dualfl.algorithms.contract import Algorithm
 from dualfl.deploy import member, project, runs
 from dualfl.deploy.coordinator import Coordinator
-from dualfl.engines.flower import runtime
-from dualfl.engines.run import Limits
+from dualfl.engines.session import Limits
 from dualfl.errors import InputError
+from dualfl.federation.flower import runtime
 
 Say = Callable[[str], None]
 
@@ -41,7 +41,7 @@ class Deployment:
     def __init__(self, folder: Path, files: list[Path], target: str, names: list[str], **settings: object) -> None:
         runtime.need_flower()
         self.folder, self.names = folder, names
-        given = project.Settings(
+        given = project.ProjectSettings(
             host="127.0.0.1",
             silos=tuple(names),
             port=runtime.free_port(),

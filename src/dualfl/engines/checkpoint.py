@@ -5,12 +5,9 @@ The file holds a JSON tree of types and scalars, in which arrays are references,
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import io
 import json
-import os
-import secrets
 import sys
 import zipfile
 from pathlib import Path
@@ -21,13 +18,19 @@ import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.messages import LowRank, Quantised, Sparse
-from dualfl.engines.client import Reply, Silo, Work
+from dualfl.engines.client import ClientMemory, Reply, Work
 from dualfl.engines.driver import Saved
 from dualfl.errors import InputError
+from dualfl.files import write_atomically
 from dualfl.typing import AnyArray, sealed
 
 FORMAT = 1
-_KNOWN: dict[str, Any] = {c.__name__: c for c in (Sparse, LowRank, Quantised, Silo, Reply, Work, Saved)}
+_KNOWN: dict[str, Any] = {c.__name__: c for c in (Sparse, LowRank, Quantised, ClientMemory, Reply, Work, Saved)}
+# What version 0.1.0 called them and where they were, so that its checkpoints are still read.
+_FORMER = {
+    ("Silo", "dualfl.engines.client"): ("ClientMemory", "dualfl.engines.client"),
+    ("Best", "dualfl.engines.run"): ("Best", "dualfl.engines.session"),
+}
 
 
 class Packer:
@@ -86,6 +89,7 @@ class Unpacker:
         return {"list": list, "tuple": tuple}[kind](self.unpack(v) for v in items)
 
     def _class(self, name: str, home: str) -> Any:
+        name, home = _FORMER.get((name, home), (name, home))
         if name in self.known and self.known[name].__module__ == home:
             return self.known[name]
         # A method and the one it inherits from may both have a `Server`: the one that was saved comes first.
@@ -94,34 +98,6 @@ class Unpacker:
             if isinstance(found, type) and (dataclasses.is_dataclass(found) or hasattr(found, "_fields")):
                 return found
         raise InputError(f"The checkpoint holds a state {name!r} that this version of the algorithm does not know.")
-
-
-def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """All of `data` at `path`, or nothing: a reader or a crash never sees half a file. `mode` as for `os.open`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    try:
-        # Not mkstemp, whose files nobody else may read, unless `mode` says so, and then from their first byte on.
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _keep_names(path.parent)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-
-
-def _keep_names(folder: Path) -> None:
-    """A new name lasts, even if the power fails now; where folders can be opened, which is not everywhere."""
-    if hasattr(os, "O_DIRECTORY"):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
 
 
 def save(path: Path, content: dict[str, Any], mode: int = 0o666) -> None:

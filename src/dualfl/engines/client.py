@@ -178,7 +178,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Silo:
+class ClientMemory:
     """Everything a client remembers between messages."""
 
     state: Any = None
@@ -190,13 +190,13 @@ class Silo:
 def answer(
     algorithm: Algorithm,
     f: LocalCost,
-    silo: Silo,
+    silo: ClientMemory,
     request: Envelope,
     place: Place,
     j: int,
     weight: float,
     after: tuple[int, int] | None,
-) -> tuple[Reply, Silo]:
+) -> tuple[Reply, ClientMemory]:
     """Client j's answer to a request. `after` is what the server believes this client answered last."""
     if silo.answered == request.id and silo.reply is not None:
         return silo.reply, silo
@@ -224,7 +224,7 @@ def answer(
     cost.gradients += gradients
     cost.hessian_products += products
     reply = Reply(sent.wire, work)
-    return reply, Silo(settled(state), request.id, reply, sent.memory or {})
+    return reply, ClientMemory(settled(state), request.id, reply, sent.memory or {})
 
 
 def forget(f: Objective) -> None:

@@ -22,10 +22,10 @@ import numpy as np
 from dualfl.algorithms.contract import Algorithm
 from dualfl.engines.engine import Result
 from dualfl.engines.history import History, Row
-from dualfl.engines.problem import Problem
-from dualfl.engines.run import run
+from dualfl.engines.session import run
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
+from dualfl.problem import Problem
 from dualfl.typing import Array
 
 SHRINK = 4.0

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from dualfl.algorithms.contract import Algorithm, Constants, Place
 from dualfl.algorithms.messages import largest, mean
-from dualfl.engines.client import Envelope, LocalCost, Silo, answer
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer
 from dualfl.engines.driver import Driver
-from dualfl.engines.problem import Problem
 from dualfl.engines.survey import Inquiry
 from dualfl.objectives.base import Objective
+from dualfl.problem import Problem
 
 
 def decide(problem: Problem, algorithm: Algorithm) -> tuple[Algorithm, str]:
@@ -32,7 +32,7 @@ def inquire(clients: Sequence[Objective], sizes: Sequence[float], inquiry: Inqui
     """The clients' answers to it."""
     place = Place(0, len(clients), clients[0].d)
     driver = Driver(inquiry, place)
-    costs, silos, mass = [LocalCost(f.fresh()) for f in clients], [Silo() for _ in clients], sum(sizes)
+    costs, silos, mass = [LocalCost(f.fresh()) for f in clients], [ClientMemory() for _ in clients], sum(sizes)
     while (asked := driver.ask()) is not None:
         request = Envelope(driver.round, driver.exchange, asked.step, asked.message)
         answers = [

@@ -17,7 +17,7 @@ import numpy as np
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place, bad_answer
 from dualfl.algorithms.messages import floats, largest, mean, not_finite
-from dualfl.engines.client import Envelope, Reply, Silo, Work
+from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
 from dualfl.engines.driver import Driver
 from dualfl.engines.history import History
 from dualfl.engines.survey import Survey
@@ -61,7 +61,7 @@ class Result:
     constants: Constants | None
     history: History
     state: Any
-    silos: list[Silo] = field(repr=False)
+    silos: list[ClientMemory] = field(repr=False)
     choice: str = ""
 
     @property
@@ -86,7 +86,7 @@ class Gathered(NamedTuple):
     wire: Mapping[str, Any]  # somebody's upload: it tells what was compressed
     works: Sequence[Work]  # of each client that was asked
     floats: int  # in all uploads together
-    silos: list[Silo]  # where every client stands after it
+    silos: list[ClientMemory]  # where every client stands after it
 
 
 class Engine(ABC):
@@ -126,7 +126,7 @@ class Engine(ABC):
             codec=codec,
         )
         # What an exchange changes is replaced, never changed in place, so that a run can fall back to what it was.
-        self.silos = [Silo() for _ in range(N)]
+        self.silos = [ClientMemory() for _ in range(N)]
         self.account = Account(iterations=(0,) * N)
         self.server_memory: dict[str, Array] = {}
 
@@ -166,11 +166,11 @@ class Engine(ABC):
     def fingerprint(self) -> str:
         """A digest of the clients' costs, so that nobody resumes a run on other data."""
 
-    def stored(self, silos: list[Silo]) -> list[Silo]:
+    def stored(self, silos: list[ClientMemory]) -> list[ClientMemory]:
         """What a checkpoint must hold of these silos."""
         return silos
 
-    def restored(self, silos: list[Silo]) -> list[Silo]:
+    def restored(self, silos: list[ClientMemory]) -> list[ClientMemory]:
         """The way back: the clients remember what a checkpoint holds."""
         return silos
 
@@ -209,7 +209,7 @@ class Engine(ABC):
             )
         return clients
 
-    def moved(self, clients: Sequence[int], silos: Sequence[Silo]) -> list[Silo]:
+    def moved(self, clients: Sequence[int], silos: Sequence[ClientMemory]) -> list[ClientMemory]:
         """All silos, those of `clients` replaced."""
         moved = list(self.silos)
         for j, silo in zip(clients, silos):

@@ -16,7 +16,7 @@ from dualfl.typing import Array
 
 
 @dataclass(frozen=True)
-class Found:
+class CurvatureConstants:
     mu: float
     L: float
     L_row: float
@@ -37,9 +37,9 @@ class Survey(Algorithm):
     def start(self, at: Place) -> Round:
         m = yield ask(self.constants, reduce="max")
         if not self.smoothness:
-            return Found(-m.minus_mu, np.nan, np.nan, m.n)
+            return CurvatureConstants(-m.minus_mu, np.nan, np.nan, m.n)
         # An infinite L travels as 0 = 1/L: what is sent must be finite.
-        return Found(-m.minus_mu, inverse(-m.minus_inverse_L), inverse(-m.minus_inverse_L_row), m.n)
+        return CurvatureConstants(-m.minus_mu, inverse(-m.minus_inverse_L), inverse(-m.minus_inverse_L_row), m.n)
 
     @client_step
     def constants(self, f: Any, c: State, at: Place) -> tuple[Upload, State]:
@@ -58,7 +58,7 @@ class Survey(Algorithm):
         raise NotImplementedError
 
     @staticmethod
-    def found(s: Found, at: Place) -> Constants:
+    def found(s: CurvatureConstants, at: Place) -> Constants:
         return Constants(mu=s.mu, L=s.L, N=at.N, d=at.d, L_row=s.L_row, n=int(s.n))
 
 
@@ -98,7 +98,7 @@ class Inquiry(Survey):
         if self.alike and one:
             v = yield ask(self.spread)
             ratio = max(v.square - float(v.g @ v.g), 0.0) / max(v.chance, 1e-300)
-        return Kind(
+        return ProblemKind(
             mu=-m.minus_mu,
             n=round(m.n),
             loss=NAMES[code] if one else "",
@@ -143,14 +143,14 @@ class Inquiry(Survey):
         return at.send(g=gradient, square=square, chance=max(float(squares.sum()) - square, 0.0) / g.n), None
 
     @staticmethod
-    def told(s: Kind, at: Place, D: int) -> Constants:
+    def told(s: ProblemKind, at: Place, D: int) -> Constants:
         """What `specialise` wants to know; the server knows the shape of the model itself."""
         facts = Facts(s.loss, s.smooth, s.piecewise, s.moments, D, at.d // D, s.free, s.least, s.alike)
         return Constants(mu=s.mu, L=np.nan, N=at.N, d=at.d, L_row=np.nan, n=s.n, facts=facts)
 
 
 @dataclass(frozen=True)
-class Kind:
+class ProblemKind:
     mu: float
     n: int
     loss: str

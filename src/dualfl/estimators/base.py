@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from dualfl.engines.inprocess import Result
 from dualfl.errors import InputError
-from dualfl.estimators.silos import KINDS, Silo, grouped, listed, total_mass
-from dualfl.estimators.solving import Cost, Limits, energy_at_zero, federated, solve, warn_unless_certified
+from dualfl.estimators.silos import KINDS, SiloRows, grouped, listed, total_mass
+from dualfl.estimators.solving import FitCost, FitLimits, energy_at_zero, federated, solve, warn_unless_certified
 from dualfl.objectives.linear import Intercept
 from dualfl.typing import AnyArray, Array
 
@@ -51,14 +51,14 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
     # -- what subclasses say ----------------------------------------------------------------------
 
     @abstractmethod
-    def _cost(self, mass: float) -> Cost:
+    def _cost(self, mass: float) -> FitCost:
         """The objective, `mass` being the total weight of all rows."""
 
-    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
         """Silos with targets as the losses take them; whatever is learnt on the way becomes an attribute."""
         return silos
 
-    def _problems(self, silos: list[Silo]) -> list[list[Silo]]:
+    def _problems(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         """The silos of each problem to be solved."""
         return [silos]
 
@@ -68,14 +68,14 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
 
     # -- the fit ----------------------------------------------------------------------------------
 
-    def _fit(self, silos: list[Silo], start: Models | None = None) -> Self:
+    def _fit(self, silos: list[SiloRows], start: Models | None = None) -> Self:
         results = self._solve(silos, start)
         limits = self._limits(silos)
         warn_unless_certified(results, limits)
         self._read(results, limits.offset)
         return self
 
-    def _solve(self, silos: list[Silo], start: Models | None = None) -> list[Result]:
+    def _solve(self, silos: list[SiloRows], start: Models | None = None) -> list[Result]:
         """One run for each problem."""
         cost, limits, shift = self._cost(total_mass(silos)), self._limits(silos), self._shift(silos)
         problems = [federated(part, cost, self._intercept()) for part in self._parts(silos)]
@@ -92,26 +92,26 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
         self._inspect(silos, cost, results)
         return results
 
-    def _limits(self, silos: list[Silo]) -> Limits:
+    def _limits(self, silos: list[SiloRows]) -> FitLimits:
         tol, rounds = check_number("tol", self.tol, above=0), check_number("max_rounds", self.max_rounds, above=0)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
         at_zero = energy_at_zero(self._parts(silos)[0], self._cost(total_mass(silos)).loss)
-        return Limits(tol, int(rounds), seed, bool(self.verbose), self._offset(silos), at_zero)
+        return FitLimits(tol, int(rounds), seed, bool(self.verbose), self._offset(silos), at_zero)
 
-    def _parts(self, silos: list[Silo]) -> list[list[Silo]]:
+    def _parts(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         """The silos of each problem, with targets from which the shift is taken off."""
         shift = self._shift(silos)
         return self._problems([silo.with_targets(silo.y - shift) for silo in silos] if shift else silos)
 
-    def _shift(self, silos: list[Silo]) -> float:
+    def _shift(self, silos: list[SiloRows]) -> float:
         """A number to take off the targets and to add to the intercept, so that no digits are lost to it."""
         return 0.0
 
-    def _offset(self, silos: list[Silo]) -> float:
+    def _offset(self, silos: list[SiloRows]) -> float:
         """What E lacks to be zero for a perfect fit."""
         return 0.0
 
-    def _inspect(self, silos: list[Silo], cost: Cost, results: list[Result]) -> None:
+    def _inspect(self, silos: list[SiloRows], cost: FitCost, results: list[Result]) -> None:
         """Refuse what has no minimiser."""
 
     def _intercept(self) -> Intercept:
@@ -191,7 +191,7 @@ def check_number(name: str, value: Any, above: float | None = None, least: float
 class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     """Classes of any kind; a silo may lack some of them."""
 
-    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
         for silo in silos:
             check_classification_targets(silo.y)
         self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
@@ -222,13 +222,13 @@ class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
 
     _location: ClassVar = True  # whether the loss depends on y - z only
 
-    def _shift(self, silos: list[Silo]) -> float:
+    def _shift(self, silos: list[SiloRows]) -> float:
         """The mean of the targets, where an intercept can take it up."""
         if not self._location or self._intercept() != "free":
             return 0.0
         return sum(silo.total(np.asarray(silo.y, dtype=np.float64)) for silo in silos) / total_mass(silos)
 
-    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
         return [silo.with_targets(np.asarray(silo.y, dtype=np.float64)) for silo in silos]
 
     def _keep(self, W: Array, b: Array) -> None:

@@ -10,8 +10,8 @@ from scipy.special import expit, softmax
 from dualfl.engines.inprocess import Result
 from dualfl.errors import InputError
 from dualfl.estimators.base import FederatedClassifier, check_number, signs
-from dualfl.estimators.silos import Silo
-from dualfl.estimators.solving import Cost
+from dualfl.estimators.silos import SiloRows
+from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Hinge, Logistic, Softmax, SquaredHinge
 from dualfl.typing import Array
 
@@ -85,16 +85,16 @@ class LogisticRegression(FederatedClassifier):
         self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
         self.random_state, self.verbose = random_state, verbose
 
-    def _cost(self, mass: float) -> Cost:
+    def _cost(self, mass: float) -> FitCost:
         k = len(self.classes_)
         strength = 1 / (check_strength(self.C) * mass)
         ratio = check_ratio(self.l1_ratio)
-        return Cost(Logistic() if k == 2 else Softmax(k), (1 - ratio) * strength, ratio * strength)
+        return FitCost(Logistic() if k == 2 else Softmax(k), (1 - ratio) * strength, ratio * strength)
 
-    def _problems(self, silos: list[Silo]) -> list[list[Silo]]:
+    def _problems(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         return [[silo.with_targets(signs(silo.y)) for silo in silos] if len(self.classes_) == 2 else silos]
 
-    def _inspect(self, silos: list[Silo], cost: Cost, results: list[Result]) -> None:
+    def _inspect(self, silos: list[SiloRows], cost: FitCost, results: list[Result]) -> None:
         if cost.ridge == cost.l1 == 0 and separates(results[0], self._problems(silos)[0], self.fit_intercept):
             raise InputError(self._no_minimiser)
 
@@ -131,7 +131,7 @@ def check_ratio(l1_ratio: Any) -> float:
     return ratio
 
 
-def separates(result: Result, silos: list[Silo], intercept: bool) -> bool:
+def separates(result: Result, silos: list[SiloRows], intercept: bool) -> bool:
     """Whether every row is on the right side: then twice the model is better, and there is no best one.
 
     Each silo answers with one bit.
@@ -141,7 +141,7 @@ def separates(result: Result, silos: list[Silo], intercept: bool) -> bool:
     return all(_all_right(silo, W, b) for silo in silos)
 
 
-def _all_right(silo: Silo, W: Array, b: Any) -> bool:
+def _all_right(silo: SiloRows, W: Array, b: Any) -> bool:
     counts = slice(None) if silo.weights is None else silo.weights > 0
     z = np.asarray(silo.X @ W)[counts] + b
     y = silo.y[counts]
@@ -193,7 +193,7 @@ class LinearSVC(FederatedClassifier):
         self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
         self.random_state, self.verbose = random_state, verbose
 
-    def _cost(self, mass: float) -> Cost:
+    def _cost(self, mass: float) -> FitCost:
         strength = 1 / (check_strength(self.C) * mass)
         losses = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
         if self.loss not in losses:
@@ -203,9 +203,9 @@ class LinearSVC(FederatedClassifier):
         if strength == 0:
             raise InputError("C must be finite for a support vector machine, and it is inf.")
         ridge, l1 = (strength, 0.0) if self.penalty == "l2" else (0.0, strength)
-        return Cost(losses[self.loss], ridge, l1)
+        return FitCost(losses[self.loss], ridge, l1)
 
-    def _problems(self, silos: list[Silo]) -> list[list[Silo]]:
+    def _problems(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         k = len(self.classes_)
         positive = [1] if k == 2 else range(k)
         return [[silo.with_targets(signs(silo.y, c)) for silo in silos] for c in positive]

@@ -26,7 +26,7 @@ from scipy.special import xlogy
 from sklearn.base import is_classifier
 
 from dualfl.errors import InputError
-from dualfl.estimators.silos import Silo
+from dualfl.estimators.silos import SiloRows
 from dualfl.typing import AnyArray, Array
 
 BINS = 1000  # of scores
@@ -109,7 +109,7 @@ class ClassificationSums:
         }
 
 
-def classification_sums(model: Any, silo: Silo, bins: int = BINS, shelves: int = SHELVES) -> ClassificationSums:
+def classification_sums(model: Any, silo: SiloRows, bins: int = BINS, shelves: int = SHELVES) -> ClassificationSums:
     """What one silo sends about a classifier."""
     classes: AnyArray = model.classes_
     unseen = np.setdiff1d(silo.y, classes)
@@ -217,7 +217,7 @@ class RegressionSums:
         }
 
 
-def regression_sums(model: Any, silo: Silo, quantile: float = 0.5) -> RegressionSums:
+def regression_sums(model: Any, silo: SiloRows, quantile: float = 0.5) -> RegressionSums:
     """What one silo sends about a regressor."""
     y = np.asarray(silo.y, dtype=np.float64)
     w = np.ones(silo.n) if silo.weights is None else silo.weights
@@ -310,11 +310,11 @@ def evaluate(
     return Evaluation(sent, reduce(lambda a, b: a + b, sent.values()))
 
 
-def _evaluated(silo: Any, name: str) -> Silo:
+def _evaluated(silo: Any, name: str) -> SiloRows:
     X, y = silo[0] if hasattr(silo[0], "shape") else np.asarray(silo[0]), np.asarray(silo[1])
     weights = None if len(silo) < 3 or silo[2] is None else np.asarray(silo[2], dtype=np.float64)
     if X.shape[0] != len(y) or len(y) == 0:
         raise InputError(
             f"Silo {name} has {X.shape[0]} rows and {len(y)} targets; give one a row, and at least one row."
         )
-    return Silo(name, X, y, weights)
+    return SiloRows(name, X, y, weights)

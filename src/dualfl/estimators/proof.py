@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualfl.engines.problem import Problem
 from dualfl.objectives import L1, LinearModel, Softmax
 from dualfl.objectives.average import Average
+from dualfl.problem import Problem
 from dualfl.typing import Array
 
 STEPS = (1e-8, 1e-6, 1e-4)  # delta, relative to the intercept; the least that encloses the minimum counts

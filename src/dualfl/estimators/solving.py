@@ -16,13 +16,13 @@ from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import Result
-from dualfl.engines.problem import Problem
-from dualfl.engines.run import run
+from dualfl.engines.session import run
 from dualfl.errors import InputError, NotSupported
 from dualfl.estimators.proof import FreeIntercept
-from dualfl.estimators.silos import Silo, total_mass
+from dualfl.estimators.silos import SiloRows, total_mass
 from dualfl.objectives import L1, LinearModel, Loss
 from dualfl.objectives.linear import Intercept
+from dualfl.problem import Problem
 from dualfl.typing import Array
 
 ROUNDING = 1e-15  # of the energy at zero: a gap that small is proven as well as floating point can
@@ -30,7 +30,7 @@ IDLE, IDLE_CERTIFIED = 5, 20  # rounds without a gain after which a run has sett
 
 
 @dataclass(frozen=True)
-class Cost:
+class FitCost:
     """An estimator's objective as this library writes it:
 
     E = sum_i s_i l(y_i, z_i) + (ridge/2)|w|^2 + l1 |w|_1,  sum_i s_i = 1.
@@ -41,7 +41,7 @@ class Cost:
     l1: float = 0.0
 
 
-def federated(silos: Sequence[Silo], cost: Cost, intercept: Intercept) -> Problem:
+def federated(silos: Sequence[SiloRows], cost: FitCost, intercept: Intercept) -> Problem:
     """The pooled objective, spread over the silos."""
     clients = [
         LinearModel(silo.X, silo.y, cost.loss, cost.ridge, weights=silo.weights, intercept=intercept) for silo in silos
@@ -49,7 +49,7 @@ def federated(silos: Sequence[Silo], cost: Cost, intercept: Intercept) -> Proble
     return Problem(clients, penalty=L1(cost.l1) if cost.l1 else None)
 
 
-def energy_at_zero(silos: Sequence[Silo], loss: Loss) -> float:
+def energy_at_zero(silos: Sequence[SiloRows], loss: Loss) -> float:
     """E of the model that is zero, which needs no features."""
     total = 0.0
     for silo in silos:
@@ -59,7 +59,7 @@ def energy_at_zero(silos: Sequence[Silo], loss: Loss) -> float:
 
 
 @dataclass(frozen=True)
-class Limits:
+class FitLimits:
     """What ends a fit."""
 
     tol: float
@@ -76,7 +76,7 @@ class Limits:
         return gap <= max(self.tol * abs(energy + self.offset), ROUNDING * abs(self.at_zero))
 
 
-def solve(problem: Problem, algorithm: str | Algorithm, limits: Limits, start: Array | None = None) -> Result:
+def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:
     """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
     chosen = named(algorithm) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
@@ -103,7 +103,7 @@ def named(algorithm: str) -> Algorithm:
 class Settled:
     """Ends a run: certified by the algorithm, or by `proof`; or once the energy has stopped falling."""
 
-    def __init__(self, limits: Limits, proof: FreeIntercept | None = None) -> None:
+    def __init__(self, limits: FitLimits, proof: FreeIntercept | None = None) -> None:
         self.limits, self.proof = limits, proof
         self.energies: list[float] = []
         self.proven = -np.inf  # lower bound of E*
@@ -156,7 +156,7 @@ class Settled:
         return replace(result, certificate=gap, certificate_reason="")
 
 
-def warn_unless_certified(results: Sequence[Result], limits: Limits) -> None:
+def warn_unless_certified(results: Sequence[Result], limits: FitLimits) -> None:
     """A model whose accuracy is not proven must not pass for one whose accuracy is."""
     for result in results:
         energy = result.energy

@@ -16,7 +16,7 @@ import numpy as np
 
 from dualfl import kernels
 from dualfl.algorithms.contract import Constants
-from dualfl.data import DATASETS, Dataset, load, make_problem, partition, reference
+from dualfl.data import DATASETS, Dataset, load, make_problem, partition
 from dualfl.data.partition import PARTITIONS, parse, take
 from dualfl.data.problem import choose_loss
 from dualfl.engines import Problem, run
@@ -24,9 +24,10 @@ from dualfl.engines.history import Row
 from dualfl.errors import Diverged, InputError, NotSupported
 from dualfl.experiments.cells import COLUMNS, Cell, Outcome
 from dualfl.experiments.local_solvers import LOCAL_SOLVERS
-from dualfl.experiments.single import choose_algorithm, constants_of
+from dualfl.experiments.single_run import choose_algorithm, constants_of
 from dualfl.experiments.synthetic import SYNTHETIC
 from dualfl.objectives import L1, LinearModel
+from dualfl.optimum import reference
 from dualfl.solvers.base import Solver
 from dualfl.typing import Array
 

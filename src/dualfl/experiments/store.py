@@ -14,10 +14,10 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 
-from dualfl.engines.checkpoint import write_atomically
 from dualfl.errors import InputError
 from dualfl.experiments.cells import Cell, Outcome
 from dualfl.experiments.running import fingerprint, run_cell
+from dualfl.files import write_atomically
 
 GIGABYTE = 2**30
 

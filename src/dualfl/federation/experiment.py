@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Place
-from dualfl.engines import checkpoint as files
-from dualfl.engines.client import LocalCost, Silo
+from dualfl.engines import checkpoint as checkpoint_file
+from dualfl.engines.client import ClientMemory, LocalCost
 from dualfl.errors import InputError
-from dualfl.federation import fixed
-from dualfl.federation.home import PRIVATE, Home, locked, write
+from dualfl.federation import fixed_point
 from dualfl.federation.masks import Masks, new_secret, sign
 from dualfl.federation.rows import Schema, Unfit, harmonised, pack_rows, standardised
+from dualfl.federation.silo_folder import PRIVATE, SiloFolder, locked, write
 from dualfl.federation.upload import Uploads
 from dualfl.federation.wire import decode, encode
 from dualfl.objectives.base import Objective
@@ -45,7 +45,7 @@ Content = dict[str, Any]
 class Experiment:
     """What a silo keeps of one experiment."""
 
-    def __init__(self, home: Home, id: str) -> None:
+    def __init__(self, home: SiloFolder, id: str) -> None:
         if not id or not all(c.isalnum() or c in "-_" for c in id):
             raise InputError(f"{id!r} is no name of an experiment")
         self.home, self.id = home, id
@@ -196,7 +196,7 @@ class Experiment:
             objective.d,
             start=start if algorithm.warm else None,
             penalty=server_penalty(objective, penalty, cost.origin) if algorithm.penalty == "server" else None,
-            codec=codec_of(plan["codec"]) if plan["secure"] is None else fixed.FixedPoint(weight, plan["secure"]),
+            codec=codec_of(plan["codec"]) if plan["secure"] is None else fixed_point.FixedPoint(weight, plan["secure"]),
         )
         return cost, place, j, weight
 
@@ -215,19 +215,19 @@ class Experiment:
 
     # -- what survives -----------------------------------------------------------------------------
 
-    def remembered(self, algorithm: Algorithm) -> tuple[Silo, str, bytes]:
+    def remembered(self, algorithm: Algorithm) -> tuple[ClientMemory, str, bytes]:
         """(memory, tag of the last request, the answer to it)."""
         path = self.path / "state.npz"
         if not path.exists():
-            return Silo(), "", b""
-        tree, arrays = files.read(path)
-        content = files.Unpacker(arrays, algorithm, {}).unpack(tree)
+            return ClientMemory(), "", b""
+        tree, arrays = checkpoint_file.read(path)
+        content = checkpoint_file.Unpacker(arrays, algorithm, {}).unpack(tree)
         return content["silo"], content["tag"], content["sent"].tobytes()
 
-    def remember(self, silo: Silo, name: str, sent: bytes) -> None:
+    def remember(self, silo: ClientMemory, name: str, sent: bytes) -> None:
         """All of it is on disk before the answer leaves."""
         content = {"silo": silo, "tag": name, "sent": np.frombuffer(sent, dtype=np.uint8)}
-        files.save(self.path / "state.npz", content, PRIVATE)
+        checkpoint_file.save(self.path / "state.npz", content, PRIVATE)
 
 
 def codec_of(described: Any) -> Any:

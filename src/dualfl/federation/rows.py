@@ -73,9 +73,9 @@ def read_rows(path: Path, target: str | None, ignore: Sequence[str] = ()) -> Row
 
 
 def _read(path: Path, target: str | None, ignore: Sequence[str]) -> Rows:
-    from dualfl.data.arrays import read_npz
-    from dualfl.data.formats import format_of
-    from dualfl.data.libsvm import read_libsvm
+    from dualfl.tables.arrays import read_npz
+    from dualfl.tables.formats import format_of
+    from dualfl.tables.libsvm import read_libsvm
 
     kind = format_of(path)
     if kind in ("CSV", "Parquet"):
@@ -91,9 +91,9 @@ def _read(path: Path, target: str | None, ignore: Sequence[str]) -> Rows:
 
 def read_named(path: Path, target: str | None, ignore: Sequence[str]) -> Rows:
     """The rows of a table that have a target."""
-    from dualfl.data.tables import split_target
-    from dualfl.fitting.reading import check_usable, missing, read_table
-    from dualfl.fitting.schema import MISSING
+    from dualfl.tables.delimited import split_target
+    from dualfl.tables.reading import check_usable, missing, read_table
+    from dualfl.tables.schema import MISSING
 
     table = read_table(path)
     columns = {name: values for name, values in table.columns.items() if name not in ignore}
@@ -216,7 +216,7 @@ def agree(told: Mapping[str, Mapping[str, Any]]) -> Schema:
 
 def in_order(levels: Iterable[str]) -> tuple[str, ...]:
     """The level of gaps comes last: the first one has no coefficient of its own."""
-    from dualfl.fitting.schema import MISSING
+    from dualfl.tables.schema import MISSING
 
     return tuple(sorted(levels, key=lambda level: (level == MISSING, level)))
 

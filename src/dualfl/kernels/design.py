@@ -14,6 +14,11 @@ from .losses import Array, Loss
 KEPT_AS_THEY_ARE = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.uint8))
 
 
+def is_sparse(X: Any) -> bool:
+    """Whether X is one of SciPy's sparse matrices."""
+    return bool(sparse.issparse(X))
+
+
 class Design:
     """The matrix Xtilde = [scale * X, 1]: n rows, D columns, the ones only with an intercept.
 

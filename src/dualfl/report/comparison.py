@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualfl.data.mix import Mix
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.colours import COLOURS
+from dualfl.data.label_mix import Mix
 from dualfl.errors import InputError
 from dualfl.experiments.compare import LEVELS, Comparison, Entry
-from dualfl.report.figure import COLOURS, FLOOR, LINES, MARKERS, png
+from dualfl.files import write_atomically
+from dualfl.report.figure import FLOOR, LINES, MARKERS, png
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import PARTITION, partition_file
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from dualfl import kernels
-from dualfl.engines.checkpoint import write_atomically
 from dualfl.errors import InputError
-from dualfl.experiments.single import Finished, Settings
+from dualfl.experiments.single_run import Finished, RunSettings
+from dualfl.files import write_atomically
 from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.results import PARTITION, REPORT, THEORY, partition_file
 from dualfl.report.summary import by_theory
@@ -37,7 +37,7 @@ class Folder:
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
-    def open(self, settings: Settings, *, force: bool = False, resume: bool = False) -> None:
+    def open(self, settings: RunSettings, *, force: bool = False, resume: bool = False) -> None:
         """Make sure that results can be written here, and that no other run's are lost by it."""
         there = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
         if not there.is_dir():

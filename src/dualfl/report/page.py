@@ -18,14 +18,15 @@ from typing import Any
 
 import numpy as np
 
-import dualfl
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.colours import COLOURS
 from dualfl.errors import InputError
-from dualfl.report.figure import COLOURS, FLOOR
+from dualfl.files import write_atomically
+from dualfl.report.figure import FLOOR
 from dualfl.report.markup import Markup, element, join
 from dualfl.report.results import COUNTS, REPORT, Results, read_all
 from dualfl.report.sections import LARGEST, WORDS, Named, Section, default_title, make_sections, named, subtitle
 from dualfl.typing import AnyArray
+from dualfl.version import __version__
 
 DARK = {"#000000": "#f2f2f2", "#0072B2": "#3f9bd8"}  # of COLOURS, what is hard to see on a dark ground
 DASHES = ("solid", "dash", "dashdot", "longdashdot", "dot")  # as LINES
@@ -66,7 +67,7 @@ def page(found: Sequence[Results], title: str = "", first: Sequence[Section] = (
         "subtitle": join([subtitle(found)]),
         "contents": join(element("a", name, href=f"#{key}") for key, name, _ in sections),
         "body": join((section(*each) for each in sections), "\n"),
-        "version": dualfl.__version__,
+        "version": __version__,
         "policy": policy(library, script),
         "style": style,
         "script": script,

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualfl.data.mix import Mix
+from dualfl.data.label_mix import Mix
 from dualfl.engines.history import Row
 from dualfl.errors import InputError
 from dualfl.typing import Array

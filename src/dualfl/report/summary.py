@@ -7,7 +7,7 @@ import textwrap
 from typing import Any
 
 from dualfl.engines.history import Row
-from dualfl.experiments.single import Finished
+from dualfl.experiments.single_run import Finished
 
 WIDTH, LABEL = 80, 13
 

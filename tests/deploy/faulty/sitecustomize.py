@@ -70,7 +70,7 @@ def install(module):
 
 class Hook(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != "dualfl.federation.silo":
+        if name != "dualfl.federation.keeper":
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path)

@@ -50,10 +50,10 @@ import numpy as np
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.few_exchanges.centring import KEEP, ROUNDING, centring, lowest, reach
 from dualfl.algorithms.few_exchanges.interior_point import central, first, metric, smoothed
-from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.piecewise_sums import PiecewiseSilo, lower_bound, reach_of
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.typing import Array
 
 LARGEST = 2000

@@ -24,10 +24,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
-from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.errors import NotSupported
 from dualfl.solvers.coordinate_descent import is_quadratic
 from dualfl.solvers.definite import independence

@@ -28,7 +28,7 @@ from dualfl.algorithms.few_exchanges.packing import part, symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.objectives.linear import LinearModel
 from dualfl.solvers.definite import independence
-from dualfl.solvers.rows import rows_of
+from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 ALONE, ACCURACY = 40, 1e-6  # iterations, and relative gap, of a client's own solution

@@ -29,11 +29,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
-from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, SmoothSilo, lower_bound
-from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised
 from dualfl.solvers.base import default_solver

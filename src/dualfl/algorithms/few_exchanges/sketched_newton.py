@@ -29,13 +29,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
-from dualfl.algorithms.few_exchanges import metric as sketch
-from dualfl.algorithms.few_exchanges.budget import HEAVIEST, Budget, heaviest, more_columns
+from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
-from dualfl.algorithms.few_exchanges.limits import check_rows
-from dualfl.algorithms.few_exchanges.metric import Basis, Metric
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
-from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.sketch_size import HEAVIEST, Budget, heaviest, more_columns
+from dualfl.algorithms.few_exchanges.sketched_metric import Basis, SketchedMetric
+from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows
 from dualfl.algorithms.messages import floats
 from dualfl.errors import InputError
 from dualfl.solvers.stopping import GradientNorm
@@ -71,7 +71,7 @@ class Server:
     rivals: Array  # of the race in the second exchange; none later
     p: Array  # x - trial, while losses along the ray are wanted
     basis: Basis
-    metric: Metric
+    metric: SketchedMetric
     E0: float
     mu: float  # strong convexity, for the bound
     ridge: float  # of the coefficients that have one

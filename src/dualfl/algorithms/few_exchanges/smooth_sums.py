@@ -21,7 +21,7 @@ from dualfl import kernels
 from dualfl.algorithms.few_exchanges.packing import upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.objectives.linear import LinearModel
-from dualfl.solvers.rows import rows_of
+from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 SCALES = 1 - np.array([0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.4, 1.0])

@@ -33,7 +33,7 @@ import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.messages import Sparse
-from dualfl.algorithms.streams import Stream
+from dualfl.streams import Stream
 from dualfl.typing import Array
 
 

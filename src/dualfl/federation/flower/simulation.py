@@ -1,0 +1,119 @@
+"""Runs an algorithm in Flower's simulation: the same two apps as in a deployment, silos as virtual nodes on Ray.
+
+Everything lives in a temporary folder, the SuperLink included, which ends with the run. Flower pays for every message,
+so this engine is for checking an app; for studies take `ray` or `inprocess`.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from dualfl.algorithms.contract import Algorithm
+from dualfl.engines.engine import Result
+from dualfl.engines.history import Row
+from dualfl.engines.inprocess import fingerprint
+from dualfl.engines.progress import Bar
+from dualfl.engines.session import Limits
+from dualfl.errors import InputError
+from dualfl.federation.flower import runtime
+from dualfl.federation.flower.job import Job
+from dualfl.federation.remote import Terms
+from dualfl.files import write_atomically
+from dualfl.objectives.average import common_ridge
+from dualfl.problem import Problem
+
+
+def simulate(
+    problem: Problem,
+    algorithm: Algorithm,
+    options: dict[str, Any],
+    limits: Limits,
+    saving: dict[str, Any],
+    measure: Problem | None,
+    resume: bool,
+    progress: bool,
+) -> Result:
+    runtime.need_flower()
+    check(problem, algorithm, saving, limits)
+    names = tuple(f"silo-{j:06d}" for j in range(problem.N))
+    terms = Terms(
+        f"simulation-{fingerprint(problem, problem.sizes)}",
+        names,
+        algorithm,
+        seed=options["seed"],
+        start=options["start"],
+        codec=options["codec"],
+        tables=False,
+    )
+    job = Job(
+        terms,
+        limits,
+        template=problem.clients[0],
+        penalty=problem.penalty,
+        constants=options["constants"],
+        reference=saving["reference"],
+        evaluate=saving["evaluate"],
+        measure=measure,
+        poll=0.05,
+        patience=600.0,
+    )
+    with tempfile.TemporaryDirectory(prefix="dualfl-simulation-") as temporary:
+        folder = Path(temporary)
+        write_silos(folder, problem)
+        write_atomically(folder / "job.pkl", pickle.dumps(job))
+        with Bar(algorithm.name, limits.rounds, progress) as bar:
+            launch(folder, problem.N, bar, options["threads"])
+        result: Result = pickle.loads((folder / "result.pkl").read_bytes())
+        return result
+
+
+def check(problem: Problem, algorithm: Algorithm, saving: dict[str, Any], limits: Limits) -> None:
+    from dualfl.algorithms.registry import ALGORITHMS
+
+    if saving["path"] is not None:
+        raise InputError("The engine flower-simulation keeps no checkpoints; take inprocess or ray.")
+    if limits.stop is not None:
+        raise InputError(
+            "The engine flower-simulation runs elsewhere, so `stop` cannot be called; stop by tol or rounds."
+        )
+    if ALGORITHMS.get(algorithm.name) is not type(algorithm):
+        raise InputError(
+            f"{algorithm.name} is not in the registry, and silos know algorithms by name; register it first."
+        )
+    if algorithm.uniform and len(set(problem.sizes)) > 1 and common_ridge(problem.clients, problem.weights) is not None:
+        raise InputError(
+            f"{algorithm.name} takes all clients as equal, and here both their sizes and their ridges differ, which no "
+            "client of the engine flower-simulation can make up for alone; take inprocess or ray."
+        )
+
+
+def write_silos(folder: Path, problem: Problem) -> None:
+    """A home for every client, with its objective in a file."""
+    for j, (f, solver, size) in enumerate(zip(problem.clients, problem.solvers, problem.sizes)):
+        home = folder / "silos" / f"silo-{j:06d}"
+        write_atomically(home / "client.pkl", pickle.dumps((f, solver, size, problem.penalty)))
+        settings = {"name": home.name, "pickle": "client.pkl", "identity": str(j)}
+        write_atomically(home / "silo.json", json.dumps(settings).encode())
+
+
+def launch(folder: Path, N: int, bar: Bar, threads: int | None) -> None:
+    home, port = folder / "flower", runtime.free_port()
+    app = runtime.write_app(folder / "app")
+    runtime.connect(home, f"127.0.0.1:{port}", None)
+    command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)]
+    superlink = runtime.Process(
+        [*command, "--disable-runtime-dependency-installation"], folder / "superlink.log", runtime.environment(home)
+    )
+    try:
+        runtime.wait_for_port(port, superlink)
+        run = runtime.submit(app, folder, home, f"num-supernodes={N} client-resources-num-cpus=1")
+        runtime.watch(run, folder, home, lambda line: bar.update(Row(*line)) if isinstance(line, list) else None)
+    except runtime.RunFailed as error:
+        # The words of the app are better than Flower's; the log helps where there are none.
+        raise InputError(str(error)) from error
+    finally:
+        superlink.stop()

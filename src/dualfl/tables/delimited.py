@@ -1,0 +1,253 @@
+"""Tables with named columns: CSV by Python's own reader, Parquet by pyarrow, if it is there.
+
+Columns of numbers are features. Columns of text are not, but rows can be split by them (`column:NAME`).
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualfl.errors import InputError
+from dualfl.files import contents
+from dualfl.names import nearest
+from dualfl.typing import AnyArray
+
+TARGETS = ("target", "label", "class", "y")  # what a target is called where nobody says it
+CLASSES = 20  # whole numbers with at most so many values are classes
+LONGEST = 2**31 - 1  # characters of a cell, the most that Python's reader can be told
+QUOTED = r'(?:\A|(?<=[,;\t]))"(?:[^"]|"")*"'  # a cell in quotes, in which separators and line ends are text
+HEADER = re.compile(rf"(?:{QUOTED}|[^\n])*")
+NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
+LIBSVM = re.compile(rf"\s*{NUMBER}(?:[ \t]+(?:\d+|qid):{NUMBER})+\s*(?:#.*)?")  # label index:value index:value
+GAPS = ("", "na", "n/a", "null")  # how spreadsheets write that there is no number
+ELSEWHERE = " (dualfl fit handles gaps)"
+WHOLE = 1000  # characters of a text that is kept as it is
+INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Features, a target and what else the rows say."""
+
+    X: Any
+    y: AnyArray
+    names: tuple[str, ...]
+    others: Mapping[str, AnyArray]
+
+
+def read_csv(path: Path) -> dict[str, AnyArray]:
+    """The columns of a CSV file with a header; separated by commas, or by semicolons or tabs if the header is."""
+    names, table = csv_rows(path)
+    return {name: _column(path, name, values) for name, values in zip(names, zip(*table))}
+
+
+def csv_rows(path: Path, libsvm: str | None = None) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns, and every row as the text of its entries; `libsvm` is what to do if it is that."""
+    try:
+        text = contents(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path} is not a CSV file: it is not text ({error.reason} at byte {error.start}); save it as CSV in UTF-8."
+        ) from error
+    text = io.StringIO(text, newline=None).read()  # a lone CR ends a line too, as old spreadsheets write it
+    if not text.strip():
+        raise InputError(f"{path} is empty; it needs a first line with the names of the columns, and rows below it.")
+    head = HEADER.match(text)[0]  # type: ignore[index]  # matches always
+    if LIBSVM.fullmatch(head):
+        raise InputError(
+            f"{path} does not look like CSV but like LIBSVM text: its first line is {_short(head)!r}; "
+            f"{libsvm or f'rename it to {_renamed(path)}'}."
+        )
+    lines = _cells(path, text, delimiter=max(",;\t", key=re.sub(QUOTED, "", head).count))
+    names = [name.strip() for name in lines[0][1]]
+    if not names or len(set(names)) < len(names) or not all(names):
+        raise InputError(f"{path} needs a first line with a different name for each column, and it is {head!r:.80}.")
+    table = []
+    for number, row in lines[1:]:
+        if len(row) not in (0, len(names)):
+            raise InputError(f"{path}, line {number} has {len(row)} entries, and the first line {len(names)}.")
+        if row:
+            table.append(row)
+    if not table:
+        raise InputError(f"{path} holds no rows below its header.")
+    return names, table
+
+
+def _short(line: str) -> str:
+    return line.strip() if len(line.strip()) <= 40 else f"{line.strip()[:36]} ..."
+
+
+def _renamed(path: Path) -> str:
+    """The name under which LIBSVM text is read as such."""
+    plain = path.name.removesuffix(".gz")
+    return Path(plain).with_suffix(".libsvm").name + path.name[len(plain) :]
+
+
+def _cells(path: Path, text: str, delimiter: str) -> list[tuple[int, list[str]]]:
+    """The cells of each line, and the line's number in the file."""
+    before = csv.field_size_limit(LONGEST)
+    rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+    try:
+        return [(rows.line_num, row) for row in rows]
+    except csv.Error as error:
+        raise InputError(f"{path}, line {rows.line_num} is not CSV ({error}); correct it.") from error
+    finally:
+        csv.field_size_limit(before)  # it is the whole process's, not ours
+
+
+def _column(path: Path, name: str, values: tuple[str, ...]) -> AnyArray:
+    """Numbers where all are; text otherwise. A gap is an error: it must not become a class, or end a feature."""
+    try:
+        return np.array([float(value) for value in values])
+    except ValueError:
+        pass
+    texts = [value.strip() for value in values]
+    _check_numbers(path, name, texts)
+    _check_whole(path, name, [not text for text in texts])
+    return np.array([brief(text) for text in texts])
+
+
+def _check_numbers(path: Path, name: str, texts: Sequence[str]) -> None:
+    """Most entries of a column are numbers only if all are meant to be."""
+    others = [i for i, text in enumerate(texts) if not _is_number(text)]
+    words = sum(texts[i].lower() not in GAPS for i in others)
+    if len(texts) - len(others) <= words:
+        return
+    found = texts[others[0]]
+    if not found:
+        raise InputError(
+            f"{path} has no number in column {name!r}, row {others[0] + 1}; fill or drop such rows{ELSEWHERE}."
+        )
+    raise InputError(
+        f"{path} has {found!r:.40} in column {name!r}, row {others[0] + 1}, and most entries there are numbers; put a "
+        f"number there, or text in every row{ELSEWHERE}."
+    )
+
+
+def _check_whole(path: Path, name: str, empty: Sequence[bool] | AnyArray) -> None:
+    """Rows without an entry are no class and no client of their own."""
+    rows = np.flatnonzero(empty)
+    if len(rows):
+        raise InputError(
+            f"{path} has {len(rows):,} empty entries in column {name!r}, the first in row {rows[0] + 1}; fill or drop "
+            f"such rows{ELSEWHERE}."
+        )
+
+
+def brief(text: str) -> str:
+    """The text, or if it is a long one its beginning and a hash: arrays of text are as wide as their longest entry."""
+    if len(text) <= WHOLE:
+        return text
+    return f"{text[:100]}... {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+        return True
+    except ValueError:
+        return False
+
+
+def parquet_columns(path: Path) -> dict[str, Any]:
+    """The columns of a Parquet file as pyarrow has them, without an index that pandas has numbered."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise InputError(f"{path} is a Parquet file, which needs pyarrow: pip install 'dualfl[data]'.") from error
+    try:
+        schema = parquet.read_schema(path)
+        twice = next((name for name, count in Counter(schema.names).items() if count > 1), None)
+        if twice is not None:
+            raise InputError(f"{path} has more than one column {twice!r}; give each a name of its own.")
+        index = [name for name in (schema.pandas_metadata or {}).get("index_columns", ()) if isinstance(name, str)]
+        table = parquet.read_table(path)
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a Parquet file ({str(error).splitlines()[0]}); write it again.") from error
+    if table.num_rows == 0:
+        raise InputError(f"{path} holds no rows.")
+    named = zip(table.column_names, table.columns)
+    return {name: column for name, column in named if not (name in index and INDEX.fullmatch(name))}
+
+
+def read_parquet(path: Path) -> dict[str, AnyArray]:
+    """The columns of a Parquet file."""
+    return {name: _of_arrow(path, name, column) for name, column in parquet_columns(path).items()}
+
+
+def _of_arrow(path: Path, name: str, column: Any) -> AnyArray:
+    """Numbers, or text that is nowhere empty."""
+    from pyarrow import ArrowException
+
+    _check_whole(path, name, column.is_null().to_numpy())
+    try:
+        values: AnyArray = _flat(column).to_numpy()
+        values = values.astype(np.float64) if values.dtype.kind in "biuf" else values.astype(np.str_)
+    except (ArrowException, ValueError, TypeError) as error:
+        raise InputError(
+            f"{path} has the column {name!r} of type {column.type}, which is neither numbers nor text; drop it, or "
+            "write it as one of these."
+        ) from error
+    if values.dtype.kind == "U":
+        _check_whole(path, name, [not text.strip() for text in values])
+    return values
+
+
+def _flat(column: Any) -> Any:
+    """Decimals as numbers, and bytes as the text that old writers mean by them; lists and records are refused."""
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_nested(kind):
+        raise TypeError(f"{kind} holds more than one entry a row")
+    if types.is_decimal(kind):
+        return column.cast("float64")
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return column.cast("string")
+    return column
+
+
+def split_target(columns: dict[str, AnyArray], target: str | None, path: Path) -> Columns:
+    """Features and target. Without a name, the target is the one column called target, label, class or y."""
+    usual = [name for name in columns if name.lower() in TARGETS]
+    if target is None and len(usual) != 1:
+        some = ", ".join(list(columns)[:8]) + (", ..." if len(columns) > 8 else "")
+        raise InputError(f"{path} has the columns {some}; say which is the target, by target=NAME or --target NAME.")
+    chosen = usual[0] if target is None else target
+    if chosen not in columns:
+        raise InputError(f"{path}: " + nearest("column", chosen, columns))
+    names = tuple(name for name, values in columns.items() if name != chosen and values.dtype.kind == "f")
+    others = {name: values for name, values in columns.items() if name != chosen and values.dtype.kind != "f"}
+    if not names:
+        raise InputError(f"{path} has no column of numbers besides its target {chosen!r}, so there are no features.")
+    return Columns(np.stack([columns[name] for name in names], axis=1), columns[chosen], names, others)
+
+
+def targets(y: AnyArray, task: str | None, path: Path) -> tuple[AnyArray, tuple[str, ...]]:
+    """(class numbers, class names), or (real targets, ()): text and few whole numbers are classes unless told."""
+    numbers = y.dtype.kind in "biuf"
+    if numbers and not np.isfinite(y.astype(np.float64)).all():
+        row = int(np.argmin(np.isfinite(y)))
+        raise InputError(f"{path}, row {row + 1} has the target {y[row]}; targets must be finite.")
+    known = np.unique(y)
+    whole = numbers and bool((np.floor(known.astype(np.float64)) == known).all())
+    if task is None:
+        task = "classification" if not numbers or (whole and len(known) <= CLASSES) else "regression"
+    if task == "regression":
+        if not numbers:
+            raise InputError(f"{path} has targets such as {y[0]!r:.40}, and regression needs numbers.")
+        return y.astype(np.float64), ()
+    if len(known) < 2:
+        raise InputError(f"{path} has the one class {known[0]!r:.40}; classification needs two at least.")
+    names = tuple(f"{k:.15g}" if numbers else str(k) for k in known)
+    return np.searchsorted(known, y).astype(np.intp), names
