@@ -396,7 +396,7 @@ def test_a_disk_that_fails(saved, monkeypatch, where):
     def fail(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"dualfl.engines.checkpoint.os.{where}", fail)
+    monkeypatch.setattr(f"dualfl.files.os.{where}", fail)
     with pytest.raises(OSError, match="No space left"):
         run(Problem(toys.logistics()), DualFL(), rounds=9, checkpoint=saved, resume=True)
     monkeypatch.undo()

@@ -9,6 +9,7 @@ import stat
 import numpy as np
 import pytest
 from loopback import Loopback, csv_homes, run_over, sign_up
+from needs import needs
 
 import dualfl
 from dualfl.algorithms.registry import make
@@ -97,6 +98,7 @@ def test_set_up_requests_that_come_again_are_answered_from_disk(tmp_path, monkey
 # -- other users of the machine ---------------------------------------------------------------------
 
 
+@needs("cryptography", "flower")
 def test_rows_secrets_and_uploads_are_for_their_owner_alone_from_their_first_byte(tmp_path, monkeypatch):
     homes = csv_homes(tmp_path)
     sign_up(homes)
@@ -212,7 +214,7 @@ def test_the_digest_of_the_file_is_salted_with_what_never_leaves(tmp_path):
     told = [decode(answer)["data"] for answer in sent if "data" in decode(answer)]
     digest = hashlib.sha256((homes[0] / "data.csv").read_bytes()).hexdigest()
     assert told[0] != hashlib.sha256(f"id-a{digest}".encode()).hexdigest()[:16]
-    again = folder.Home(homes[0])
+    again = folder.SiloFolder(homes[0])
     assert again.salted == told[0] and (homes[0] / "salt").read_bytes() == salts[0]
     (homes[0] / "salt").unlink()  # a folder of an older version has none
     assert again.salted != told[0] and (homes[0] / "salt").exists()

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from loopback import Loopback, csv_homes, pickled_homes, run_over, sign_up
+from needs import needs
 
 from dualfl.algorithms.codecs import TopK
 from dualfl.algorithms.registry import make
@@ -184,7 +185,7 @@ def write_parquet(path, X, y):
 
 
 @pytest.mark.parametrize("cost", ["exchanges", "floats"])
-@pytest.mark.parametrize("secure", [None, 40])
+@pytest.mark.parametrize("secure", [None, pytest.param(40, marks=needs("cryptography", "flower"))])
 def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(secure, cost, tmp_path):
     homes = csv_homes(tmp_path, (60, 45, 52))
     if secure:
@@ -212,7 +213,7 @@ def test_auto_with_a_penalty_and_few_rows(tmp_path):
 
 
 @pytest.mark.parametrize("standardise", [True, False])
-@pytest.mark.parametrize("secure", [None, 40])
+@pytest.mark.parametrize("secure", [None, pytest.param(40, marks=needs("cryptography", "flower"))])
 def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(secure, standardise, tmp_path):
     homes = csv_homes(tmp_path)
     path = homes[1] / "data.csv"

@@ -190,7 +190,7 @@ def test_another_version_is_refused_on_the_side_where_it_can_be_mended(tmp_path)
     homes = csv_homes(tmp_path)
     message = encode({"kind": "hello", "version": "9.9", "protocol": 1, "experiment": "e", "to": None})
     refusal = decode(Keeper(homes[0]).handle(message))["refusal"]
-    assert "runs dualfl 9.9, and this silo" in refusal and "same version" in refusal
+    assert "protocol 1 (dualfl 9.9)" in refusal and "versions with one protocol" in refusal
     assert decode(Keeper(homes[0]).handle(b"nonsense"))["refusal"]
 
 
