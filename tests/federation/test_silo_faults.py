@@ -186,11 +186,14 @@ def test_two_different_answers_are_refused(tmp_path):
         play(tmp_path, twice)
 
 
-def test_another_version_is_refused_on_the_side_where_it_can_be_mended(tmp_path):
+def test_another_protocol_is_refused_and_another_version_is_not(tmp_path):
     homes = csv_homes(tmp_path)
-    message = encode({"kind": "hello", "version": "9.9", "protocol": 1, "experiment": "e", "to": None})
-    refusal = decode(Keeper(homes[0]).handle(message))["refusal"]
-    assert "protocol 1 (dualfl 9.9)" in refusal and "versions with one protocol" in refusal
+    hello = {"kind": "hello", "version": "9.9", "protocol": PROTOCOL, "experiment": "e", "to": None}
+    assert "refusal" not in decode(Keeper(homes[0]).handle(encode(hello)))
+    for other in (PROTOCOL - 1, PROTOCOL + 1, str(PROTOCOL), None):
+        refusal = decode(Keeper(homes[0]).handle(encode(hello | {"protocol": other})))["refusal"]
+        assert f"speaks protocol {other} (dualfl 9.9), and this silo protocol {PROTOCOL}" in refusal
+        assert "install versions with one protocol" in refusal
     assert decode(Keeper(homes[0]).handle(b"nonsense"))["refusal"]
 
 

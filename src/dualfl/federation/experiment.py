@@ -26,9 +26,10 @@ from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.masks import Masks, new_secret, sign
 from dualfl.federation.rows import Schema, Unfit, harmonised, pack_rows, standardised
-from dualfl.federation.silo_folder import PRIVATE, SiloFolder, locked, write
+from dualfl.federation.silo_folder import PRIVATE, SiloFolder, write
 from dualfl.federation.upload import Uploads
 from dualfl.federation.wire import decode, encode
+from dualfl.files import locked
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
 from dualfl.solvers.base import Solver
@@ -53,7 +54,7 @@ class Experiment:
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """One process at a time: a request that is repeated while it is worked on waits for the answer."""
-        return locked(self.path)
+        return locked(self.path, PRIVATE)
 
     def fix(self, name: str, content: bytes, otherwise: str) -> None:
         """Write a file once; refuse, in these words, to write anything else there."""

@@ -18,13 +18,12 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dualfl.errors import InputError
 from dualfl.federation.rows import Rows, digest_of, no_file, read_rows
-from dualfl.files import write_atomically
+from dualfl.files import locked, write_atomically
 
 PRIVATE = 0o600  # rows, uploads without masks and secrets: nobody else on this machine reads them
 LOG = "logs/silo.log"
@@ -32,17 +31,6 @@ LOG = "logs/silo.log"
 
 def write(path: Path, data: bytes) -> None:
     write_atomically(path, data, PRIVATE)
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """One process at a time."""
-    import fcntl
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 class SiloFolder:
@@ -90,7 +78,7 @@ class SiloFolder:
         """A fingerprint that may travel: nobody who guesses the file can check the guess without the salt."""
         path = self.path / "salt"
         if not path.exists():
-            with locked(self.path):
+            with locked(self.path, PRIVATE):
                 if not path.exists():
                     write(path, secrets.token_bytes(32))
         return hashlib.sha256(path.read_bytes() + self.fingerprint.encode()).hexdigest()[:16]
