@@ -197,6 +197,14 @@ def test_another_protocol_is_refused_and_another_version_is_not(tmp_path):
     assert decode(Keeper(homes[0]).handle(b"nonsense"))["refusal"]
 
 
+def test_a_coordinator_that_takes_a_patch_release_goes_on_to_the_same_bits(undisturbed, tmp_path, monkeypatch):
+    homes, path = csv_homes(tmp_path), tmp_path / "checkpoint.npz"
+    run_over(Loopback(homes), TERMS, None, rounds=1, path=path)
+    monkeypatch.setattr("dualfl.federation.remote.__version__", "9.9")
+    result, _ = run_over(Loopback(homes), TERMS, None, rounds=3, path=path, resume=True)
+    assert same(result, undisturbed)
+
+
 def test_a_silo_that_lost_its_folder_or_changed_its_data_says_so(tmp_path):
     homes, path = csv_homes(tmp_path), tmp_path / "checkpoint.npz"
     run_over(Loopback(homes), TERMS, None, rounds=2, path=path)

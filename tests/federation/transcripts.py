@@ -188,7 +188,7 @@ def changes_of_silos(transcript: Transcript, folder: Path) -> Iterator[str]:
 
 
 def changes_of_the_coordinator(transcript: Transcript, folder: Path) -> Iterator[str]:
-    """Where a coordinator asks otherwise than it did. Its version is told, and may be another."""
+    """Where a coordinator asks otherwise than it did. Its version is in the first request, and may be another."""
     found = converse(transcript.name, transcript.homes(folder))
     if [exchange.name for exchange in found] != [exchange.name for exchange in transcript.exchanges]:
         yield f"{transcript.name}: other requests, or in another order"

@@ -49,7 +49,8 @@ class Keeper:
             request = decode(message)
             if request.get("protocol") != PROTOCOL:
                 raise InputError(
-                    f"the coordinator speaks protocol {request.get('protocol')} (dualfl {request.get('version')}), and "
+                    f"the coordinator speaks protocol {request.get('protocol')} "
+                    f"(dualfl {request.get('version', 'of another version')}), and "
                     f"this silo protocol {PROTOCOL} (dualfl {__version__}); install versions with one protocol"
                 )
             kinds: dict[str, Callable[[Content, bytes], Content | bytes]] = {

@@ -91,7 +91,6 @@ class Federation:
         """The answers of these silos, or of all."""
         head = {
             "kind": kind,
-            "version": __version__,
             "protocol": PROTOCOL,
             "experiment": self.terms.experiment,
             "to": None if to is None else tuple(to),
@@ -101,7 +100,8 @@ class Federation:
     def meet(self, known: Setup | None = None) -> Setup:
         """Hello, agreement, standardisation."""
         terms = self.terms
-        met = self.ask("hello", task=terms.task)
+        # Only here: silos keep the plan as it came, and a coordinator may go on with it in a later version.
+        met = self.ask("hello", task=terms.task, version=__version__)
         self._check_signatures(met)
         schema = agree(met) if terms.tables else None
         codec = None if terms.codec is None else (type(terms.codec).__name__, dataclasses.asdict(terms.codec))  # type: ignore[call-overload]
