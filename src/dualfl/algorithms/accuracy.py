@@ -10,10 +10,9 @@ and where nothing contracts (r = 1: no smoothness or no strong convexity), they 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Constants
 from dualfl.solvers.stopping import GradientNorm, StopRule
 from dualfl.typing import Array
@@ -21,7 +20,7 @@ from dualfl.typing import Array
 EXACT = 1e-13  # relative to |f_j'(0)|: rounding leaves nothing better
 
 
-def gradient_scale(f: Any) -> float:
+def gradient_scale(f: ClientCost) -> float:
     """|f'(0)|, a client's natural unit for residuals; 1 where there is no gradient or it vanishes."""
     if "gradient" not in f.objective.offers:
         return 1.0

@@ -48,13 +48,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import canonical, not_finite
 from dualfl.errors import InputError
+from dualfl.objectives.penalties import Penalised, Penalty
 from dualfl.streams import Stream
 from dualfl.typing import Array
 
@@ -120,6 +122,19 @@ class Upload:
         return Upload(self.released | more, self.wire | more, self.memory)
 
 
+class PenaltyAtServer(Protocol):
+    """The problem's penalty in the coordinates of the algorithm, whose zero is where the run starts."""
+
+    @property
+    def penalised(self) -> Penalised:
+        """The penalty on some cost of the right shape, in the problem's own coordinates."""
+        ...
+
+    def prox(self, step: float, v: Array) -> Array: ...
+
+    def value(self, x: Array) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where and when a step runs, `at`. On the server j = -1."""
@@ -132,7 +147,7 @@ class Place:
     j: int = -1
     weight: float = 1.0  # w_j, the weights of all clients add up to 1
     start: Array | None = None  # where to start, for algorithms that take it themselves
-    penalty: Any = None  # the problem's penalty, for algorithms that apply it at the server
+    penalty: PenaltyAtServer | None = None  # the problem's penalty, for algorithms that apply it at the server
     codec: Codec | None = None
     memory: dict[str, Array] | None = None
 
@@ -271,7 +286,7 @@ class Algorithm(ABC):
 
     # -- the two sides ----------------------------------------------------------------------------
 
-    def client(self, f: Any, at: Place) -> State:
+    def client(self, f: ClientCost, at: Place) -> State:
         """A client's state before its first message."""
         return None
 
@@ -302,11 +317,11 @@ class Algorithm(ABC):
     # -- steps that many share --------------------------------------------------------------------
 
     @client_step
-    def gradient(self, f: Any, c: State, at: Place, x: Array) -> tuple[Upload, State]:
+    def gradient(self, f: ClientCost, c: State, at: Place, x: Array) -> tuple[Upload, State]:
         return at.send(g=f.gradient(x)), c
 
     @client_step
-    def value_gradient(self, f: Any, c: State, at: Place, x: Array) -> tuple[Upload, State]:
+    def value_gradient(self, f: ClientCost, c: State, at: Place, x: Array) -> tuple[Upload, State]:
         value, gradient = f.value_gradient(x)
         return at.send(g=gradient).also(E=value), c
 
@@ -314,7 +329,7 @@ class Algorithm(ABC):
 
     undecided: ClassVar[bool] = False  # True: an engine must ask `specialise` what to run instead
 
-    def specialise(self, c: Constants, penalty: Any) -> tuple[Algorithm, str]:
+    def specialise(self, c: Constants, penalty: Penalty | None) -> tuple[Algorithm, str]:
         """The algorithm to run on a problem with these constants (and `facts`), and one sentence that says why."""
         return self, ""
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dualfl import kernels
+from dualfl.algorithms.client_cost import Solved
 from dualfl.algorithms.contract import Algorithm, Place
 from dualfl.algorithms.messages import settled
 from dualfl.errors import Diverged, DualflError, InputError, NotSupported
@@ -29,23 +31,6 @@ class OutOfSync(DualflError):
     """A client and the server disagree about what was exchanged last."""
 
 
-class Solved(NamedTuple):
-    """The answer of LOCAL(a, c): argmin f(x) + (a/2)|x|^2 - <c, x>, up to the residual r.
-
-    subgradient : c - a x + r, a subgradient of f at x up to `slack`, without asking f for one.
-    value : f(x), not the value of the local problem.
-    """
-
-    x: Array
-    residual: Array
-    subgradient: Array
-    value: float
-    slack: float
-    iterations: int
-    capped: bool
-    warm: Array
-
-
 class Work(NamedTuple):
     """What a client did for one answer."""
 
@@ -56,7 +41,7 @@ class Work(NamedTuple):
 
 
 class LocalCost:
-    """f as a client step sees it: evaluations, and LOCAL(a, c) with this client's own solver.
+    """f as a client step sees it (`ClientCost` and its kin): evaluations, and LOCAL(a, c) by this client's own solver.
 
     With an `origin` x0 the algorithm works on f(x0 + .), so that every method can start anywhere.
     """
@@ -107,23 +92,23 @@ class LocalCost:
 
     def moment(self, x: Array) -> tuple[Array, Array]:
         """C and S with C (x) S about the data part of the Hessian at x."""
-        return self.objective.moment(self.place(x))  # type: ignore[attr-defined, no-any-return]
+        return self.objective.moment(self.place(x))
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         """C Omega, the trace of C, and S."""
-        return self.objective.sketched_moment(self.place(x), Omega)  # type: ignore[attr-defined, no-any-return]
+        return self.objective.sketched_moment(self.place(x), Omega)
 
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """The sums that a sketch of the Hessian at x needs."""
-        return self.objective.metric(self.place(x), U, B, rank, straight)  # type: ignore[attr-defined, no-any-return]
+        return self.objective.metric(self.place(x), U, B, rank, straight)
 
     def along(self, x: Array, p: Array, steps: Sequence[float]) -> Array:
         """f(x + t p) for several t; no pass over the data beyond the first."""
         ray = self.objective.at(self.place(x)).ray(p)
         return np.array([ray.value(t) for t in steps])
 
-    def sample_gradient(self, rows: Any, x: Array) -> Array:
-        return self.objective.sample_gradient(rows, self.place(x))  # type: ignore[attr-defined, no-any-return]
+    def sample_gradient(self, rows: npt.NDArray[np.intp], x: Array) -> Array:
+        return self.objective.sample_gradient(rows, self.place(x))
 
     def warm_at(self, x: Array) -> Array | None:
         """What to hand to `local` as `warm` to begin at x; None for solvers that go on from dual variables."""

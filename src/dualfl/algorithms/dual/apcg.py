@@ -22,10 +22,11 @@ For nonsmooth costs sigma = 0, hence al = 0, and nothing would ever move: they a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.errors import InputError
 from dualfl.solvers.stopping import GradientNorm
@@ -105,12 +106,12 @@ class APCGDual(Algorithm):
     def model(self, s: Server) -> Array:
         return -s.x / self.nu
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(zero, zero, None, 0)
 
     @client_step
-    def coordinate(self, f: Any, c: Local, at: Place, y: Array) -> tuple[Upload, Local]:
+    def coordinate(self, f: ClientCost, c: Local, at: Place, y: Array) -> tuple[Upload, Local]:
         p, al, A, b, sigma = self.steps(at.N)
         x_j, z_j = caught_up(c.x, c.z, al, at.round - c.k)
         y_j = (x_j + al * z_j) / (1 + al)

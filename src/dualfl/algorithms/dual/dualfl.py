@@ -42,6 +42,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost, Solved
 from dualfl.algorithms.contract import (
     Algorithm,
     Card,
@@ -184,17 +185,17 @@ class DualFL(Algorithm):
 
     # -- a client ---------------------------------------------------------------------------------
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(zeta=zero, s=zero, sent=zero, warm=None, t=0.0, G0=self.G0)
 
     @client_step
-    def warm_start(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def warm_start(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         sent = at.send(xi=f.subgradient(theta) - self.nu * theta)
         return sent, replace(c, sent=-sent.xi / self.nu, warm=f.warm_at(theta))
 
     @client_step
-    def solve(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def solve(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         t, beta = momentum(c.t, self.rho)
         s = c.zeta + theta - c.sent
         zeta = s + beta * (s - c.s)
@@ -209,7 +210,7 @@ class DualFL(Algorithm):
             return self.G0
         return min(self.G0, self.nu / 2 * float(np.sum((at.start - theta) ** 2)))
 
-    def with_certificate(self, sent: Upload, y: Any, theta: Array) -> Upload:
+    def with_certificate(self, sent: Upload, y: Solved, theta: Array) -> Upload:
         """What the server needs for its lower bound; `theta` is what was broadcast."""
         if self.certificate == "none":
             return sent

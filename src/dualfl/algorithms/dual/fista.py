@@ -30,10 +30,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.dual.dualfl import NO_MOMENTUM
 from dualfl.errors import InputError
@@ -125,12 +126,12 @@ class DualFISTA(Algorithm):
 
     # -- a client ---------------------------------------------------------------------------------
 
-    def client(self, f: Any, at: Place) -> Block:
+    def client(self, f: ClientCost, at: Place) -> Block:
         zero = np.zeros(at.d)
         return Block(xi=zero, eta=zero, t=1.0, warm=None)
 
     @client_step
-    def prox(self, f: Any, c: Block, at: Place, etabar: Array) -> tuple[Upload, Block]:
+    def prox(self, f: ClientCost, c: Block, at: Place, etabar: Array) -> tuple[Upload, Block]:
         v = c.eta - etabar
         y = f.local(0.0, v + self.error(at), warm=c.warm, stop=self.stop_rule(at))
         gradient = y.subgradient - self.nu * y.x

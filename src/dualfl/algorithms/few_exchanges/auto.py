@@ -17,7 +17,7 @@ choice is made in the same way where the server holds no data.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from dualfl.algorithms.second_order import DiSCO
 from dualfl.algorithms.server import ServerLBFGS, ServerNesterov
 from dualfl.algorithms.splitting import FedDR
 from dualfl.errors import InputError
-from dualfl.objectives.penalties import L1, ElasticNet
+from dualfl.objectives.penalties import L1, ElasticNet, Penalty
 from dualfl.typing import Array
 
 ALIKE = 2.0
@@ -68,7 +68,7 @@ class Auto(Algorithm):
     def certifies(self) -> bool:
         return True  # whether the one that runs does is seen then
 
-    def specialise(self, c: Constants, penalty: Any) -> Choice:
+    def specialise(self, c: Constants, penalty: Penalty | None) -> Choice:
         """What to run, and why."""
         if self.cost not in ("exchanges", "floats"):
             raise InputError(f'auto: cost = {self.cost!r} is not allowed; it is "exchanges" or "floats".')
@@ -79,7 +79,7 @@ class Auto(Algorithm):
         chosen, why = self.few_floats(c, facts, penalty) if self.cost == "floats" else self.few(c, facts, penalty)
         return chosen, f"auto runs {chosen.name}: {why}."
 
-    def few(self, c: Constants, facts: Facts, penalty: Any) -> Choice:
+    def few(self, c: Constants, facts: Facts, penalty: Penalty | None) -> Choice:
         """The fewest exchanges."""
         what = describe(facts, penalty)
         if 0 < facts.least < self.least_rows:
@@ -105,11 +105,11 @@ class Auto(Algorithm):
         return self.first_order(c, facts, penalty, f"{what} has no second-order method here")
 
     @staticmethod
-    def fits_prox_newton(c: Constants, penalty: Any) -> bool:
+    def fits_prox_newton(c: Constants, penalty: Penalty | None) -> bool:
         active = isinstance(penalty, L1 | ElasticNet) and c.d <= prox_newton.LARGEST
         return active or c.d <= prox_newton.ProxNewton().full
 
-    def few_floats(self, c: Constants, facts: Facts, penalty: Any) -> Choice:
+    def few_floats(self, c: Constants, facts: Facts, penalty: Penalty | None) -> Choice:
         """The fewest numbers."""
         if facts.smooth and penalty is None and c.mu > 0 and facts.alike is not None and facts.alike <= ALIKE:
             # The Hessian of one client misses the common one about as its gradient does.
@@ -123,7 +123,7 @@ class Auto(Algorithm):
             )  # fmt: skip
         return self.first_order(c, facts, penalty, "single vectors are the smallest messages")
 
-    def first_order(self, c: Constants, facts: Facts, penalty: Any, because: str) -> Choice:
+    def first_order(self, c: Constants, facts: Facts, penalty: Penalty | None, because: str) -> Choice:
         """The best that needs no second-order sums."""
         if facts.smooth and penalty is None:
             return ServerLBFGS(), f"{because}; L-BFGS at the server needs gradients only"
@@ -156,7 +156,7 @@ def small(facts: Facts) -> bool:
     return bool(np.prod(pairs * (pairs + 1) / 2) <= sketch_size.EXACT)
 
 
-def describe(facts: Facts, penalty: Any) -> str:
+def describe(facts: Facts, penalty: Penalty | None) -> str:
     """The problem in words."""
     kind = f"{facts.loss} loss" if facts.loss else "a smooth cost" if facts.smooth else "a nonsmooth cost"
     size = f"{facts.D:,} x {facts.k}" if facts.k > 1 else f"{facts.D:,}"

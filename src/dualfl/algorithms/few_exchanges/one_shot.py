@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
@@ -134,7 +135,7 @@ class OneShot(Algorithm):
         return s.bound
 
     @client_step
-    def moments(self, f: Any, c: Any, at: Place) -> tuple[Upload, Any]:
+    def moments(self, f: ClientCost, c: Any, at: Place) -> tuple[Upload, Any]:
         if not is_quadratic(f.objective):
             raise NotSupported(
                 f"one-shot is for squared losses, and client {at.j}'s is {f.objective.name}; "
@@ -147,5 +148,5 @@ class OneShot(Algorithm):
         return at.send(loss=loss, g=g, M=silo.m, h=h, rows=float(silo.model is not None)), c
 
     @client_step
-    def refine(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Any]:
+    def refine(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Any]:
         return at.send(g=f.gradient(x) - SmoothSilo(f).m * x), c

@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import MomentCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
@@ -320,7 +321,7 @@ class SketchedNewton(Algorithm):
     # -- the clients ------------------------------------------------------------------------------
 
     @client_step
-    def first(self, f: Any, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
+    def first(self, f: MomentCost, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
         """E, E' and the second moment at the start, what is regularised, and this client's own minimiser."""
         check_rows(self.name, at.j, f.objective, self.least_rows)
         zero = np.zeros(at.d)
@@ -342,7 +343,7 @@ class SketchedNewton(Algorithm):
     @client_step
     def look(
         self,
-        f: Any,
+        f: MomentCost,
         c: Any,
         at: Place,
         X: Array,

@@ -16,10 +16,11 @@ preconditioned gradient step no longer than 1/L.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -78,12 +79,12 @@ class FedLin(Algorithm):
         return s.x
 
     @client_step
-    def anchor(self, f: Any, c: Local | None, at: Place, x: Array) -> tuple[Upload, Local]:
+    def anchor(self, f: ClientCost, c: Local | None, at: Place, x: Array) -> tuple[Upload, Local]:
         g = f.gradient(x)
         return at.send(g=g), Local(x=x, g=g)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, g: Array) -> tuple[Upload, None]:
+    def local(self, f: ClientCost, c: Local, at: Place, g: Array) -> tuple[Upload, None]:
         y, shift = c.x, g - c.g
         for _ in range(self.K):
             y = y - self.eta * (f.gradient(y) + shift)

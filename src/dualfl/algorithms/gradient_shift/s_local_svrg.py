@@ -20,10 +20,11 @@ general family of methods; take gamma as a starting point for tuning.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost, SampledCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.errors import NotSupported
 from dualfl.typing import Array
@@ -94,7 +95,7 @@ class SLocalSVRG(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> None:
+    def client(self, f: ClientCost, at: Place) -> None:
         if self.batch is not None and "samples" not in f.objective.offers:
             raise NotSupported(
                 f"{self.name} with batch = {self.batch} needs gradients of single rows, and {f.objective.name} has "
@@ -102,12 +103,12 @@ class SLocalSVRG(Algorithm):
             )
 
     @client_step
-    def renew(self, f: Any, c: Local | None, at: Place, x: Array) -> tuple[Upload, Local]:
+    def renew(self, f: ClientCost, c: Local | None, at: Place, x: Array) -> tuple[Upload, Local]:
         g = f.gradient(x)
         return at.send(g=g), Local(y=x, g=g)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array, gy: Array) -> tuple[Upload, Local]:
+    def local(self, f: SampledCost, c: Local, at: Place, x: Array, gy: Array) -> tuple[Upload, Local]:
         steps = at.common("coin").geometric(self.p)
         if self.batch is None:
             for _ in range(steps):

@@ -20,10 +20,11 @@ rounds whatever K; the paper's proof asks for eta_l <= 1/(81 K L), which is 80 t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -87,11 +88,11 @@ class Scaffold(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(c=np.zeros(at.d))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array, shift: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array, shift: Array) -> tuple[Upload, Local]:
         y = x
         for _ in range(self.K):
             y = y - self.eta_l * (f.gradient(y) - c.c + shift)

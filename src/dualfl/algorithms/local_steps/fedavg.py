@@ -17,10 +17,11 @@ and the drift, which is proportional to eta (K - 1), stays small. eta_s = 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, State, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -76,11 +77,11 @@ class FedAvg(Algorithm):
         return s.x
 
     @client_step
-    def local(self, f: Any, c: State, at: Place, x: Array) -> tuple[Upload, State]:
+    def local(self, f: ClientCost, c: State, at: Place, x: Array) -> tuple[Upload, State]:
         y = x
         for _ in range(self.K):
             y = y - self.eta * self.direction(f, y)
         return at.send(change=y - x), None
 
-    def direction(self, f: Any, y: Array) -> Array:
-        return f.gradient(y)  # type: ignore[no-any-return]
+    def direction(self, f: ClientCost, y: Array) -> Array:
+        return f.gradient(y)

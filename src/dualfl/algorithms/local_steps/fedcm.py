@@ -16,10 +16,11 @@ to the mean of the x_j.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, State, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -81,7 +82,7 @@ class FedCM(Algorithm):
         return s.x
 
     @client_step
-    def local(self, f: Any, c: State, at: Place, x: Array, D: Array) -> tuple[Upload, State]:
+    def local(self, f: ClientCost, c: State, at: Place, x: Array, D: Array) -> tuple[Upload, State]:
         y = x
         for _ in range(self.K):
             y = y - self.eta_l * (self.alpha * f.gradient(y) + (1 - self.alpha) * D)

@@ -19,10 +19,11 @@ Defaults. mu_psi = mu, K = 10, eta_c = 1/L, eta_s = 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, State, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -89,7 +90,7 @@ class FedDualAvg(Algorithm):
         return s.w
 
     @client_step
-    def local(self, f: Any, c: State, at: Place, z: Array) -> tuple[Upload, State]:
+    def local(self, f: ClientCost, c: State, at: Place, z: Array) -> tuple[Upload, State]:
         y = z
         for k in range(self.K):
             w = self.primal(y, self.eta_c * (self.eta_s * at.round * self.K + k), at)

@@ -16,11 +16,12 @@ number K takes that many gradient steps from x instead, of length eta = 1/(L + a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import exactly, gradient_scale
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -84,11 +85,11 @@ class FedProx(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(warm=None, scale=gradient_scale(f) if self.K is None else 1.0)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         if self.K is None:
             found = f.local(self.a, self.a * x, warm=c.warm, stop=exactly(c.scale))
             return at.send(x=found.x), Local(warm=found.warm, scale=c.scale)

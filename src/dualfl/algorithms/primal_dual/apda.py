@@ -33,11 +33,12 @@ times slower.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import exactly, gradient_scale
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.solvers.stopping import RelativeStep, StopRule
 from dualfl.typing import Array
@@ -109,12 +110,12 @@ class APDA(Algorithm):
     def model(self, s: Server) -> Array:
         return s.wbar / self.eta_y
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(x=zero, y=zero, w=zero, warm=None, scale=gradient_scale(f))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, wbar: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, wbar: Array) -> tuple[Upload, Local]:
         y = c.w - wbar
         yb = y + self.theta * (y - c.y)
         found = f.local(1 / self.eta_x, c.x / self.eta_x - yb, warm=c.warm, stop=self.stop_rule(f, c))
@@ -123,7 +124,7 @@ class APDA(Algorithm):
         sent = at.send(w=w)
         return sent, Local(x=x, y=y, w=sent.w, warm=found.warm, scale=c.scale)
 
-    def stop_rule(self, f: Any, c: Local) -> StopRule:
+    def stop_rule(self, f: ClientCost, c: Local) -> StopRule:
         return exactly(c.scale)
 
 
@@ -162,5 +163,5 @@ class APDAInexact(APDA):
         super().check(c)
         self.require(self.accuracy > 0, "accuracy", "it must be positive")
 
-    def stop_rule(self, f: Any, c: Local) -> StopRule:
+    def stop_rule(self, f: ClientCost, c: Local) -> StopRule:
         return RelativeStep(self.accuracy, f.place(c.x), cap=2000)

@@ -22,11 +22,12 @@ tau = 1/(gamma N), the limit gamma tau N <= 1 of primal-dual methods, needs far 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import exactly, gradient_scale
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -103,24 +104,24 @@ class FiveGCS(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(u=np.zeros(at.d), warm=None, scale=gradient_scale(f) if self.solve == "exact" else 1.0)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, xh: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, xh: Array) -> tuple[Upload, Local]:
         u, warm = self.by_solver(f, c, at, xh) if self.solve == "exact" else (self.by_steps(f, c, at, xh), None)
         return at.send(change=u - c.u), Local(u=u, warm=warm, scale=c.scale)
 
-    def by_steps(self, f: Any, c: Local, at: Place, xh: Array) -> Array:
+    def by_steps(self, f: ClientCost, c: Local, at: Place, xh: Array) -> Array:
         def F_gradient(y: Array) -> Array:
-            return (f.gradient(y) - self.mu * y) / at.N  # type: ignore[no-any-return]
+            return (f.gradient(y) - self.mu * y) / at.N
 
         y = xh
         for _ in range(self.K):
             y = y - self.step * (F_gradient(y) + self.tau * (y - xh) - c.u)
         return F_gradient(y)
 
-    def by_solver(self, f: Any, c: Local, at: Place, xh: Array) -> tuple[Array, Array]:
+    def by_solver(self, f: ClientCost, c: Local, at: Place, xh: Array) -> tuple[Array, Array]:
         a = at.N * self.tau - self.mu  # may be negative; a + mu = N tau is not
         y = f.local(a, at.N * (self.tau * xh + c.u), warm=c.warm, stop=exactly(c.scale))
         return (y.subgradient - self.mu * y.x) / at.N, y.warm

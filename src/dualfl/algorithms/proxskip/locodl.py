@@ -27,10 +27,11 @@ exchanges that do not slow this down; k = ceil(d/N), below which compression cos
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.messages import Sparse
 from dualfl.streams import Stream
@@ -135,12 +136,12 @@ class LoCoDL(Algorithm):
 
     # -- a client ---------------------------------------------------------------------------------
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(xh=zero, yh=zero, u=zero, v=zero, sent=zero)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, db: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, db: Array) -> tuple[Upload, Local]:
         r = self.chi(at.N, at.d)
         x = (1 - r) * c.xh + r * (c.yh + db)
         u = c.u + self.q(at) * (db - c.sent)

@@ -18,10 +18,11 @@ does not slow down, but a full gradient is never rarer than one in a pass over t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost, SampledCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -85,12 +86,12 @@ class ProxSkipVR(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(x=zero, h=zero, y=zero, g=f.gradient(zero))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: SampledCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         h, y, g = c.h + self.p / self.gamma * (x - c.x), c.y, c.g
         steps = at.common("coin").geometric(self.p)
         rows = at.rng("rows").integers(f.n, size=(steps, self.batch))

@@ -23,11 +23,12 @@ spread evenly over the iterations.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.messages import Sparse
 from dualfl.typing import Array
@@ -91,11 +92,11 @@ class RandProx(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(xh=np.zeros(at.d), u=np.zeros(at.d), support=np.zeros(0, dtype=np.intp))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, a: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, a: Array) -> tuple[Upload, Local]:
         x, u = c.xh.copy(), c.u.copy()
         u[c.support] += self.k / at.d * (c.xh[c.support] - a) / self.gamma
         x[c.support] = a

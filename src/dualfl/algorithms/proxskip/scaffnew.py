@@ -24,10 +24,11 @@ diverge; CompressedScaffnew and LoCoDL are built for it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -86,11 +87,11 @@ class Scaffnew(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(x=np.zeros(at.d), h=np.zeros(at.d))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         h = c.h + self.p / self.gamma * (x - c.x)
         for _ in range(at.common("coin").geometric(self.p)):
             x = x - self.gamma * (f.gradient(x) - h)

@@ -33,11 +33,12 @@ second message contains the first; this is what CompressedScaffnew saves.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import (
     Algorithm,
     Card,
@@ -134,18 +135,18 @@ class TAMUNA(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(h=np.zeros(at.d), sent=np.zeros(0))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         mine = mask(at, self.c, self.s)
         for _ in range(at.common("coin").geometric(self.p)):
             x = x - self.gamma * (f.gradient(x) - c.h)
         return at.send(x=Sparse(x[mine], mine, at.d, seeded=True)), Local(h=c.h, sent=x[mine])
 
     @client_step
-    def finish(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def finish(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         return at.send(), Local(h=self.new_h(c, at, x), sent=np.zeros(0))
 
     def new_h(self, c: Local, at: Place, x: Array) -> Array:
@@ -179,7 +180,7 @@ class CompressedScaffnew(TAMUNA):
         return Server(x=at.N / self.s * m.x)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         if at.round > 0:
             c = Local(h=self.new_h(c, replace(at, round=at.round - 1), x), sent=c.sent)
         return super().local(f, c, at, x)

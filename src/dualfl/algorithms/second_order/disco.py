@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import (
     Algorithm,
     Ask,
@@ -113,16 +114,16 @@ class DiSCO(Algorithm):
         return s.bound
 
     @client_step
-    def remember(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
+    def remember(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
         return at.send(g=g).also(E=E), Local(x)
 
     @client_step
-    def hessian_times(self, f: Any, c: Local, at: Place, v: Array) -> tuple[Upload, Local]:
+    def hessian_times(self, f: ClientCost, c: Local, at: Place, v: Array) -> tuple[Upload, Local]:
         return at.send(Hv=f.hessian_times(c.x, v)), c
 
     @client_step
-    def solve(self, f: Any, c: Local, at: Place, r: Array) -> tuple[Upload, Local]:
+    def solve(self, f: ClientCost, c: Local, at: Place, r: Array) -> tuple[Upload, Local]:
         # Tight, because CG wants the same preconditioner every time.
         z = conjugate_gradients(lambda v: f.hessian_times(c.x, v) + self.mu_P * v, r, 1e-10, most=1000)
         return at.send(z=z), c

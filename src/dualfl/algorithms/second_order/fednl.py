@@ -20,12 +20,13 @@ and then it leaves again (softmax on digits with R = 1: error 1e-4 after 10 roun
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.sparse.linalg import eigsh
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.messages import LowRank
 from dualfl.errors import InputError
@@ -99,16 +100,16 @@ class FedNL(Algorithm):
     def bound(self, s: Server) -> float:
         return s.bound
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(np.zeros((at.d, at.d)))
 
     @client_step
-    def first_hessian(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def first_hessian(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         H = f.hessian(x)
         return at.send(h=H[np.triu_indices(at.d)]), Local(H)
 
     @client_step
-    def learn(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def learn(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
         error = f.hessian(x) - c.H
         S = largest_part(error, self.rank)

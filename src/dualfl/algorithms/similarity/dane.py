@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import (
     Algorithm,
     Ask,
@@ -90,13 +91,13 @@ class DANE(Algorithm):
         return float(s.bound)
 
     @client_step
-    def own_gradient(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
+    def own_gradient(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
         return at.send(g=g).also(E=E), Local(x, g)
 
     @client_step
     def local(
-        self, f: Any, c: Local, at: Place, g: Array, tau: float = 0.0, y: Array | None = None
+        self, f: ClientCost, c: Local, at: Place, g: Array, tau: float = 0.0, y: Array | None = None
     ) -> tuple[Upload, Local]:
         # The tau terms of f_j'(x) and of g cancel for eta = 1; what remains is tau y in the linear part.
         a = self.mu_D + tau

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.solvers.stopping import RelativeStep
 from dualfl.typing import Array
@@ -93,12 +94,12 @@ class AcceleratedExtragradient(Algorithm):
         return s.bound
 
     @client_step
-    def own_gradient(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Local | None]:
+    def own_gradient(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Local | None]:
         g = f.gradient(x)
         return at.send(g=g), Local(x, g) if at.j == self.master else None
 
     @client_step
-    def slide(self, f: Any, c: Local, at: Place, g: Array) -> tuple[Upload, Local]:
+    def slide(self, f: ClientCost, c: Local, at: Place, g: Array) -> tuple[Upload, Local]:
         a = 2 * self.delta
         stop = RelativeStep(self.delta / (np.sqrt(3) + 0.5), f.place(c.x), cap=500)
         solved = f.local(a, a * c.x - (g - c.g), warm=f.place(c.x), stop=stop)

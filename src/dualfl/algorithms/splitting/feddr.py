@@ -33,6 +33,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dualfl.algorithms.accuracy import douglas_rachford, exactly, gradient_scale, norm2, scheduled
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -141,22 +142,22 @@ class FedDR(Algorithm):
 
     # -- a client ---------------------------------------------------------------------------------
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(y=zero, x=zero, xh=zero, eta=self.eta, warm=None, scale=gradient_scale(f))
 
     @client_step
-    def first(self, f: Any, c: Local, at: Place) -> tuple[Upload, Local]:
+    def first(self, f: ClientCost, c: Local, at: Place) -> tuple[Upload, Local]:
         new = self.prox(f, c, at, c.y, self.eta)
         return at.send(xh=new.xh), new
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         new = self.prox(f, c, at, c.y + self.alpha * (x - c.x), self.eta)
         return at.send(change=new.xh - c.xh), new
 
     @client_step
-    def local_balanced(self, f: Any, c: Local, at: Place, x: Array, eta: float) -> tuple[Upload, Local]:
+    def local_balanced(self, f: ClientCost, c: Local, at: Place, x: Array, eta: float) -> tuple[Upload, Local]:
         y = c.x + (eta / c.eta) * (c.y - c.x) + self.alpha * (x - c.x)
         new = self.prox(f, c, at, y, eta)
         residuals = {
@@ -167,7 +168,7 @@ class FedDR(Algorithm):
         }
         return at.send(change=new.xh - c.xh, **residuals), new
 
-    def prox(self, f: Any, c: Local, at: Place, y: Array, eta: float) -> Local:
+    def prox(self, f: ClientCost, c: Local, at: Place, y: Array, eta: float) -> Local:
         """x = prox_{eta f}(y) and what comes with it."""
         stop = exactly(c.scale) if self.accuracy == "exact" else scheduled(c.scale, self.decay, at.round)
         found = f.local(1 / eta, y / eta, warm=c.warm, stop=stop)

@@ -20,11 +20,12 @@ their contraction factor, sqrt(kappa)/(sqrt(kappa) + 1).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import douglas_rachford, exactly, gradient_scale, scheduled
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -92,11 +93,11 @@ class FedDyn(Algorithm):
     def model(self, s: Server) -> Array:
         return s.theta
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(g=np.zeros(at.d), warm=None, scale=gradient_scale(f))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         stop = exactly(c.scale) if self.accuracy == "exact" else scheduled(c.scale, self.decay, at.round)
         y = f.local(self.alpha, self.alpha * theta + c.g, warm=c.warm, stop=stop)
         return at.send(x=y.x), Local(g=c.g - self.alpha * (y.x - theta), warm=y.warm, scale=c.scale)

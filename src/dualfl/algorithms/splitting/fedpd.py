@@ -21,11 +21,12 @@ no fixed point and the method only approximates it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import douglas_rachford, exactly, gradient_scale, scheduled
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -88,11 +89,11 @@ class FedPD(Algorithm):
     def model(self, s: Server) -> Array:
         return s.theta
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(lam=np.zeros(at.d), warm=None, scale=gradient_scale(f))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         stop = exactly(c.scale) if self.accuracy == "exact" else scheduled(c.scale, self.decay, at.round)
         v, lam, warm = theta, c.lam, c.warm
         for _ in range(at.common("coin").geometric(1 - self.p)):  # all but the last step skip their exchange

@@ -18,11 +18,12 @@ It needs smooth, strongly convex f_j: without averaging there is nothing else th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import douglas_rachford, exactly, gradient_scale, scheduled
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -80,11 +81,11 @@ class FedSplit(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(z=np.zeros(at.d), warm=None, scale=gradient_scale(f))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         stop = exactly(c.scale) if self.accuracy == "exact" else scheduled(c.scale, self.decay, at.round)
         y = f.local(1 / self.s, (2 * x - c.z) / self.s, warm=c.warm, stop=stop)
         sent = at.send(z=c.z + 2 * (y.x - x))
