@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from dualfl.engines.inprocess import Result
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.silos import KINDS, SiloRows, grouped, listed, total_mass
 from dualfl.estimators.solving import FitCost, FitLimits, energy_at_zero, federated, solve, warn_unless_certified
 from dualfl.objectives.linear import Intercept
@@ -85,9 +85,9 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
                 shifted(solve(problem, self.algorithm, limits, moved(x, problem.shape, -shift)), shift)
                 for problem, x in zip(problems, starts)
             ]
-        except InputError as error:
-            if cost.ridge == cost.l1 == 0 and "no minimiser" in str(error):
-                raise InputError(self._no_minimiser) from error
+        except NoMinimiser as error:
+            if cost.ridge == cost.l1 == 0:
+                raise NoMinimiser(self._no_minimiser) from error
             raise
         self._inspect(silos, cost, results)
         return results

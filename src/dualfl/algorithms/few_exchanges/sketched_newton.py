@@ -38,7 +38,7 @@ from dualfl.algorithms.few_exchanges.sketched_metric import Basis, SketchedMetri
 from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows
 from dualfl.algorithms.messages import floats
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NoMinimiser
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
@@ -287,7 +287,7 @@ class SketchedNewton(Algorithm):
         """Without a ridge there may be none: then energies have converged and the model still grows."""
         still = float(np.linalg.norm(p)) >= 0.02 * float(np.linalg.norm(s.x))
         if s.ridge == 0 and s.x.any() and still and decrement <= 1e-7 * abs(s.E0):
-            raise InputError(
+            raise NoMinimiser(
                 "Without a ridge this problem has no minimiser: its energy converges while its coefficients grow, as "
                 "they do where a hyperplane separates the classes; add a ridge such as 1e-6."
             )
