@@ -10,7 +10,7 @@ from pathlib import Path
 from dualfl.algorithms.contract import Algorithm
 from dualfl.deploy import member, project, runs
 from dualfl.deploy.coordinator import Coordinator
-from dualfl.engines.session import Limits
+from dualfl.engines.request import Limits
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 
