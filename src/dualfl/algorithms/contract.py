@@ -271,6 +271,7 @@ class Card:
 class Algorithm(ABC):
     """A federated algorithm. Subclasses are frozen dataclasses of JSON-able hyperparameters."""
 
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]  # subclasses are dataclasses
     name: ClassVar[str]
     card: ClassVar[Card]
     needs: ClassVar[frozenset[str]] = frozenset({"gradient"})  # of: local gradient hessian samples dual
@@ -336,10 +337,10 @@ class Algorithm(ABC):
     def resolve(self, c: Constants) -> Self:
         """This algorithm with every open default filled in from theory, and everything checked."""
         filled = copy.copy(self)  # to be marked: the user's own may be bound to several problems
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+        for field in dataclasses.fields(self):
             self.require(getattr(self, field.name) == getattr(self, field.name), field.name, "it must be a number")
             if getattr(filled, field.name) is None and "compute" in field.metadata:
-                filled = dataclasses.replace(filled, **{field.name: self._theory(field, c, filled)})  # type: ignore[type-var]
+                filled = dataclasses.replace(filled, **{field.name: self._theory(field, c, filled)})
         filled.check(c)
         object.__setattr__(filled, "clients_mu", c.mu)
         return filled
@@ -364,11 +365,11 @@ class Algorithm(ABC):
     def resolved(self) -> bool:
         return all(
             getattr(self, field.name) is not None or "compute" not in field.metadata
-            for field in dataclasses.fields(self)  # type: ignore[arg-type]
+            for field in dataclasses.fields(self)
         )
 
     def to_json(self) -> str:
-        return json.dumps({"algorithm": self.name} | dataclasses.asdict(self))  # type: ignore[call-overload]
+        return json.dumps({"algorithm": self.name} | dataclasses.asdict(self))
 
     def require(self, ok: bool, field: str, right: str) -> None:
         """One sentence for a hyperparameter outside its range."""

@@ -198,7 +198,7 @@ class Probabilities(Fitted, LogisticRegression):
         super()._keep(W, b)
 
 
-class Margins(Fitted, LinearSVC):  # type: ignore[misc]
+class Margins(Fitted, LinearSVC):  # type: ignore[misc]  # `loss` is a Loss in one base, a word in the other
     """Classes with decision values; one against the rest for more than two."""
 
 

@@ -28,14 +28,15 @@ class Line(socketserver.StreamRequestHandler):
         request = self.rfile.read(size)
         if len(request) < size:
             return
-        keeper: Keeper = self.server.keeper  # type: ignore[attr-defined]
-        answer = keeper.handle(request)
+        assert isinstance(self.server, Server)
+        answer = self.server.keeper.handle(request)
         with contextlib.suppress(BrokenPipeError):
             self.wfile.write(len(answer).to_bytes(8, "little") + answer)
 
 
 class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
+    keeper: Keeper
 
 
 @contextlib.contextmanager
@@ -47,7 +48,7 @@ def listening(home: Path) -> Iterator[None]:
         server = Server(f"/proc/self/fd/{folder}/{SOCKET}", Line)
     finally:
         os.umask(before)
-    server.keeper = Keeper(home)  # type: ignore[attr-defined]
+    server.keeper = Keeper(home)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield

@@ -23,7 +23,7 @@ from dualfl.typing import AnyArray, Array
 Models = list[Array]  # flat, one for each problem that is solved; most estimators solve one
 
 
-class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
+class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
     """A linear model on silos. Subclasses state their objective in `_cost` and their targets in `_targets`."""
 
     _no_minimiser: ClassVar = (
@@ -188,7 +188,7 @@ def check_number(name: str, value: Any, above: float | None = None, least: float
 # -- classifiers and regressors ---------------------------------------------------------------------------
 
 
-class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
+class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Classes of any kind; a silo may lack some of them."""
 
     def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
@@ -217,7 +217,7 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
         return labels
 
 
-class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
+class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Real targets."""
 
     _location: ClassVar = True  # whether the loss depends on y - z only

@@ -104,7 +104,7 @@ class Federation:
         met = self.ask("hello", task=terms.task)
         self._check_signatures(met)
         schema = agree(met) if terms.tables else None
-        codec = None if terms.codec is None else (type(terms.codec).__name__, dataclasses.asdict(terms.codec))  # type: ignore[call-overload]
+        codec = None if terms.codec is None else (type(terms.codec).__name__, dataclasses.asdict(terms.codec))
         answers = self.ask(
             "agree",
             names=terms.names,
