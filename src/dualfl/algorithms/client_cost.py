@@ -18,9 +18,9 @@ from dualfl.typing import Array
 
 
 class Solved(NamedTuple):
-    """The answer of LOCAL(a, c): argmin f(x) + (a/2)|x|^2 - <c, x>, up to the residual r.
+    """The answer of LOCAL(a, tilt): argmin f(x) + (a/2)|x|^2 - <tilt, x>, up to the residual r.
 
-    subgradient : c - a x + r, a subgradient of f at x up to `slack`, without asking f for one.
+    subgradient : tilt - a x + r, a subgradient of f at x up to `slack`, without asking f for one.
     value : f(x), not the value of the local problem.
     """
 
@@ -35,7 +35,7 @@ class Solved(NamedTuple):
 
 
 class ClientCost(Protocol):
-    """f of one client: evaluations, and LOCAL(a, c) by the client's own solver.
+    """f of one client: evaluations, and LOCAL(a, tilt) by the client's own solver.
 
     `objective` is what lies behind f. It knows nothing of the point where a run starts, so evaluate f, or evaluate
     `objective` at `place(x)`.
@@ -82,8 +82,8 @@ class ClientCost(Protocol):
         """What to hand to `local` as `warm` to begin at x; None for solvers that go on from dual variables."""
         ...
 
-    def local(self, a: float, c: Array, warm: Array | None = None, stop: StopRule | None = None) -> Solved:
-        """argmin f(x) + (a/2)|x|^2 - <c, x>. `warm` is the `warm` of an earlier answer, or None."""
+    def local(self, a: float, tilt: Array, warm: Array | None = None, stop: StopRule | None = None) -> Solved:
+        """argmin f(x) + (a/2)|x|^2 - <tilt, x>. `warm` is the `warm` of an earlier answer, or None."""
         ...
 
 

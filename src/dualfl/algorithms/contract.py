@@ -10,6 +10,10 @@ An algorithm is a frozen dataclass of hyperparameters, with defaults from theory
 The engine carries messages, adds them up, counts floats and work, evaluates, certifies and checkpoints. Neither side
 holds a generator, a clock or a file, so the same object gives the same iterates on every engine.
 
+Arguments are called the same in all algorithms: s is the server's state, c a client's, f the client's cost, m the means
+that come back, k the constants that `theory` computes a default from, and a the algorithm that it is for. Fields have
+the letters of their paper. What may be asked of f stands in `client_cost`.
+
 >>> from dataclasses import dataclass
 >>> import numpy as np
 >>> from dualfl.algorithms import Algorithm, Card, ask, client_step, theory
@@ -22,7 +26,7 @@ holds a generator, a clock or a file, so the same object gives the same iterates
 ... class Toy(Algorithm):
 ...     "Gradient descent."
 ...     name = "toy"
-...     step: float = theory("1 / L", lambda c, a: 1 / c.L)
+...     step: float = theory("1 / L", lambda k, a: 1 / k.L)
 ...     def start(self, at):
 ...         return Server(x=np.zeros(at.d))
 ...     def round(self, s, at):
@@ -330,35 +334,35 @@ class Algorithm(ABC):
 
     undecided: ClassVar[bool] = False  # True: an engine must ask `specialise` what to run instead
 
-    def specialise(self, c: Constants, penalty: Penalty | None) -> tuple[Algorithm, str]:
+    def specialise(self, k: Constants, penalty: Penalty | None) -> tuple[Algorithm, str]:
         """The algorithm to run on a problem with these constants (and `facts`), and one sentence that says why."""
         return self, ""
 
-    def resolve(self, c: Constants) -> Self:
+    def resolve(self, k: Constants) -> Self:
         """This algorithm with every open default filled in from theory, and everything checked."""
         filled = copy.copy(self)  # to be marked: the user's own may be bound to several problems
         for field in dataclasses.fields(self):
             self.require(getattr(self, field.name) == getattr(self, field.name), field.name, "it must be a number")
             if getattr(filled, field.name) is None and "compute" in field.metadata:
-                filled = dataclasses.replace(filled, **{field.name: self._theory(field, c, filled)})
-        filled.check(c)
-        object.__setattr__(filled, "clients_mu", c.mu)
+                filled = dataclasses.replace(filled, **{field.name: self._theory(field, k, filled)})
+        filled.check(k)
+        object.__setattr__(filled, "clients_mu", k.mu)
         return filled
 
-    def _theory(self, field: dataclasses.Field[Any], c: Constants, filled: Self) -> float:
+    def _theory(self, field: dataclasses.Field[Any], k: Constants, filled: Self) -> float:
         with np.errstate(all="ignore"):
             try:
-                value = field.metadata["compute"](c, filled)
+                value = field.metadata["compute"](k, filled)
             except ZeroDivisionError:
                 value = np.nan
         if not np.isfinite(value) or (value == 0 and not field.metadata["zero"]):
             raise InputError(
-                f"{self.name}: the default {field.name} = {field.metadata['formula']} is {value:g} for mu = {c.mu:g}, "
-                f"L = {c.L:g}; give {field.name} yourself, or take another algorithm."
+                f"{self.name}: the default {field.name} = {field.metadata['formula']} is {value:g} for mu = {k.mu:g}, "
+                f"L = {k.L:g}; give {field.name} yourself, or take another algorithm."
             )
         return value if isinstance(value, int) else float(value)
 
-    def check(self, c: Constants) -> None:  # noqa: B027 (most methods have something to check, not all)
+    def check(self, k: Constants) -> None:  # noqa: B027 (most methods have something to check, not all)
         """Raise InputError for hyperparameters outside their range."""
 
     @property

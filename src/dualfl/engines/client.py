@@ -41,7 +41,7 @@ class Work(NamedTuple):
 
 
 class LocalCost:
-    """f as a client step sees it (`ClientCost` and its kin): evaluations, and LOCAL(a, c) by this client's own solver.
+    """f as a client step sees it (a `ClientCost`): evaluations, and LOCAL(a, tilt) by this client's own solver.
 
     With an `origin` x0 the algorithm works on f(x0 + .), so that every method can start anywhere.
     """
@@ -114,21 +114,21 @@ class LocalCost:
         """What to hand to `local` as `warm` to begin at x; None for solvers that go on from dual variables."""
         return None if "dual" in self.objective.offers else frozen(self.place(x))
 
-    def local(self, a: float, c: Array, warm: Array | None = None, stop: StopRule | None = None) -> Solved:
-        """argmin f(x) + (a/2)|x|^2 - <c, x>. `warm` is the `warm` of an earlier answer, or None."""
-        c = frozen(c)
-        shifted = c if self.origin is None or a == 0 else sealed(c + a * self.origin)
+    def local(self, a: float, tilt: Array, warm: Array | None = None, stop: StopRule | None = None) -> Solved:
+        """argmin f(x) + (a/2)|x|^2 - <tilt, x>. `warm` is the `warm` of an earlier answer, or None."""
+        tilt = frozen(tilt)
+        shifted = tilt if self.origin is None or a == 0 else sealed(tilt + a * self.origin)
         problem = self.objective.tilted(a, shifted)
         self.solver.check(problem)
         solution = self.solver.solve(problem, warm, GradientNorm() if stop is None else stop)
         self.iterations += solution.iterations
         self.capped += solution.capped
-        return self._solved(a, c, shifted, solution)
+        return self._solved(a, tilt, shifted, solution)
 
-    def _solved(self, a: float, c: Array, shifted: Array, found: Solution) -> Solved:
+    def _solved(self, a: float, tilt: Array, shifted: Array, found: Solution) -> Solved:
         x, value = found.x, found.value + float(shifted @ found.x)
         here = x if self.origin is None else sealed(x - self.origin)
-        subgradient = c + found.residual
+        subgradient = tilt + found.residual
         if a != 0:
             value -= a / 2 * float(x @ x)
             subgradient -= a * here

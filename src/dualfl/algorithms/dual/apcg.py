@@ -51,9 +51,9 @@ class Server:
 class APCGDual(Algorithm):
     """Accelerated coordinate ascent on DualFL's dual, C clients a round."""
 
-    C: int = theory("N", lambda c, a: c.N)
-    nu: float = theory("mu", lambda c, a: c.mu)
-    L: float = theory("L", lambda c, a: c.L)
+    C: int = theory("N", lambda k, a: k.N)
+    nu: float = theory("mu", lambda k, a: k.mu)
+    L: float = theory("L", lambda k, a: k.L)
     accuracy: float = 1.0  # G0 of the schedule |grad| <= sqrt(2 nu G0/N) (1 - al)^n
 
     name = "apcg-dual"
@@ -71,15 +71,15 @@ class APCGDual(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         if not np.isfinite(self.L):
             raise InputError(
                 "apcg-dual needs smooth costs: with L = inf its steps are zero and nothing would move; "
                 "dualfl with rho = 0 is the method for nonsmooth ones."
             )
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and N = {c.N}")
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and N = {k.N}")
         self.require(
-            0 < self.nu <= c.mu * (1 + 1e-12) or np.isnan(c.mu), "nu", f"it must lie in (0, mu], mu = {c.mu:g}"
+            0 < self.nu <= k.mu * (1 + 1e-12) or np.isnan(k.mu), "nu", f"it must lie in (0, mu], mu = {k.mu:g}"
         )
         self.require(self.L > self.nu, "L", "it must be larger than nu")
         self.require(self.accuracy > 0, "accuracy", "it must be positive")

@@ -49,7 +49,7 @@ class Bundle(Algorithm):
     """Multi-cut bundle method; `most` cuts are kept, those that carry the model first."""
 
     most: int = 300
-    mu: float = theory("mu", lambda c, a: c.mu)
+    mu: float = theory("mu", lambda k, a: k.mu)
 
     name = "bundle"
     needs = frozenset({"local"})
@@ -65,9 +65,9 @@ class Bundle(Algorithm):
         rate="1/(mu eps)",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.most >= 2 * len(FRACTIONS), "most", f"it must be at least {2 * len(FRACTIONS)} cuts")
-        self.require(0 < self.mu <= c.mu * (1 + 1e-12) or np.isnan(c.mu), "mu", f"it must lie in (0, {c.mu:g}]")
+        self.require(0 < self.mu <= k.mu * (1 + 1e-12) or np.isnan(k.mu), "mu", f"it must lie in (0, {k.mu:g}]")
 
     def start(self, at: Place) -> Round:
         x = np.zeros((1, at.d))

@@ -49,7 +49,7 @@ class CoCoA(Algorithm):
 
     epochs: int = 10
     sigma: Literal["weights", "N"] = "weights"
-    mu: float = theory("mu", lambda c, a: c.mu)
+    mu: float = theory("mu", lambda k, a: k.mu)
 
     name = "cocoa"
     needs = frozenset({"local"})
@@ -64,10 +64,10 @@ class CoCoA(Algorithm):
         rate="kappa log(1/eps); nonsmooth 1/eps",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.epochs >= 0, "epochs", "it must be >= 0; 0 solves exactly")
         self.require(self.sigma in ("weights", "N"), "sigma", 'it is "weights" (1/w_j) or "N"')
-        self.require(0 < self.mu <= c.mu * (1 + 1e-12) or np.isnan(c.mu), "mu", f"it must lie in (0, {c.mu:g}]")
+        self.require(0 < self.mu <= k.mu * (1 + 1e-12) or np.isnan(k.mu), "mu", f"it must lie in (0, {k.mu:g}]")
 
     def start(self, at: Place) -> Server:
         return Server(np.zeros(at.d), -np.inf)

@@ -77,8 +77,8 @@ class DualFISTA(Algorithm):
         problem, which is delta_n/N of the paper, whose E_d is N times this one.
     """
 
-    nu: float = theory("mu", lambda c, a: c.mu)
-    rho: float = theory("nu / L", lambda c, a: min(a.nu / c.L, NO_MOMENTUM), zero=True)
+    nu: float = theory("mu", lambda k, a: k.mu)
+    rho: float = theory("nu / L", lambda k, a: min(a.nu / k.L, NO_MOMENTUM), zero=True)
     point: Literal["gradient", "plain"] = "gradient"
     accuracy: Literal["theorems", "exact"] = "theorems"
     delta: Sequence[float] = ()
@@ -96,9 +96,9 @@ class DualFISTA(Algorithm):
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
-        if not 0 < self.nu < np.inf or self.nu > c.mu * (1 + 1e-12):
-            raise InputError(f"fista-dual: nu = {self.nu} is not allowed; it must lie in (0, mu], and mu = {c.mu:g}.")
+    def check(self, k: Constants) -> None:
+        if not 0 < self.nu < np.inf or self.nu > k.mu * (1 + 1e-12):
+            raise InputError(f"fista-dual: nu = {self.nu} is not allowed; it must lie in (0, mu], and mu = {k.mu:g}.")
         self.require(0 <= self.rho < 1, "rho", "it must lie in [0, 1), and theory asks for at most nu/L")
         self.require(self.point in ("gradient", "plain"), "point", 'it is "gradient" or "plain"')
         self.require(self.accuracy in ("theorems", "exact"), "accuracy", 'it is "theorems" or "exact"')

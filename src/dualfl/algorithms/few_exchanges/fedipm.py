@@ -119,10 +119,10 @@ class FedIPM(Algorithm):
         rate="not known; 6 to 16 exchanges to 1e-6 where measured",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         self.require(self.patience >= 1, "patience", "it must be at least 1 exchange")
-        check_size(self.name, c.d, LARGEST, "bundle, dualfl or feddr with a balanced penalty")
+        check_size(self.name, k.d, LARGEST, "bundle, dualfl or feddr with a balanced penalty")
 
     # -- the server --------------------------------------------------------------------------------
 

@@ -72,9 +72,9 @@ class OneShot(Algorithm):
         rate="exact after one exchange",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
-        check_size(self.name, c.d, LARGEST, "prox-newton with an l1 penalty, lbfgs or nesterov")
+        check_size(self.name, k.d, LARGEST, "prox-newton with an l1 penalty, lbfgs or nesterov")
 
     def start(self, at: Place) -> Server:
         return Server(np.zeros(at.d) if at.start is None else at.start)

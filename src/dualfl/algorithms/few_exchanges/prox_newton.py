@@ -90,11 +90,11 @@ class ProxNewton(Algorithm):
         rate="local quadratic, independent of kappa",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         self.require(self.full >= 0, "full", "it must be >= 0; 0 always works with an active set")
         self.require(self.most >= 1, "most", "it must be at least 1 coordinate")
-        check_size(self.name, c.d, LARGEST, "nesterov or lbfgs")
+        check_size(self.name, k.d, LARGEST, "nesterov or lbfgs")
 
     # -- the server --------------------------------------------------------------------------------
 

@@ -137,7 +137,7 @@ class SketchedNewton(Algorithm):
         rate="local quadratic for small d; beyond, linear with secant pairs",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.far >= 0 and self.near >= 0, "near", "near and far are numbers of floats; 0 for the default")
         self.require(self.grow >= 0, "grow", "it must be >= 0")
         self.require(self.memory >= 1, "memory", "it must be at least 1 pair")
@@ -145,10 +145,10 @@ class SketchedNewton(Algorithm):
         self.require(self.widest >= 1, "widest", "it must be at least 1 feature")
         self.require(self.columns >= 2, "columns", "it must be at least 2")
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
-        if c.d > LARGEST:
+        if k.d > LARGEST:
             raise InputError(
                 f"sketched-newton keeps a basis of {self.columns} directions and {self.memory} pairs of vectors, and "
-                f"d = {c.d:,} makes that {8e-9 * c.d * (self.columns + 2 * self.memory):.0f} GB; "
+                f"d = {k.d:,} makes that {8e-9 * k.d * (self.columns + 2 * self.memory):.0f} GB; "
                 f"it takes d up to {LARGEST:,}, so use lbfgs instead."
             )
 

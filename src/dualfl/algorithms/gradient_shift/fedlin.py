@@ -48,7 +48,7 @@ class FedLin(Algorithm):
     """
 
     K: int = 10
-    eta: float = theory("1 / (K L)", lambda c, a: 1 / (a.K * c.L))
+    eta: float = theory("1 / (K L)", lambda k, a: 1 / (a.K * k.L))
 
     name = "fedlin"
     grid: ClassVar = {"eta": [10.0**-m for m in range(7)], "K": [1, 10, 100]}
@@ -62,10 +62,10 @@ class FedLin(Algorithm):
         rate="kappa log(1/eps)",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.K >= 1, "K", "it is a number of local steps, >= 1")
         self.require(self.eta > 0, "eta", "it must be positive")
-        self.require(not self.eta >= 2 / c.L, "eta", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.eta >= 2 / k.L, "eta", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
 
     def start(self, at: Place) -> Server:
         return Server(x=np.zeros(at.d))

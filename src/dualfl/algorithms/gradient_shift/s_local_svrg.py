@@ -59,7 +59,7 @@ class SLocalSVRG(Algorithm):
     q: float = 1.0
     gamma: float = theory(
         "p / (6 L_row), with full gradients p / (6 L)",
-        lambda c, a: a.p / (6 * (c.L if a.batch is None else c.L_row)),
+        lambda k, a: a.p / (6 * (k.L if a.batch is None else k.L_row)),
     )
 
     name = "s-local-svrg"
@@ -75,12 +75,12 @@ class SLocalSVRG(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.batch is None or self.batch >= 1, "batch", "it is a number of rows, >= 1, or None")
         self.require(0 < self.p <= 1, "p", "it is a probability, in (0, 1]")
         self.require(0 < self.q <= 1, "q", "it is a probability, in (0, 1]")
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.gamma >= 2 / k.L, "gamma", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
 
     def start(self, at: Place) -> Round:
         x = np.zeros(at.d)

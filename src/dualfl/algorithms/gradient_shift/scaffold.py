@@ -53,10 +53,10 @@ class Scaffold(Algorithm):
     """
 
     K: int = 10
-    eta_l: float = theory("1 / (K L)", lambda c, a: 1 / (a.K * c.L))
+    eta_l: float = theory("1 / (K L)", lambda k, a: 1 / (a.K * k.L))
     eta_g: float = 1.0
     option: Literal["I", "II"] = "II"
-    C: int = theory("N", lambda c, a: c.N)
+    C: int = theory("N", lambda k, a: k.N)
 
     name = "scaffold"
     grid: ClassVar = {"eta_l": [10.0**-m for m in range(7)], "K": [1, 10, 100]}
@@ -70,13 +70,13 @@ class Scaffold(Algorithm):
         rate="kappa log(1/eps)",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.K >= 1, "K", "it is a number of local steps, >= 1")
         self.require(self.eta_l > 0, "eta_l", "it must be positive")
-        self.require(not self.eta_l >= 2 / c.L, "eta_l", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.eta_l >= 2 / k.L, "eta_l", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
         self.require(self.eta_g > 0, "eta_g", "it must be positive")
         self.require(self.option in ("I", "II"), "option", 'it is "I" or "II"')
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and the number of clients, {k.N}")
 
     def start(self, at: Place) -> Server:
         return Server(x=np.zeros(at.d), c=np.zeros(at.d))

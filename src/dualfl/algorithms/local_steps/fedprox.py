@@ -49,10 +49,10 @@ class FedProx(Algorithm):
     C : how many clients take part in a round.
     """
 
-    a: float = theory("sqrt(mu L)", lambda c, a: np.sqrt(c.mu * c.L))
+    a: float = theory("sqrt(mu L)", lambda k, a: np.sqrt(k.mu * k.L))
     K: int | None = None
-    eta: float = theory("1 / (L + a) if K is a number", lambda c, a: 1 / (c.L + a.a) if a.K else 1.0)
-    C: int = theory("N", lambda c, a: c.N)
+    eta: float = theory("1 / (L + a) if K is a number", lambda k, a: 1 / (k.L + a.a) if a.K else 1.0)
+    C: int = theory("N", lambda k, a: k.N)
 
     name = "fedprox"
     drifts = True
@@ -66,14 +66,14 @@ class FedProx(Algorithm):
         rate="none: drifts if clients differ",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.a >= 0, "a", "it must be >= 0")
         self.require(self.K is None or self.K >= 1, "K", "it is a number of local steps, >= 1, or None")
         self.require(self.eta > 0, "eta", "it must be positive")
-        bound = 2 / (c.L + self.a)
+        bound = 2 / (k.L + self.a)
         fits = self.K is None or not self.eta >= bound
         self.require(fits, "eta", f"gradient steps diverge from 2/(L + a) = {bound:.3g} on")
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and the number of clients, {k.N}")
 
     def start(self, at: Place) -> Server:
         return Server(x=np.zeros(at.d))

@@ -47,8 +47,8 @@ class FedSAM(FedAvg):
         rate="none: drifts if clients differ",
     )
 
-    def check(self, c: Constants) -> None:
-        super().check(c)
+    def check(self, k: Constants) -> None:
+        super().check(k)
         self.require(self.rho >= 0, "rho", "it is a radius, >= 0")
 
     def direction(self, f: ClientCost, y: Array) -> Array:

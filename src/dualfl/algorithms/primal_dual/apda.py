@@ -70,12 +70,12 @@ class APDA(Algorithm):
     theta : the extrapolation of y.
     """
 
-    eta_x: float = theory("1 / sqrt(2 mu L)", lambda c, a: 1 / np.sqrt(2 * c.mu * c.L))
+    eta_x: float = theory("1 / sqrt(2 mu L)", lambda k, a: 1 / np.sqrt(2 * k.mu * k.L))
     c: float = 2.0
-    beta: float = theory("1 / L", lambda c, a: 1 / c.L)
+    beta: float = theory("1 / L", lambda k, a: 1 / k.L)
     theta: float = theory(
         "max(1 / (1 + mu eta_x), 1 - beta eta_y)",
-        lambda c, a: max(1 / (1 + c.mu * a.eta_x), 1 - a.beta * a.eta_y),
+        lambda k, a: max(1 / (1 + k.mu * a.eta_x), 1 - a.beta * a.eta_y),
     )
 
     name = "apda"
@@ -94,7 +94,7 @@ class APDA(Algorithm):
     def eta_y(self) -> float:
         return 1 / (self.c * self.eta_x)
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.eta_x > 0, "eta_x", "it must be positive")
         self.require(self.c > 1, "c", "it must be greater than 1: eta_x eta_y < 1 keeps Phi positive")
         self.require(self.beta >= 0, "beta", "it must be >= 0, and theory asks for at most 1/L")
@@ -138,16 +138,16 @@ class APDAInexact(APDA):
     accuracy : a client stops when its residual is at most this times the step that it has made.
     """
 
-    eta_x: float = theory("1 / (2 sqrt(mu L))", lambda c, a: 1 / (2 * np.sqrt(c.mu * c.L)))
+    eta_x: float = theory("1 / (2 sqrt(mu L))", lambda k, a: 1 / (2 * np.sqrt(k.mu * k.L)))
     c: float = 4.0
-    beta: float = theory("1 / (2 L)", lambda c, a: 1 / (2 * c.L))
+    beta: float = theory("1 / (2 L)", lambda k, a: 1 / (2 * k.L))
     theta: float = theory(
         "max(2 / (2 + mu eta_x), 1 - beta eta_y)",
-        lambda c, a: max(2 / (2 + c.mu * a.eta_x), 1 - a.beta * a.eta_y),
+        lambda k, a: max(2 / (2 + k.mu * a.eta_x), 1 - a.beta * a.eta_y),
     )
     accuracy: float = theory(
         "1 / (eta_x + sqrt(2 eta_x^3 (2 L + mu)))",
-        lambda c, a: 1 / (a.eta_x + np.sqrt(2 * a.eta_x**3 * (2 * c.L + c.mu))),
+        lambda k, a: 1 / (a.eta_x + np.sqrt(2 * a.eta_x**3 * (2 * k.L + k.mu))),
     )
 
     name = "apda-inexact"
@@ -159,8 +159,8 @@ class APDAInexact(APDA):
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
-        super().check(c)
+    def check(self, k: Constants) -> None:
+        super().check(k)
         self.require(self.accuracy > 0, "accuracy", "it must be positive")
 
     def stop_rule(self, f: ClientCost, c: Local) -> StopRule:

@@ -57,16 +57,16 @@ class FiveGCS(Algorithm):
     solve : "steps", K gradient steps of length `step` from xh, or "exact", the client's own solver.
     """
 
-    C: int = theory("N", lambda c, a: c.N)
-    mu: float = theory("mu", lambda c, a: c.mu)
-    gamma: float = theory("3/16 sqrt(C / (mu L N))", lambda c, a: 3 / 16 * np.sqrt(a.C / (a.mu * c.L * c.N)))
-    tau: float = theory("1 / (2 gamma N)", lambda c, a: 1 / (2 * a.gamma * c.N))
+    C: int = theory("N", lambda k, a: k.N)
+    mu: float = theory("mu", lambda k, a: k.mu)
+    gamma: float = theory("3/16 sqrt(C / (mu L N))", lambda k, a: 3 / 16 * np.sqrt(a.C / (a.mu * k.L * k.N)))
+    tau: float = theory("1 / (2 gamma N)", lambda k, a: 1 / (2 * a.gamma * k.N))
     solve: Literal["steps", "exact"] = "steps"
     K: int = theory(
         "ceil((3/4 sqrt(C kappa / N) + 2) log(4 kappa))",
-        lambda c, a: int(np.ceil((0.75 * np.sqrt(a.C * c.kappa / c.N) + 2) * np.log(4 * c.kappa))),
+        lambda k, a: int(np.ceil((0.75 * np.sqrt(a.C * k.kappa / k.N) + 2) * np.log(4 * k.kappa))),
     )
-    step: float = theory("1 / (L_F + tau)", lambda c, a: 1 / ((c.L - a.mu) / c.N + a.tau))
+    step: float = theory("1 / (L_F + tau)", lambda k, a: 1 / ((k.L - a.mu) / k.N + a.tau))
 
     name = "5gcs"
     uniform = True
@@ -81,12 +81,12 @@ class FiveGCS(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
-        bad = self.mu > c.mu * (1 + 1e-12)
-        self.require(self.mu > 0 and not bad, "mu", f"it must lie in (0, mu], and the clients have mu = {c.mu:.3g}")
+    def check(self, k: Constants) -> None:
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and the number of clients, {k.N}")
+        bad = self.mu > k.mu * (1 + 1e-12)
+        self.require(self.mu > 0 and not bad, "mu", f"it must lie in (0, mu], and the clients have mu = {k.mu:.3g}")
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        bound = 1 / (self.gamma * c.N)
+        bound = 1 / (self.gamma * k.N)
         self.require(0 < self.tau <= bound * (1 + 1e-12), "tau", f"gamma tau N <= 1, so it is at most {bound:.3g}")
         self.require(self.solve in ("steps", "exact"), "solve", 'it is "steps" or "exact"')
         self.require(self.K >= 1, "K", "it is a number of gradient steps, >= 1")

@@ -52,9 +52,9 @@ class ProxSkipVR(Algorithm):
     batch : how many rows a stochastic gradient takes.
     """
 
-    gamma: float = theory("1 / (6 L_row)", lambda c, a: 1 / (6 * c.L_row))
-    p: float = theory("min(1, sqrt(gamma mu))", lambda c, a: min(1.0, np.sqrt(a.gamma * c.mu)))
-    q: float = theory("min(1, max(2 gamma mu, 1/n))", lambda c, a: min(1.0, max(2 * a.gamma * c.mu, 1 / c.n)))
+    gamma: float = theory("1 / (6 L_row)", lambda k, a: 1 / (6 * k.L_row))
+    p: float = theory("min(1, sqrt(gamma mu))", lambda k, a: min(1.0, np.sqrt(a.gamma * k.mu)))
+    q: float = theory("min(1, max(2 gamma mu, 1/n))", lambda k, a: min(1.0, max(2 * a.gamma * k.mu, 1 / k.n)))
     batch: int = 1
 
     name = "proxskip-vr"
@@ -69,9 +69,9 @@ class ProxSkipVR(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.gamma >= 2 / k.L, "gamma", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
         self.require(0 < self.p <= 1, "p", "it is the probability to communicate, in (0, 1]")
         self.require(0 < self.q <= 1, "q", "it is the probability of a full gradient, in (0, 1]")
         self.require(self.batch >= 1, "batch", "it must be at least 1 row")

@@ -57,8 +57,8 @@ class RandProx(Algorithm):
     k : how many coordinates are averaged in a round.
     """
 
-    gamma: float = theory("1 / L", lambda c, a: 1 / c.L)
-    k: int = theory("ceil(d / sqrt(kappa))", lambda c, a: int(np.ceil(c.d / np.sqrt(c.kappa))))
+    gamma: float = theory("1 / L", lambda k, a: 1 / k.L)
+    k: int = theory("ceil(d / sqrt(kappa))", lambda k, a: int(np.ceil(k.d / np.sqrt(k.kappa))))
 
     name = "randprox"
     grid: ClassVar = {"gamma": [10.0**-m for m in range(9)]}
@@ -72,10 +72,10 @@ class RandProx(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
-        self.require(1 <= self.k <= c.d, "k", f"it must lie between 1 and the size of the model, {c.d}")
+        self.require(not self.gamma >= 2 / k.L, "gamma", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
+        self.require(1 <= self.k <= k.d, "k", f"it must lie between 1 and the size of the model, {k.d}")
 
     def support(self, at: Place) -> npt.NDArray[np.intp]:
         return np.array(at.common("support").subset(at.d, self.k), dtype=np.intp)

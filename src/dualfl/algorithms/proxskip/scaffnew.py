@@ -55,8 +55,8 @@ class Scaffnew(Algorithm):
     p : the probability to communicate, in (0, 1].
     """
 
-    gamma: float = theory("1 / L", lambda c, a: 1 / c.L)
-    p: float = theory("min(1, sqrt(gamma mu))", lambda c, a: min(1.0, np.sqrt(a.gamma * c.mu)))
+    gamma: float = theory("1 / L", lambda k, a: 1 / k.L)
+    p: float = theory("min(1, sqrt(gamma mu))", lambda k, a: min(1.0, np.sqrt(a.gamma * k.mu)))
 
     name = "scaffnew"
     penalty = "server"
@@ -70,9 +70,9 @@ class Scaffnew(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.gamma >= 2 / k.L, "gamma", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
         self.require(0 < self.p <= 1, "p", "it is the probability to communicate, in (0, 1]")
 
     def start(self, at: Place) -> Server:

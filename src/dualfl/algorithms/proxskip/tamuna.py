@@ -89,12 +89,12 @@ class TAMUNA(Algorithm):
     p : 1/p is the mean number of local steps.
     """
 
-    c: int = theory("N", lambda c, a: c.N)
+    c: int = theory("N", lambda k, a: k.N)
     s: int = 2
-    gamma: float = theory("2 / (L + mu)", lambda c, a: 2 / (c.L + c.mu))
+    gamma: float = theory("2 / (L + mu)", lambda k, a: 2 / (k.L + k.mu))
     p: float = theory(
         "min(1, sqrt(gamma mu (N - 1) / (chi (s - 1))))",
-        lambda c, a: min(1.0, np.sqrt(a.gamma * c.mu * (c.N - 1) / (a.chi(c.N) * (a.s - 1)))),
+        lambda k, a: min(1.0, np.sqrt(a.gamma * k.mu * (k.N - 1) / (a.chi(k.N) * (a.s - 1)))),
     )
 
     name = "tamuna"
@@ -112,11 +112,11 @@ class TAMUNA(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
-        self.require(2 <= self.c <= c.N, "c", f"it must lie between 2 and the number of clients, {c.N}")
+    def check(self, k: Constants) -> None:
+        self.require(2 <= self.c <= k.N, "c", f"it must lie between 2 and the number of clients, {k.N}")
         self.require(2 <= self.s <= self.c, "s", f"it must lie between 2 and c = {self.c}")
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.gamma >= 2 / k.L, "gamma", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
         self.require(0 < self.p <= 1, "p", "it must lie in (0, 1]")
 
     def chi(self, N: int) -> float:
@@ -171,9 +171,9 @@ class CompressedScaffnew(TAMUNA):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
-        super().check(c)
-        self.require(self.c == c.N, "c", f"all {c.N} clients take part; tamuna samples")
+    def check(self, k: Constants) -> None:
+        super().check(k)
+        self.require(self.c == k.N, "c", f"all {k.N} clients take part; tamuna samples")
 
     def round(self, s: Server, at: Place) -> Round:
         m = yield ask(self.local, x=s.x)

@@ -54,7 +54,7 @@ class FedNL(Algorithm):
     rank: int = 1
     option: Literal[1, 2] = 2
     guess: Literal["hessian", "zero"] = "hessian"
-    mu: float = theory("mu", lambda c, a: c.mu)
+    mu: float = theory("mu", lambda k, a: k.mu)
 
     name = "fednl"
     needs = frozenset({"gradient", "hessian"})
@@ -67,15 +67,15 @@ class FedNL(Algorithm):
         rate="local superlinear, independent of kappa",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.rank >= 1, "rank", "it must be at least 1")
         self.require(self.option in (1, 2), "option", "it is 1 or 2")
         self.require(self.guess in ("hessian", "zero"), "guess", 'it is "hessian" or "zero"')
         self.require(self.option == 2 or self.guess == "hessian", "guess", "option 1 diverges from a zero guess")
         self.require(self.mu > 0, "mu", "it must be positive")
-        if c.d > LARGEST:
+        if k.d > LARGEST:
             raise InputError(
-                f"fednl keeps d x d numbers, and d = {c.d} is above {LARGEST}; use giant, disco or lbfgs instead."
+                f"fednl keeps d x d numbers, and d = {k.d} is above {LARGEST}; use giant, disco or lbfgs instead."
             )
 
     def start(self, at: Place) -> Round:

@@ -45,7 +45,7 @@ class GIANT(Algorithm):
 
     accuracy: float = 1e-4
     line_search: bool = True
-    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+    mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
 
     name = "giant"
     needs = frozenset({"gradient", "hessian"})
@@ -60,7 +60,7 @@ class GIANT(Algorithm):
         rate="local linear-quadratic; faster the more alike the clients",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(0 < self.accuracy < 1, "accuracy", "it must lie in (0, 1)")
 
     def start(self, at: Place) -> Server:

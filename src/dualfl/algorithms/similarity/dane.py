@@ -52,10 +52,10 @@ class Server:
 class DANE(Algorithm):
     """DANE with damping mu_D; clients solve until their gradient is `accuracy` times |E'(x)|."""
 
-    mu_D: float = theory("delta", lambda c, a: c.delta, zero=True)
+    mu_D: float = theory("delta", lambda k, a: k.delta, zero=True)
     eta: float = 1.0
     accuracy: float = 1e-3
-    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+    mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
 
     name = "dane"
     needs = frozenset({"gradient", "local"})
@@ -64,7 +64,7 @@ class DANE(Algorithm):
         "DANE", 2014, "Shamir, Srebro and Zhang", exchanges="2", up="2d + 1", down="2d", rate="(delta/mu) log(1/eps)"
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(0 <= self.mu_D < np.inf, "mu_D", "it must be >= 0; at least delta in theory")
         self.require(self.eta > 0, "eta", "it must be positive; 1 is usual")
         self.require(0 < self.accuracy < 1, "accuracy", "it must lie in (0, 1)")

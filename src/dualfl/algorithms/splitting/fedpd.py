@@ -54,10 +54,10 @@ class FedPD(Algorithm):
     accuracy : "schedule", local residuals that fall by `decay` a round, or "exact".
     """
 
-    eta: float = theory("1 / sqrt(mu L)", lambda c, a: 1 / np.sqrt(c.mu * c.L))
+    eta: float = theory("1 / sqrt(mu L)", lambda k, a: 1 / np.sqrt(k.mu * k.L))
     p: float = 0.0
     accuracy: Literal["schedule", "exact"] = "schedule"
-    decay: float = theory("(contraction factor)^1.5", lambda c, a: douglas_rachford(a.eta, 1.0, c) ** 1.5)
+    decay: float = theory("(contraction factor)^1.5", lambda k, a: douglas_rachford(a.eta, 1.0, k) ** 1.5)
 
     name = "fedpd"
     needs = frozenset({"local"})
@@ -73,7 +73,7 @@ class FedPD(Algorithm):
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.eta > 0, "eta", "it must be positive")
         self.require(0 <= self.p < 1, "p", "it must lie in [0, 1), because somebody must communicate some time")
         self.require(0 < self.decay <= 1, "decay", "it must lie in (0, 1]")

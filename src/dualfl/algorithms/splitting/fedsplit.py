@@ -50,9 +50,9 @@ class FedSplit(Algorithm):
     accuracy : "schedule", local residuals that fall by `decay` a round, or "exact".
     """
 
-    s: float = theory("1 / sqrt(mu L)", lambda c, a: 1 / np.sqrt(c.mu * c.L))
+    s: float = theory("1 / sqrt(mu L)", lambda k, a: 1 / np.sqrt(k.mu * k.L))
     accuracy: Literal["schedule", "exact"] = "schedule"
-    decay: float = theory("(contraction factor)^1.5", lambda c, a: douglas_rachford(a.s, 2.0, c) ** 1.5, zero=True)
+    decay: float = theory("(contraction factor)^1.5", lambda k, a: douglas_rachford(a.s, 2.0, k) ** 1.5, zero=True)
 
     name = "fedsplit"
     needs = frozenset({"local"})
@@ -66,7 +66,7 @@ class FedSplit(Algorithm):
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.s > 0, "s", "it must be positive")
         self.require(0 <= self.decay <= 1, "decay", "it must lie in [0, 1]")
         self.require(self.accuracy in ("schedule", "exact"), "accuracy", 'it is "schedule" or "exact"')
