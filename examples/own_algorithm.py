@@ -23,9 +23,9 @@ class Server:
 class HeavyBall(Algorithm):
     """x+ = x - step E'(x) + beta (x - x before), with Polyak's parameters."""
 
-    step: float = theory("4 / (sqrt(L) + sqrt(mu))^2", lambda c, a: 4 / (c.L**0.5 + c.mu**0.5) ** 2)
+    step: float = theory("4 / (sqrt(L) + sqrt(mu))^2", lambda k, a: 4 / (k.L**0.5 + k.mu**0.5) ** 2)
     beta: float = theory(
-        "((sqrt(L) - sqrt(mu)) / (sqrt(L) + sqrt(mu)))^2", lambda c, a: (1 - c.mu**0.5 * a.step**0.5) ** 2
+        "((sqrt(L) - sqrt(mu)) / (sqrt(L) + sqrt(mu)))^2", lambda k, a: (1 - k.mu**0.5 * a.step**0.5) ** 2
     )
     name = "heavy-ball"
 

@@ -17,6 +17,7 @@ from dualfl.algorithms import Algorithm, Card
 from dualfl.algorithms.registry import ALGORITHMS, from_json, make
 from dualfl.engines import InProcess, Problem, Result, inprocess, run
 from dualfl.engines.client import answer
+from dualfl.engines.decision import ClientsHere, decide
 from dualfl.errors import InputError
 from dualfl.objectives import Hinge, Loss, Objective, Quadratic, Squared
 from dualfl.solvers import DampedNewton
@@ -133,9 +134,14 @@ def test_a_repeated_request_gets_the_same_answer(
         run(small(name), make(name, **options), rounds=2, threads=1)
 
 
+def resolved_on(problem: Problem, algorithm: Algorithm) -> Algorithm:
+    """What an engine would run."""
+    return InProcess(problem, decide(algorithm, ClientsHere(problem))[0]).algorithm
+
+
 @each
 def test_json_and_back(name: str, options: dict[str, Any]) -> None:
-    open_, resolved = make(name, **options), InProcess(small(name), make(name, **options)).algorithm
+    open_, resolved = make(name, **options), resolved_on(small(name), make(name, **options))
     assert resolved.resolved
     for algorithm in (open_, resolved):
         assert from_json(algorithm.to_json()) == algorithm
@@ -151,7 +157,7 @@ def is_a_number(name: str, field: str, value: Any) -> bool:
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_outside_their_range_are_named(name: str) -> None:
     """-1 is right for no number of any algorithm."""
-    resolved = InProcess(small(name), make(name)).algorithm
+    resolved = resolved_on(small(name), make(name))
     for field in dataclasses.fields(resolved):  # type: ignore[arg-type]
         if not is_a_number(name, field.name, getattr(resolved, field.name)):
             continue
@@ -161,7 +167,7 @@ def test_numbers_outside_their_range_are_named(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_words_outside_their_range_are_named(name: str) -> None:
-    resolved = InProcess(small(name), make(name)).algorithm
+    resolved = resolved_on(small(name), make(name))
     for field in dataclasses.fields(resolved):  # type: ignore[arg-type]
         if isinstance(getattr(resolved, field.name), str):
             with pytest.raises(InputError, match=field.name):

@@ -11,7 +11,8 @@ from dualfl.algorithms.codecs import TopK
 from dualfl.algorithms.registry import make
 from dualfl.data import make_problem
 from dualfl.engines import Problem, run
-from dualfl.engines.session import Limits, Session
+from dualfl.engines.request import Limits, Recording
+from dualfl.engines.session import Session
 from dualfl.errors import InputError
 from dualfl.federation.courier import Courier
 from dualfl.federation.experiment import Experiment
@@ -197,7 +198,7 @@ def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(secure, cost
         assert engine.algorithm.name == "lbfgs"
         return
     expected = run(Problem(objectives), make("auto", cost=cost), rounds=4, threads=1)
-    assert engine.choice == expected.choice and result.algorithm.name == expected.algorithm.name
+    assert result.choice == expected.choice and result.algorithm.name == expected.algorithm.name
     assert (result.history[-1].exchanges, result.rounds) == (expected.history[-1].exchanges, 4)
     if secure:
         assert np.allclose(result.theta, expected.theta, atol=1e-8)
@@ -208,8 +209,8 @@ def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(secure, cost
 def test_auto_with_a_penalty_and_few_rows(tmp_path):
     homes = csv_homes(tmp_path, (60, 4, 52))
     terms = Terms("e", ("a", "b", "c"), make("auto"), TABLE)
-    _, engine = run_over(Loopback(homes), terms, None, rounds=1)
-    assert "a client has 4 rows" in engine.choice and engine.algorithm.name == "lbfgs"
+    result, engine = run_over(Loopback(homes), terms, None, rounds=1)
+    assert "a client has 4 rows" in result.choice and engine.algorithm.name == "lbfgs"
 
 
 @pytest.mark.parametrize("standardise", [True, False])
@@ -260,7 +261,7 @@ def test_a_value_may_be_the_first_that_silos_are_asked(name, rounds, tmp_path):
     terms = Terms("f", ("a", "b", "c"), make(name), TABLE)
     federation = Federation(Courier(Loopback(homes), poll=0.0, patience=5.0), terms)
     setup = federation.meet()
-    engine = Remote(federation, setup, *template(setup.schema, TABLE), surveyed.constants)
-    result = Session(engine, None, True, None, 1).run(Limits(rounds), False)
+    engine = Remote(federation, setup, *template(setup.schema, TABLE), make(name), surveyed.constants)
+    result = Session(engine, Recording()).run(Limits(rounds), False)
     objectives = [Experiment(SiloFolder(home), "f").source[0] for home in homes]
     assert same(result, run(Problem(objectives), make(name), rounds=rounds, threads=1))

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import Field, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ Wire = Sparse | Quantised
 
 class Codec(ABC):
     """A compressor with memory. Every client must answer every exchange: the server keeps the sum of all memories."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # subclasses are dataclasses
 
     @abstractmethod
     def compress(self, x: Array, stream: Stream) -> Wire: ...

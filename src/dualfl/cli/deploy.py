@@ -67,7 +67,7 @@ def try_command(
     from dualfl.deploy import results
     from dualfl.deploy.project import MINIMUM
     from dualfl.deploy.trial import attempt
-    from dualfl.engines.session import Limits
+    from dualfl.engines.request import Limits
     from dualfl.experiments.single_run import choose_algorithm
 
     algorithm = choose_algorithm(name, parse_set(others))
@@ -207,7 +207,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     from dualfl.deploy import results
     from dualfl.deploy.project import Project
     from dualfl.deploy.runs import execute
-    from dualfl.engines.session import Limits
+    from dualfl.engines.request import Limits
     from dualfl.experiments.single_run import choose_algorithm
 
     project = Project(given["folder"])

@@ -121,7 +121,7 @@ def summary(run: Finished) -> str:
 def hyperparameters(run: Finished) -> list[tuple[str, str]]:
     """Every hyperparameter that has a value, with its formula where theory chose it."""
     listed = []
-    for field in dataclasses.fields(run.asked):  # type: ignore[arg-type]
+    for field in dataclasses.fields(run.asked):
         value = getattr(run.result.algorithm, field.name)
         if value is None:
             continue

@@ -16,7 +16,7 @@ from dualfl.deploy.project import Project, plain
 from dualfl.engines.engine import Result
 from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
-from dualfl.engines.session import Limits, check_limits, check_tol
+from dualfl.engines.request import Limits, Recording, check_limits, check_tol
 from dualfl.errors import InputError
 from dualfl.federation.fixed_point import BITS
 from dualfl.federation.flower import runtime
@@ -55,9 +55,9 @@ def execute(
     alive: Callable[[], None] = lambda: None,
 ) -> Finished:
     """Run `algorithm` on the project's silos, or go on with such a run."""
-    check_limits(limits.rounds, limits.tol, limits.seconds, 1)
+    check_limits(limits)
     if limits.tol is not None:
-        check_tol(algorithm, True, None)
+        check_tol(algorithm, Recording())
     if project.missing:
         raise InputError(
             f"Silo {project.missing[0]!r} has not been admitted; get its card.txt and `dualfl deploy admit` it."
@@ -80,7 +80,7 @@ def execute(
     job = Job(
         terms,
         limits,
-        path=work / "checkpoint.npz",
+        recording=Recording(checkpoint=work / "checkpoint.npz"),
         resume=resume,
         patience=settings.patience if patience is None else patience,
         authenticated=settings.tls,

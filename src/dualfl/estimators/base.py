@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from dualfl.engines.inprocess import Result
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.silos import KINDS, SiloRows, grouped, listed, total_mass
 from dualfl.estimators.solving import FitCost, FitLimits, energy_at_zero, federated, solve, warn_unless_certified
 from dualfl.objectives.linear import Intercept
@@ -23,7 +23,7 @@ from dualfl.typing import AnyArray, Array
 Models = list[Array]  # flat, one for each problem that is solved; most estimators solve one
 
 
-class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
+class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
     """A linear model on silos. Subclasses state their objective in `_cost` and their targets in `_targets`."""
 
     _no_minimiser: ClassVar = (
@@ -85,9 +85,9 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
                 shifted(solve(problem, self.algorithm, limits, moved(x, problem.shape, -shift)), shift)
                 for problem, x in zip(problems, starts)
             ]
-        except InputError as error:
-            if cost.ridge == cost.l1 == 0 and "no minimiser" in str(error):
-                raise InputError(self._no_minimiser) from error
+        except NoMinimiser as error:
+            if cost.ridge == cost.l1 == 0:
+                raise NoMinimiser(self._no_minimiser) from error
             raise
         self._inspect(silos, cost, results)
         return results
@@ -188,7 +188,7 @@ def check_number(name: str, value: Any, above: float | None = None, least: float
 # -- classifiers and regressors ---------------------------------------------------------------------------
 
 
-class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
+class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Classes of any kind; a silo may lack some of them."""
 
     def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
@@ -217,7 +217,7 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
         return labels
 
 
-class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
+class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Real targets."""
 
     _location: ClassVar = True  # whether the loss depends on y - z only

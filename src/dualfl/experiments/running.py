@@ -97,11 +97,11 @@ def _run(cell: Cell, problem: Problem) -> Outcome:
     return Outcome(cell, status, columns, minimum, time.process_time() - began)
 
 
-def _resolved(algorithm: Any, c: Constants) -> Any:
+def _resolved(algorithm: Any, k: Constants) -> Any:
     """The open defaults filled in from theory; a step that somebody gave is taken as it is."""
     for item in fields(algorithm):
         if getattr(algorithm, item.name) is None and "compute" in item.metadata:
-            algorithm = replace(algorithm, **{item.name: item.metadata["compute"](c, algorithm)})
+            algorithm = replace(algorithm, **{item.name: item.metadata["compute"](k, algorithm)})
     return algorithm
 
 

@@ -16,7 +16,8 @@ from dualfl.algorithms.registry import algorithm_class, make
 from dualfl.data import Dataset, Mix, load, make_problem, rows_of_clients
 from dualfl.engines import Problem, Result, run
 from dualfl.engines.continuation import Stage, run_regularised
-from dualfl.engines.decision import decide
+from dualfl.engines.decision import ClientsHere, decide
+from dualfl.engines.request import RunKeywords
 from dualfl.errors import DualflError, InputError
 from dualfl.names import nearest
 from dualfl.optimum import find_reference
@@ -108,12 +109,11 @@ def execute(
     say(f"Reading {settings.dataset} ...")
     dataset = load(settings.dataset, scale=settings.scale, target=settings.target, task=settings.task)
     problem = problem_of(settings, dataset, solver)
-    algorithm, choice = decide(problem, algorithm)
+    algorithm, choice = decide(algorithm, ClientsHere(problem))
     if choice:
         say(choice)
     minimum, why = find_minimum(problem, settings, say)
-    options: dict[str, Any] = {
-        "rounds": settings.rounds,
+    options: RunKeywords = {
         "tol": settings.tol,
         "seconds": settings.seconds,
         "reference": None if minimum is None else minimum.energy,
@@ -125,13 +125,23 @@ def execute(
     }
     stages: tuple[Stage, ...] = ()
     if regularise:
-        found = run_regularised(problem, algorithm, alpha=settings.alpha, epsilon=settings.epsilon, **options)
+        found = run_regularised(
+            problem, algorithm, alpha=settings.alpha, epsilon=settings.epsilon, rounds=settings.rounds, **options
+        )
         result, stages = found.result, tuple(found.stages)
     else:
-        files: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
         # An engine asks for L only where theory needs it; a reader wants to see it, and a note may depend on it.
         known = constants_of(problem) if algorithm.resolved else None
-        result = run(problem, algorithm, constants=known, **options, **files)
+        result = run(
+            problem,
+            algorithm,
+            rounds=settings.rounds,
+            constants=known,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            **options,
+        )
     return Finished(settings, dataset, problem, algorithm, replace(result, choice=choice), minimum, why, stages)
 
 

@@ -75,7 +75,7 @@ class ElasticNet(Penalty):
         _strength("ElasticNet's beta", self.beta)
 
     @property
-    def mu(self) -> float:  # type: ignore[override]
+    def mu(self) -> float:  # type: ignore[override]  # elsewhere it is a plain number
         return self.beta
 
     def value(self, x: Array) -> float:
