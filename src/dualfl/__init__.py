@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dualfl.version import __version__
 
 if TYPE_CHECKING:
-    from dualfl import algorithms, data, engines, errors, kernels, objectives, report, solvers
+    from dualfl import algorithms, data, engines, errors, estimators, kernels, objectives, optimum, report, solvers
     from dualfl.algorithms import DualFL
     from dualfl.data import Dataset, load, make_problem
     from dualfl.engines import History, Problem, Result
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dualfl.errors import DualflError
     from dualfl.objectives import (
         L1,
-        ElasticNet,
+        ElasticNetPenalty,
         Function,
         Hinge,
         Huber,
@@ -38,7 +38,7 @@ __all__ = [
     "Dataset",
     "DualFL",
     "DualflError",
-    "ElasticNet",
+    "ElasticNetPenalty",
     "Function",
     "Hinge",
     "History",
@@ -56,18 +56,31 @@ __all__ = [
     "data",
     "engines",
     "errors",
+    "estimators",
     "kernels",
     "load",
     "make_problem",
     "minimise",
     "objectives",
+    "optimum",
     "reference",
     "report",
     "run",
     "solvers",
 ]
 
-_FOLDERS = ("algorithms", "data", "engines", "errors", "kernels", "objectives", "report", "solvers")
+_FOLDERS = (
+    "algorithms",
+    "data",
+    "engines",
+    "errors",
+    "estimators",
+    "kernels",
+    "objectives",
+    "optimum",
+    "report",
+    "solvers",
+)
 _HOMES = {
     "algorithms": ("DualFL",),
     "data": ("Dataset", "load", "make_problem"),
@@ -76,7 +89,7 @@ _HOMES = {
     "errors": ("DualflError",),
     "objectives": (
         "L1",
-        "ElasticNet",
+        "ElasticNetPenalty",
         "Function",
         "Hinge",
         "Huber",
@@ -89,6 +102,10 @@ _HOMES = {
     "report": ("convergence_figure",),
     "solvers": ("minimise",),
 }
+_ELSEWHERE = {
+    "ElasticNet": "dualfl has no ElasticNet: the model is dualfl.estimators.ElasticNet, and the penalty is "
+    "dualfl.ElasticNetPenalty."
+}
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
@@ -96,7 +113,7 @@ def __getattr__(name: str) -> Any:
     if name in _FOLDERS:
         return import_module(f"dualfl.{name}")
     if name not in _HOME:
-        raise AttributeError(f"module 'dualfl' has no attribute {name!r}")
+        raise AttributeError(_ELSEWHERE.get(name, f"module 'dualfl' has no attribute {name!r}"))
     value = getattr(import_module(f"dualfl.{_HOME[name]}"), name)
     globals()[name] = value
     return value

@@ -12,7 +12,7 @@ from dualfl.analysis.ledger import ledger
 from dualfl.analysis.model_folder import INTERCEPT
 from dualfl.analysis.whole_fit import Fit
 from dualfl.objectives import Squared
-from dualfl.report.summary import LABEL, WIDTH, entry
+from dualfl.report.run_summary import LABEL, WIDTH, entry
 from dualfl.tables.schema import MISSING
 
 SHOWN = 40  # coefficients in a table

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.options import page_option, problem_options
 from dualfl.cli.run import command_line
 from dualfl.errors import InputError

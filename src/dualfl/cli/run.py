@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.options import HERE, page_option, problem_options
 from dualfl.errors import Diverged, InputError
 from dualfl.experiments.single_run import RunSettings, execute
@@ -142,7 +142,7 @@ def perform(
     """Run, print the account, write the files; leave with 130 if somebody interrupted it."""
     from dualfl.report.folder import CHECKPOINT, FILES, Folder
     from dualfl.report.results import REPORT
-    from dualfl.report.summary import entry, summary
+    from dualfl.report.run_summary import entry, summary
 
     folder = Folder(out)
     folder.open(settings, force=force, resume=resume)

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.run import command_line
 from dualfl.errors import InputError
 from dualfl.experiments.single_run import RunSettings

@@ -15,7 +15,7 @@ from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.folder import environment, plain
 from dualfl.report.page import write_page
 from dualfl.report.results import REPORT
-from dualfl.report.summary import STOPPED, certificate_line, entry, work_lines
+from dualfl.report.run_summary import STOPPED, certificate_line, entry, work_lines
 
 HISTORY, RUN, MODEL, PICTURE = "history.csv", "run.json", "model.npz", "convergence.png"
 

@@ -17,7 +17,7 @@ import numpy as np
 from dualfl import kernels
 from dualfl.algorithms.contract import Constants
 from dualfl.data import DATASETS, Dataset, load, make_problem, partition
-from dualfl.data.partition import PARTITIONS, parse, take
+from dualfl.data.partitions import PARTITIONS, parse, take
 from dualfl.data.problem import choose_loss
 from dualfl.engines import Problem, run
 from dualfl.engines.history import Row

@@ -28,7 +28,7 @@ from dualfl.algorithms.second_order import DiSCO
 from dualfl.algorithms.server import ServerLBFGS, ServerNesterov
 from dualfl.algorithms.splitting import FedDR
 from dualfl.errors import InputError
-from dualfl.objectives.penalties import L1, ElasticNet
+from dualfl.objectives.penalties import L1, ElasticNetPenalty
 from dualfl.typing import Array
 
 ALIKE = 2.0
@@ -106,7 +106,7 @@ class Auto(Algorithm):
 
     @staticmethod
     def fits_prox_newton(c: Constants, penalty: Any) -> bool:
-        active = isinstance(penalty, L1 | ElasticNet) and c.d <= prox_newton.LARGEST
+        active = isinstance(penalty, L1 | ElasticNetPenalty) and c.d <= prox_newton.LARGEST
         return active or c.d <= prox_newton.ProxNewton().full
 
     def few_floats(self, c: Constants, facts: Facts, penalty: Any) -> Choice:
