@@ -101,3 +101,58 @@ def with_former_name(path):
     arrays["tree"] = np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8)
     np.savez(path, **arrays)
     assert zipfile.is_zipfile(path)
+
+
+# -- what print shows ---------------------------------------------------------------------------------------
+
+
+def lines_of(thing):
+    """What `print` and a notebook show, which is the same: a few lines of at most 80 columns."""
+    assert str(thing) == repr(thing)
+    lines = str(thing).splitlines()
+    assert 3 <= len(lines) <= 12 and max(map(len, lines)) <= 80
+    return lines
+
+
+def test_a_data_set_in_words():
+    title, *rest = lines_of(dualfl.load("digits"))
+    assert title == "digits, 1,797 rows x 64 features, 10 classes"
+    assert "  values       uint8, and models see 0.0625 times that" in rest
+    assert "... (64 in all)" in str(dualfl.load("digits"))
+    assert lines_of(dualfl.load("diabetes"))[2] == "  values       float64, standardised"
+
+
+def test_a_problem_in_words():
+    assert lines_of(dualfl.make_problem("digits", 8, ridge=1e-2)) == [
+        "Problem of 8 clients",
+        "  rows         1,797 in all, 224 to 225 a client",
+        "  loss         Softmax",
+        "  ridge        0.01",
+        "  penalty      none",
+        "  model        650 coefficients (65 x 10)",
+    ]
+    quadratic = dualfl.Quadratic(np.eye(2), np.ones(2))
+    assert lines_of(Problem([quadratic], penalty=dualfl.L1(0.1))) == [
+        "Problem of 1 client",
+        "  cost         Quadratic",
+        "  penalty      L1(alpha=0.1)",
+        "  model        2 coefficients",
+    ]
+
+
+def test_a_result_in_words():
+    result = run(small(), dualfl.DualFL(rho=0.25), rounds=50, tol=1e-3)
+    text = "\n".join(lines_of(result))
+    last = result.history[-1]
+    assert text.startswith(f"Result of dualfl: {last.round} rounds, the tolerance is reached\n")
+    for part in (
+        "rho = 0.25",
+        f"exchanges    {last.exchanges}; {last.floats_up} floats up, {last.floats_down} down",
+        f"energy       E = {result.energy:.12g}",
+        f"certificate  E - E* <= {result.certificate:.2e} = ",
+        "model        3 coefficients",
+    ):
+        assert part in text
+    assert "certificate  none: energies were not evaluated" in str(run(small(), dualfl.DualFL(), evaluate=False))
+    chosen = run(small(), dualfl.algorithms.Auto(), rounds=3)
+    assert chosen.choice.split()[0] in "\n".join(lines_of(chosen)) and "  chosen       auto runs " in str(chosen)

@@ -140,9 +140,10 @@ def perform(
     page: bool = True,
 ) -> None:
     """Run, print the account, write the files; leave with 130 if somebody interrupted it."""
+    from dualfl.lines import entry
     from dualfl.report.folder import CHECKPOINT, FILES, Folder
     from dualfl.report.results import REPORT
-    from dualfl.report.run_summary import entry, summary
+    from dualfl.report.run_summary import summary
 
     folder = Folder(out)
     folder.open(settings, force=force, resume=resume)
