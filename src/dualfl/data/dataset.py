@@ -58,18 +58,16 @@ class Dataset:
 
     def __repr__(self) -> str:
         """What `print` shows, a few lines."""
-        scaled = self.center is not None or self.spread is not None
-        times = "" if self.scale == 1 else f", and models see {self.scale:g} times that"
+        kind = f"{self.X.dtype}{', sparse' if is_sparse(self.X) else ''}"
+        kind += "" if self.spread is None else ", standardised"
+        kind += "" if self.scale == 1 else f", and models see {self.scale:g} times that"
         return titled(
             self.title,
             [
                 ("classes", few(self.classes)),
                 ("features", few(self.names)),
                 ("columns", f"{few(tuple(self.columns))}, which models do not see" if self.columns else ""),
-                (
-                    "values",
-                    f"{self.X.dtype}{', sparse' if is_sparse(self.X) else ''}{', standardised' * scaled}{times}",
-                ),
+                ("values", kind),
                 ("source", self.source),
             ],
         )

@@ -34,8 +34,9 @@ def clients_line(run: Finished) -> str:
     rows = [f.n for f in run.problem.clients]
     model = run.problem.clients[0]
     l1 = f", l1 {run.settings.l1:g}" if run.settings.l1 else ""
+    split = f"{run.settings.partition}, heterogeneity {run.mix.heterogeneity:.2f}"
     return (
-        f"{run.problem.N} with {span(rows)} rows each ({run.settings.partition}, heterogeneity {run.mix.heterogeneity:.2f}), "
+        f"{run.problem.N} with {span(rows)} rows each ({split}), "
         f"{model.name}, ridge {run.settings.ridge:g}{l1}, {run.problem.d:,} coefficients"
     )
 
