@@ -11,8 +11,22 @@ from typing import TYPE_CHECKING, Any
 from dualfl.version import __version__
 
 if TYPE_CHECKING:
-    from dualfl import algorithms, data, engines, errors, estimators, kernels, objectives, optimum, report, solvers
+    from dualfl import (
+        algorithms,
+        data,
+        engines,
+        errors,
+        estimators,
+        kernels,
+        objectives,
+        optimum,
+        report,
+        solvers,
+        testing,
+    )
     from dualfl.algorithms import DualFL
+    from dualfl.algorithms.plugins import load_plugin
+    from dualfl.algorithms.registry import register
     from dualfl.data import Dataset, load, make_problem
     from dualfl.engines import History, Problem, Result
     from dualfl.engines.session import run
@@ -59,14 +73,17 @@ __all__ = [
     "estimators",
     "kernels",
     "load",
+    "load_plugin",
     "make_problem",
     "minimise",
     "objectives",
     "optimum",
     "reference",
+    "register",
     "report",
     "run",
     "solvers",
+    "testing",
 ]
 
 _FOLDERS = (
@@ -80,9 +97,12 @@ _FOLDERS = (
     "optimum",
     "report",
     "solvers",
+    "testing",
 )
 _HOMES = {
     "algorithms": ("DualFL",),
+    "algorithms.plugins": ("load_plugin",),
+    "algorithms.registry": ("register",),
     "data": ("Dataset", "load", "make_problem"),
     "optimum": ("reference",),
     "engines": ("History", "Problem", "Result", "run"),

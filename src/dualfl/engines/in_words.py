@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dualfl.engines.history import Row
 from dualfl.lines import titled
 
 if TYPE_CHECKING:
-    from dualfl.algorithms.contract import Algorithm
     from dualfl.engines.engine import Result
 
 STOPPED = {
@@ -38,9 +37,9 @@ def result_in_words(result: Result) -> str:
     )
 
 
-def parameters(algorithm: Algorithm) -> str:
+def parameters(algorithm: Any) -> str:
     """Every hyperparameter that has a value."""
-    given = {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}  # type: ignore[arg-type]
+    given = {field.name: getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)}
     shown = {k: f"{v:.4g}" if isinstance(v, float) else str(v) for k, v in given.items() if v is not None}
     return ", ".join(f"{name} = {text}" for name, text in shown.items())
 

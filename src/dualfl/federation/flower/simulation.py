@@ -12,7 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from dualfl.algorithms import plugins
 from dualfl.algorithms.contract import Algorithm
+from dualfl.algorithms.registry import ALGORITHMS
 from dualfl.engines.engine import Result
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import fingerprint
@@ -72,8 +74,6 @@ def simulate(
 
 
 def check(problem: Problem, algorithm: Algorithm, saving: dict[str, Any], limits: Limits) -> None:
-    from dualfl.algorithms.registry import ALGORITHMS
-
     if saving["path"] is not None:
         raise InputError("The engine flower-simulation keeps no checkpoints; take inprocess or ray.")
     if limits.stop is not None:
@@ -82,7 +82,8 @@ def check(problem: Problem, algorithm: Algorithm, saving: dict[str, Any], limits
         )
     if ALGORITHMS.get(algorithm.name) is not type(algorithm):
         raise InputError(
-            f"{algorithm.name} is not in the registry, and silos know algorithms by name; register it first."
+            f"{algorithm.name} is not in the registry, and silos know algorithms by name; put it into a file and load "
+            "that by dualfl.load_plugin or --plugin."
         )
     if algorithm.uniform and len(set(problem.sizes)) > 1 and common_ridge(problem.clients, problem.weights) is not None:
         raise InputError(
@@ -106,7 +107,9 @@ def launch(folder: Path, N: int, bar: Bar, threads: int | None) -> None:
     runtime.connect(home, f"127.0.0.1:{port}", None)
     command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)]
     superlink = runtime.Process(
-        [*command, "--disable-runtime-dependency-installation"], folder / "superlink.log", runtime.environment(home)
+        [*command, "--disable-runtime-dependency-installation"],
+        folder / "superlink.log",
+        runtime.environment(home) | plugins.environment(),
     )
     try:
         runtime.wait_for_port(port, superlink)
