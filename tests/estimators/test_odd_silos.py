@@ -88,7 +88,7 @@ def test_unpenalised_says_that_nothing_is_proven():
 
 def test_too_few_rounds_warn():
     with pytest.warns(ConvergenceWarning, match="tol was not certified: .* 1 rounds"):
-        LogisticRegression(max_rounds=1, tol=1e-12, algorithm="lbfgs", penalize_intercept=True).fit(X, Y)
+        LogisticRegression(max_iter=1, tol=1e-12, algorithm="lbfgs", penalize_intercept=True).fit(X, Y)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,17 @@
 """Silos that are reached by bytes give the iterates of one process, to the last bit, in whatever order they answer."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from loopback import Loopback, csv_homes, pickled_homes, run_over, sign_up
 from needs import needs
 
+from dualfl.algorithms import plugins
 from dualfl.algorithms.codecs import TopK
-from dualfl.algorithms.registry import make
+from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.data import make_problem
 from dualfl.engines import Problem, run
 from dualfl.engines.request import Limits, Recording
@@ -59,6 +62,27 @@ def test_a_penalty_a_start_and_a_codec_travel(name, tmp_path):
     terms = Terms("e", names, make(name), start=start, codec=codec, tables=False)
     result, _ = run_over(Loopback(homes), terms, problem.clients[0], problem.penalty, rounds=3)
     assert same(result, expected)
+
+
+def test_an_algorithm_that_a_silo_has_not_installed_is_refused_by_name(tmp_path, monkeypatch):
+    """And nothing is agreed: the same experiment goes on with another one."""
+    (HeavyBall,) = plugins.load_plugin(Path(__file__).parents[2] / "examples" / "own_algorithm.py")
+    problem = make_problem("iris", clients=2)
+    homes = pickled_homes(tmp_path, problem)
+    terms = Terms("e", tuple(home.name for home in homes), HeavyBall(), tables=False)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(ALGORITHMS, "plugins", {})  # as the silos would have it
+        with pytest.raises(
+            InputError,
+            match=r"^Silo 'silo-000': the algorithm 'heavy-ball' is not installed at this silo; its operator can .*\.$",
+        ):
+            run_over(Loopback(homes), terms, problem.clients[0], rounds=3)
+        other, _ = run_over(Loopback(homes), replace(terms, algorithm=make("gd")), problem.clients[0], rounds=3)
+        assert other.rounds == 3
+    again = replace(terms, experiment="f")  # installed by now
+    result, _ = run_over(Loopback(homes), again, problem.clients[0], rounds=3)
+    assert same(result, run(problem, HeavyBall(), rounds=3, threads=1))
+    monkeypatch.setattr(ALGORITHMS, "plugins", {})
 
 
 def test_files_are_harmonised_and_standardised_by_sums_alone(tmp_path):

@@ -217,7 +217,7 @@ def record(fit: Fit, command: str) -> dict[str, Any]:
         "results": {
             "stopped": result.stopped,
             **({} if several else last._asdict()),
-            "round": estimator.n_rounds_,
+            "round": estimator.n_iter_,
             "exchanges": estimator.n_exchanges_,
             "best energy": estimator.objective_,
             "certificate": estimator.certificate_,

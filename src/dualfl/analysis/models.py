@@ -156,12 +156,12 @@ class Fitted(FederatedLinear):
         *,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.loss, self.ridge, self.l1 = loss, ridge, l1
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
     def _cost(self, mass: float) -> FitCost:

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
-from dualfl.cli.options import page_option, problem_options
+from dualfl.cli.commands import INTERRUPTED
+from dualfl.cli.options import page_option, plugin_option, problem_options
 from dualfl.cli.run import command_line
 from dualfl.errors import InputError
 
@@ -25,6 +25,7 @@ from dualfl.errors import InputError
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/DATASET-comparison]"
 )
+@plugin_option
 @click.pass_context
 def compare_command(
     ctx: click.Context, /, chosen: str, out: Path | None, force: bool, threads: int | None, page: bool, **given: Any

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dualfl.cli.options import page_option
+from dualfl.cli.options import page_option, plugin_option
 from dualfl.cli.run import command_line
 from dualfl.cli.watching import drawing, finish, shortened, wrapped
 from dualfl.errors import InputError
@@ -240,6 +240,7 @@ def _short(value: Any) -> str:
 @click.option("--bandwidth", default=10.0, help="Megabits a second, of each client.")
 @click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
 @page_option
+@plugin_option
 @click.pass_context
 def matrix_command(ctx: click.Context, /, **given: Any) -> None:
     """All algorithms on forty problems beyond the paper's.

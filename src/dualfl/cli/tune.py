@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.commands import INTERRUPTED
+from dualfl.cli.options import plugin_option
 from dualfl.cli.run import command_line
 from dualfl.errors import InputError
 from dualfl.experiments.single_run import RunSettings
@@ -40,6 +41,7 @@ TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"
 @click.option("--cell-minutes", default=3.0, help="Cut runs that take longer, of a processor.")
 @click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/tune-DATASET]")
+@plugin_option
 @click.pass_context
 def tune_command(ctx: click.Context, /, **given: Any) -> None:
     """Search hyperparameters on a grid, as for the paper's Table 2.

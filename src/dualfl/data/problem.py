@@ -8,8 +8,8 @@ import numpy as np
 
 from dualfl.data.catalogue import load
 from dualfl.data.dataset import Dataset
-from dualfl.data.partition import Rows, take
-from dualfl.data.partition import partition as split
+from dualfl.data.partitions import Rows, take
+from dualfl.data.partitions import partition as split
 from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.objectives import (

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from dualfl.deploy.runs import Finished
+from dualfl.engines.in_words import STOPPED, certificate_line, work_lines
 from dualfl.files import write_atomically
+from dualfl.lines import entry
 from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.folder import environment, plain
 from dualfl.report.page import write_page
 from dualfl.report.results import REPORT
-from dualfl.report.summary import STOPPED, certificate_line, entry, work_lines
 
 HISTORY, RUN, MODEL, PICTURE = "history.csv", "run.json", "model.npz", "convergence.png"
 

@@ -118,11 +118,17 @@ def load(path: Path, algorithm: Algorithm, key: str, known: dict[str, Any]) -> d
     head = tree["dict"]
     if head.get("format") != FORMAT:
         raise InputError(f"{path} has checkpoint format {head.get('format')}, and this version reads {FORMAT}.")
-    if head.get("key") != key:
-        raise InputError(f"{path} belongs to another run: {difference(json.loads(head['key']), json.loads(key))}.")
+    written = _renamed(head.get("key"))
+    if written != key:
+        raise InputError(f"{path} belongs to another run: {difference(json.loads(written), json.loads(key))}.")
     content = Unpacker(arrays, algorithm, known).unpack(tree)
     assert isinstance(content, dict)
     return content
+
+
+def _renamed(key: str) -> str:
+    """The key of a run with the names of today."""
+    return key.replace('"penalty": "ElasticNet(', '"penalty": "ElasticNetPenalty(')  # so until version 0.1.0
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, AnyArray]]:

@@ -93,7 +93,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return results
 
     def _limits(self, silos: list[SiloRows]) -> FitLimits:
-        tol, rounds = check_number("tol", self.tol, above=0), check_number("max_rounds", self.max_rounds, above=0)
+        tol, rounds = check_number("tol", self.tol, above=0), check_number("max_iter", self.max_iter, above=0)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
         at_zero = energy_at_zero(self._parts(silos)[0], self._cost(total_mass(silos)).loss)
         return FitLimits(tol, int(rounds), seed, bool(self.verbose), self._offset(silos), at_zero)
@@ -123,7 +123,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Everything a fitted estimator tells."""
         W, b = coefficients([result.theta for result in results], results[0].shape, bool(self.fit_intercept))
         self._keep(W, b)
-        self.n_rounds_ = max(result.rounds for result in results)
+        self.n_iter_ = max(result.rounds for result in results)
         self.n_exchanges_ = max(result.history[-1].exchanges for result in results)
         self.history_ = results[0].history if len(results) == 1 else [result.history for result in results]
         gaps = [result.certificate for result in results]

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from dualfl import kernels
+from dualfl.algorithms import plugins
 from dualfl.algorithms.contract import Constants
 from dualfl.data import DATASETS, Dataset, load, make_problem, partition
-from dualfl.data.partition import PARTITIONS, parse, take
+from dualfl.data.partitions import PARTITIONS, parse, take
 from dualfl.data.problem import choose_loss
 from dualfl.engines import Problem, run
 from dualfl.engines.history import Row
@@ -35,7 +36,7 @@ from dualfl.typing import Array
 
 def run_cell(cell: Cell) -> Outcome:
     """Run it, in one thread. What does not apply and what diverges is an outcome; data that are missing are not."""
-    data = fingerprint(cell.dataset)
+    data = inputs(cell)
     return replace(_outcome(cell), data=data)
 
 
@@ -140,6 +141,11 @@ def dataset_of(name: str, scale: str, rows: int | None) -> Dataset:
     some = np.linspace(0, data.n - 1, rows).astype(int)  # a file may be sorted
     columns = {name: values[some] for name, values in data.columns.items()}
     return replace(data, X=data.X[some], y=data.y[some], columns=columns)
+
+
+def inputs(cell: Cell) -> str:
+    """What a cell depends on beside its settings: the content of a file, the source of an algorithm from outside."""
+    return "-".join(filter(None, (fingerprint(cell.dataset), plugins.fingerprint(cell.algorithm))))
 
 
 def fingerprint(dataset: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from .backend import serving
+from .backends import serving
 from .contract import RowKernels
 from .losses import Array, Loss
 

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from .backend import serving
+from .backends import serving
 from .contract import SolvesByLBFGS
 from .design import Design
 from .losses import Array, Loss

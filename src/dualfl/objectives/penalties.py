@@ -64,15 +64,15 @@ class L1(Penalty):
 
 
 @dataclass(frozen=True)
-class ElasticNet(Penalty):
+class ElasticNetPenalty(Penalty):
     """alpha |x|_1 + (beta/2) |x|^2."""
 
     alpha: float
     beta: float
 
     def __post_init__(self) -> None:
-        _strength("ElasticNet's alpha", self.alpha)
-        _strength("ElasticNet's beta", self.beta)
+        _strength("ElasticNetPenalty's alpha", self.alpha)
+        _strength("ElasticNetPenalty's beta", self.beta)
 
     @property
     def mu(self) -> float:  # type: ignore[override]  # elsewhere it is a plain number
@@ -181,7 +181,7 @@ class Penalised(Objective):
         if isinstance(smooth_part, Penalised):
             raise NotSupported(
                 f"{smooth_part.name} carries a penalty already; "
-                "combine l1 and l2 with ElasticNet instead of adding twice."
+                "combine l1 and l2 with ElasticNetPenalty instead of adding twice."
             )
         super().__init__()
         self.smooth_part, self.penalty = smooth_part, penalty

@@ -22,7 +22,7 @@ from dualfl.experiments.single_run import Finished, RunSettings
 from dualfl.files import write_atomically
 from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.results import PARTITION, REPORT, THEORY, partition_file
-from dualfl.report.summary import by_theory
+from dualfl.report.run_summary import by_theory
 
 HISTORY, RUN, MODEL, PICTURE, CHECKPOINT = "history.csv", "run.json", "model.npz", "convergence.png", "checkpoint.npz"
 FILES = (HISTORY, RUN, MODEL, PICTURE, PARTITION, CHECKPOINT, REPORT)

@@ -28,7 +28,7 @@ from dualfl.algorithms.second_order import DiSCO
 from dualfl.algorithms.server import ServerLBFGS, ServerNesterov
 from dualfl.algorithms.splitting import FedDR
 from dualfl.errors import InputError
-from dualfl.objectives.penalties import L1, ElasticNet, Penalty
+from dualfl.objectives.penalties import L1, ElasticNetPenalty, Penalty
 from dualfl.typing import Array
 
 ALIKE = 2.0
@@ -106,7 +106,7 @@ class Auto(Algorithm):
 
     @staticmethod
     def fits_prox_newton(k: Constants, penalty: Penalty | None) -> bool:
-        active = isinstance(penalty, L1 | ElasticNet) and k.d <= prox_newton.LARGEST
+        active = isinstance(penalty, L1 | ElasticNetPenalty) and k.d <= prox_newton.LARGEST
         return active or k.d <= prox_newton.ProxNewton().full
 
     def few_floats(self, k: Constants, facts: Facts, penalty: Penalty | None) -> Choice:

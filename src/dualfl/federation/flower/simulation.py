@@ -11,6 +11,8 @@ import pickle
 import tempfile
 from pathlib import Path
 
+from dualfl.algorithms import plugins
+from dualfl.algorithms.registry import ALGORITHMS
 from dualfl.engines.engine import Result
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import fingerprint
@@ -62,8 +64,6 @@ def simulate(request: RunRequest) -> Result:
 
 def check(request: RunRequest) -> None:
     """Refuse what a simulation cannot do."""
-    from dualfl.algorithms.registry import ALGORITHMS
-
     problem, algorithm = request.problem, request.algorithm
     if request.recording.checkpoint is not None:
         raise InputError("The engine flower-simulation keeps no checkpoints; take inprocess or ray.")
@@ -73,7 +73,8 @@ def check(request: RunRequest) -> None:
         )
     if ALGORITHMS.get(algorithm.name) is not type(algorithm):
         raise InputError(
-            f"{algorithm.name} is not in the registry, and silos know algorithms by name; register it first."
+            f"{algorithm.name} is not in the registry, and silos know algorithms by name; put it into a file and load "
+            "that by dualfl.load_plugin or --plugin."
         )
     if algorithm.uniform and len(set(problem.sizes)) > 1 and common_ridge(problem.clients, problem.weights) is not None:
         raise InputError(
@@ -97,7 +98,9 @@ def launch(folder: Path, N: int, bar: Bar) -> None:
     runtime.connect(home, f"127.0.0.1:{port}", None)
     command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)]
     superlink = runtime.Process(
-        [*command, "--disable-runtime-dependency-installation"], folder / "superlink.log", runtime.environment(home)
+        [*command, "--disable-runtime-dependency-installation"],
+        folder / "superlink.log",
+        runtime.environment(home) | plugins.environment(),
     )
     try:
         runtime.wait_for_port(port, superlink)
