@@ -28,6 +28,7 @@ from dualfl.algorithms.contract import Algorithm, Card
 from dualfl.algorithms.registry import check_registrable
 from dualfl.engines import InProcess, Problem, Result, inprocess, run
 from dualfl.engines.client import answer
+from dualfl.engines.decision import ClientsHere, decide
 from dualfl.errors import DualflError, InputError, NotSupported
 from dualfl.experiments.optimum_check import PASS, PROBLEMS, check
 from dualfl.objectives import Hinge, LinearModel, Logistic, Loss, Objective, Quadratic, Squared
@@ -83,7 +84,7 @@ class Subject:
     @cached_property
     def resolved(self) -> Algorithm:
         """With every default filled in from theory."""
-        return InProcess(self.problem, self.algorithm).algorithm
+        return InProcess(self.problem, decide(self.algorithm, ClientsHere(self.problem))[0]).algorithm
 
     def run(self, **options: Any) -> Result:
         return run(self.problem, self.algorithm, **{"rounds": ROUNDS, "threads": 1} | options)
