@@ -31,15 +31,12 @@ def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Pat
       dualfl predict model new.csv --out predictions.csv
     """
     from dualfl.engines.checkpoint import write_atomically
-    from dualfl.errors import InputError
     from dualfl.fitting.model_folder import as_csv, read
     from dualfl.fitting.predicting import predictions
     from dualfl.fitting.reading import read_table
+    from dualfl.outputs import check_file
 
-    if out is not None and out.is_dir():
-        raise InputError(f"{out} is a folder, and predictions are a file; give --out a name such as {out / 'new.csv'}.")
-    if out is not None and out.exists() and not force:
-        raise InputError(f"{out} exists already; give another --out, or --force to replace it.")
+    check_file(out, force)
     model = read(folder)
     table = read_table(file)
     text = as_csv(*predictions(model, table, unseen))

@@ -14,6 +14,7 @@ from dualfl.cli.main import INTERRUPTED
 from dualfl.cli.options import HERE, page_option, problem_options
 from dualfl.errors import Diverged, InputError
 from dualfl.experiments.single import Settings, execute
+from dualfl.outputs import resolved
 
 
 def parse_set(items: tuple[str, ...]) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def command_line(ctx: click.Context, kept: bool = False) -> str:
             continue
         value = ctx.params[option.name or ""]
         if kept and option.name == "out" and not below_here(Path(value)):
-            value = Path(value).resolve().name
+            value = resolved(Path(value)).name
         if isinstance(option, click.Argument):
             words += [str(item) for item in (value if isinstance(value, tuple) else (value,))]
             continue
@@ -140,6 +141,24 @@ def perform(
     page: bool = True,
 ) -> None:
     """Run, print the account, write the files; leave with 130 if somebody interrupted it."""
+    from dualfl.outputs import alone, check_folder
+
+    check_folder(out)
+    with alone(out):
+        perform_alone(settings, out, command, threads, engine, every, force, resume, page)
+
+
+def perform_alone(
+    settings: Settings,
+    out: Path,
+    command: str,
+    threads: int | None,
+    engine: str,
+    every: int | None,
+    force: bool,
+    resume: bool,
+    page: bool,
+) -> None:
     from dualfl.report.folder import CHECKPOINT, FILES, Folder
     from dualfl.report.results import REPORT
     from dualfl.report.summary import entry, summary
@@ -159,11 +178,7 @@ def perform(
     )
     if not len(run.result.history):  # interrupted before anything was known
         raise KeyboardInterrupt
-    folder.write(run, command, keep_checkpoint=checkpoint is not None)
-    if page:
-        from dualfl.report.page import write_page
-
-        write_page([out])
+    folder.write(run, command, keep_checkpoint=checkpoint is not None, page=page)
     click.echo(summary(run))
     if settings.partition not in ("even", "shuffled"):  # somebody wants unlike clients, and may want to see them
         click.echo(f"\n{run.mix.picture()}\n")

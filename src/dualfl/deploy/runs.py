@@ -118,7 +118,7 @@ def open_experiment(work: Path, wanted: dict[str, Any], fresh: bool) -> tuple[st
                 f"{work.parent} has another run; give this one another --name, or --fresh to begin anew there."
             )
         return known["id"], True
-    for old in ("checkpoint.npz", "setup.pkl", "result.pkl", "rows.jsonl", "outcome.json"):
+    for old in ("checkpoint.npz", "checkpoint.npz.rows", "setup.pkl", "result.pkl", "rows.jsonl", "outcome.json"):
         (work / old).unlink(missing_ok=True)
     id = secrets.token_hex(12)
     write_atomically(path, (json.dumps({"id": id, "settings": wanted}, indent=2) + "\n").encode())

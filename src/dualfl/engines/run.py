@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,10 +23,12 @@ from dualfl.engines.driver import digest as digest_of_ask
 from dualfl.engines.engine import Account, Engine, Result
 from dualfl.engines.history import History, Row
 from dualfl.engines.inprocess import digest
+from dualfl.engines.journal import Journal, Mark
 from dualfl.engines.problem import Problem
 from dualfl.engines.progress import Bar
-from dualfl.errors import InputError
+from dualfl.errors import DualflError, InputError
 from dualfl.names import nearest
+from dualfl.outputs import alone
 from dualfl.typing import Array
 
 BLOWN_UP = 1e10  # an energy so many times the first one is a divergence, not a result
@@ -119,7 +122,19 @@ def run(
         return replace(simulate(problem, algorithm, options, limits, saving, measure, resume, progress), choice=choice)
     chosen = make_engine(engine, problem, algorithm, options)
     session = Session(chosen, reference, evaluate, path, checkpoint_every, measure)
-    return replace(session.run(limits, resume, progress), choice=choice)
+    with nullcontext() if path is None else alone(path):
+        return replace(session.run(limits, resume, progress), choice=choice)
+
+
+# What a checkpoint holds.
+KINDS: dict[str, Any] = {
+    "saved": Saved,
+    "silos": list,
+    "account": Account,
+    "memory": dict,
+    "best": Best,
+    "first_energy": (float, type(None)),
+}
 
 
 class Limits(NamedTuple):
@@ -193,6 +208,7 @@ class Session:
         self.first_energy: float | None = None
         self._steps = 0  # exchanges, and what is told, since the run began or was resumed
         self._saved = (0, 0)  # the steps and the rows of the last checkpoint
+        self._journal: Journal | None = None
         self.mark()
 
     # -- the loop ---------------------------------------------------------------------------------
@@ -394,6 +410,14 @@ class Session:
             }
         )
 
+    @property
+    def journal(self) -> Journal:
+        """Where the rows go; empty until something is saved, or restored."""
+        assert self.path is not None
+        if self._journal is None:
+            self._journal = Journal(self.path)
+        return self._journal
+
     def fingerprint(self) -> str:
         if not hasattr(self, "_fingerprint"):
             self._fingerprint = self.engine.fingerprint()
@@ -408,6 +432,9 @@ class Session:
             return
         self.may_write()
         asked = digest_of_ask(now.in_flight) if now.saved.means else None
+        journal = self.journal
+        fresh = slice(journal.mark.rows, now.rows)
+        journal.append(list(zip(self.history.rows[fresh], self.history.iterations[fresh])))
         files.save(
             self.path,
             {
@@ -416,8 +443,7 @@ class Session:
                 "silos": [replace(silo, reply=None) for silo in self.engine.stored(now.silos)],  # who stores, re-asks
                 "account": now.account,
                 "memory": now.memory,
-                "rows": [list(row) for row in self.history.rows[: now.rows]],
-                "iterations": self.history.iterations[: now.rows],
+                "journal": journal.mark,
                 "best": now.best,
                 "first_energy": now.first_energy,
             },
@@ -428,21 +454,43 @@ class Session:
         """Go on where the checkpoint stands."""
         if self.path is None:
             raise InputError("resume needs a checkpoint file to resume from; give one.")
-        content = files.load(self.path, self.engine.algorithm, self.key, {"Best": Best, "Account": Account})
-        self.history = History([Row(*row) for row in content["rows"]], content["iterations"])
-        self.fall_back(
-            Standing(
-                content["saved"],
-                None,
-                self.engine.restored(content["silos"]),
-                content["account"],
-                content["memory"],
-                len(self.history),
-                content["best"],
-                content["first_energy"],
+        try:
+            content = files.load(self.path, self.engine.algorithm, self.key, {"Best": Best, "Account": Account})
+            for name, kind in KINDS.items():
+                if not isinstance(content[name], kind):
+                    raise TypeError(f"{name} is a {type(content[name]).__name__}")
+            if [type(silo) for silo in content["silos"]] != [Silo] * self.engine.place.N:
+                raise TypeError("silos are not those of this run")
+            self.history = self.remembered(content)
+            self.fall_back(
+                Standing(
+                    content["saved"],
+                    None,
+                    self.engine.restored(content["silos"]),
+                    content["account"],
+                    content["memory"],
+                    len(self.history),
+                    content["best"],
+                    content["first_energy"],
+                )
             )
-        )
+        except DualflError:
+            raise
+        except Exception as error:  # what a file holds that is not as it was written can fail in any way
+            what = f"{type(error).__name__}: {error}"
+            raise InputError(
+                f"{self.path} does not fit this run ({what}); delete it and start the run again."
+            ) from error
         self.mark()
+
+    def remembered(self, content: dict[str, Any]) -> History:
+        """The rows that belong to a checkpoint: beside it, or in it if dualfl 0.1.0 wrote it."""
+        assert self.path is not None
+        if "journal" not in content:
+            return History([Row(*row) for row in content["rows"]], content["iterations"])
+        self._journal = Journal(self.path, Mark(*content["journal"]))
+        rows = self._journal.read()
+        return History([Row(*row) for row, _ in rows], [iterations for _, iterations in rows])
 
 
 def huge(value: Any) -> bool:

@@ -5,13 +5,10 @@ A folder is written beside its place under a passing name and then moved there, 
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import json
 import os
-import secrets
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +22,7 @@ from dualfl.errors import InputError
 from dualfl.fitting.fit import Fit
 from dualfl.fitting.models import MODELS, Fitted, Recipe
 from dualfl.fitting.schema import Schema
+from dualfl.outputs import check_folder, replacing, resolved
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import COEFFICIENTS, FIT, HISTORY, PARTITION, REPORT
 from dualfl.typing import Array
@@ -40,24 +38,19 @@ WRITTEN = frozenset({MODEL, RECORD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HIST
 
 def check_place(out: Path, force: bool = False) -> None:
     """Make sure that a model can be put here, and that nothing is lost by it."""
-    place = out.resolve()
-    there = next(folder for folder in (place, *place.parents) if folder.exists())
-    if not there.is_dir():
-        raise InputError(f"{there} is a file, and a model is a folder; give another --out.")
-    if place == Path.cwd().resolve():
+    place = resolved(out)
+    if place == resolved(Path.cwd()):
         raise InputError(f"{out} is the folder that you are in, which cannot be replaced; give --out a folder in it.")
     if os.path.ismount(place):
         raise InputError(f"{out} is where a disk is mounted, which cannot be replaced; give --out a folder in it.")
-    within = place.parent if there == place else there
-    if not os.access(within, os.W_OK):
-        raise InputError(f"The folder {within} cannot be written to; give another --out.")
+    check_folder(out, replaced=True)
     if place.exists() and any(place.iterdir()):
         check_replaceable(out, force)
 
 
 def check_replaceable(out: Path, force: bool) -> None:
     """A folder with files is replaced if it is a model and nothing else, and if that is asked for."""
-    others = sorted(path.name for path in out.iterdir() if path.name not in WRITTEN)
+    others = sorted(path.name for path in out.iterdir() if path.name not in WRITTEN or not path.is_file())
     if others or not (out / MODEL).is_file():
         shown = others or sorted(path.name for path in out.iterdir())
         names = ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
@@ -78,25 +71,6 @@ def write(fit: Fit, out: Path, command: str, *, page: bool = True) -> list[str]:
 
             write_page([folder])
     return sorted(path.name for path in out.iterdir() if path.name != REPORT)
-
-
-@contextlib.contextmanager
-def replacing(out: Path) -> Iterator[Path]:
-    """A folder to write into; it takes the place of `out` if all goes well."""
-    out = out.resolve()  # before anything is moved, after which `..` may mean another folder
-    out.parent.mkdir(parents=True, exist_ok=True)
-    aside = out.parent / f".{out.name}.{secrets.token_hex(6)}"
-    folder = aside / out.name  # under its own name, which the page shows
-    try:
-        folder.mkdir(parents=True)
-        yield folder
-        if out.exists():
-            os.replace(out, aside / "before")
-        os.replace(folder, out)
-    finally:
-        if (aside / "before").exists() and not out.exists():
-            os.replace(aside / "before", out)
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def files(fit: Fit, command: str) -> Iterator[tuple[str, bytes]]:

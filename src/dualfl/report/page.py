@@ -21,6 +21,7 @@ import numpy as np
 import dualfl
 from dualfl.engines.checkpoint import write_atomically
 from dualfl.errors import InputError
+from dualfl.outputs import check_file
 from dualfl.report.figure import COLOURS, FLOOR
 from dualfl.report.markup import Markup, element, join
 from dualfl.report.results import COUNTS, REPORT, Results, read_all
@@ -42,13 +43,14 @@ def write_page(
     first: Sequence[Section] = (),
 ) -> Path:
     """Make the page of these folders, at `out` or as report.html in the only folder; its path. `first` comes first."""
-    found = read_all(folders, any_version=any_version)
     if out is None:
         out = folders[0] / REPORT if len(folders) == 1 else Path(REPORT)
-    if out.is_dir():
-        raise InputError(f"{out} is a folder, and the page is a file; give --out a name such as {out / REPORT}.")
-    if out.exists() and b'content="dualfl ' not in out.read_bytes()[:4000]:
-        raise InputError(f"{out} is not a page of dualfl, and it would be lost; give another --out.")
+    check_file(out, force=True)
+    if out.exists():
+        with open(out, "rb") as file:
+            if b'content="dualfl ' not in file.read(4000):
+                raise InputError(f"{out} is not a page of dualfl, and it would be lost; give another --out.")
+    found = read_all(folders, any_version=any_version)
     write_atomically(out, page(found, title, first).encode())
     return out
 
