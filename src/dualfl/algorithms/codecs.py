@@ -22,6 +22,7 @@ import numpy as np
 
 from dualfl.algorithms.messages import Quantised, Sparse, canonical
 from dualfl.algorithms.streams import Stream
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.typing import Array
 
@@ -66,6 +67,7 @@ def _count(k: int) -> None:
         raise InputError(f"k must be at least 1 coordinate, and it is {k}.")
 
 
+@checked
 @dataclass(frozen=True)
 class TopK(Codec):
     """The k largest entries in magnitude; each costs a value and an index."""
@@ -82,6 +84,7 @@ class TopK(Codec):
         return Sparse(x[index], index, x.size)
 
 
+@checked
 @dataclass(frozen=True)
 class RandK(Codec):
     """k random entries; the index is drawn from a keyed stream and costs nothing."""
@@ -96,6 +99,7 @@ class RandK(Codec):
         return Sparse(x[index], index, x.size, seeded=True)
 
 
+@checked
 @dataclass(frozen=True)
 class Quantise(Codec):
     """Every entry rounded to the nearest of 2^bits - 1 levels between -max|x| and max|x|."""

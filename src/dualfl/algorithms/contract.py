@@ -55,6 +55,7 @@ import numpy as np
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import canonical, not_finite
 from dualfl.algorithms.streams import Stream
+from dualfl.arguments import check, hints_of
 from dualfl.errors import InputError
 from dualfl.typing import Array
 
@@ -320,6 +321,7 @@ class Algorithm(ABC):
 
     def resolve(self, c: Constants) -> Self:
         """This algorithm with every open default filled in from theory, and everything checked."""
+        self.check_kinds()
         filled = copy.copy(self)  # to be marked: the user's own may be bound to several problems
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             self.require(getattr(self, field.name) == getattr(self, field.name), field.name, "it must be a number")
@@ -328,6 +330,14 @@ class Algorithm(ABC):
         filled.check(c)
         object.__setattr__(filled, "clients_mu", c.mu)
         return filled
+
+    def check_kinds(self) -> None:
+        """Refuse hyperparameters that are of the wrong kind, such as a text where a number should be."""
+        hints = hints_of(type(self))
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if value is not None or "compute" not in field.metadata:
+                check(f"{self.name}: {field.name}", value, hints.get(field.name, Any))
 
     def _theory(self, field: dataclasses.Field[Any], c: Constants, filled: Self) -> float:
         with np.errstate(all="ignore"):

@@ -11,6 +11,7 @@ import hashlib
 import json
 from pathlib import Path
 
+from dualfl.arguments import checked
 from dualfl.data.files import cache_folder
 from dualfl.data.minimum import Reference, find_minimum
 from dualfl.data.pooled import digest
@@ -20,6 +21,7 @@ from dualfl.engines.problem import Problem
 VERSION = 2  # of the files, and of what they mean
 
 
+@checked
 def reference(problem: Problem, *, cache: bool = True) -> float:
     """E*, smooth problems to 1e-14 of it and all others to 1e-10.
 
@@ -30,6 +32,7 @@ def reference(problem: Problem, *, cache: bool = True) -> float:
     return find_reference(problem, cache=cache).energy
 
 
+@checked
 def find_reference(problem: Problem, *, cache: bool = True) -> Reference:
     """E* with its accuracy and the method that found it."""
     path = _cache_file(problem) if cache else None

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
+from dualfl.arguments import checked
 from dualfl.engines import checkpoint as files
 from dualfl.engines.client import Silo
 from dualfl.engines.decision import decide
@@ -67,6 +68,7 @@ class Standing(NamedTuple):
     first_energy: float | None
 
 
+@checked
 def run(
     problem: Problem,
     algorithm: Algorithm,
