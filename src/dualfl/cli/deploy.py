@@ -260,6 +260,8 @@ def join_command(
 
     if (ca is None) != insecure:
         raise InputError("Give --ca with the coordinator's certificate, or --insecure to do without TLS and keys.")
+    if insecure and secure_only:
+        raise InputError("--secure-only needs the keys that --insecure does without; give one of them.")
     allow_plain = None if secure_only is None else not secure_only
     card, rows = member.join(
         folder, name, data, target, coordinator, ca, ignore=ignore, minimum=minimum, allow_plain=allow_plain

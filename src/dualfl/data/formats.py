@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from dualfl.data.arrays import read_npy, read_npz
+from dualfl.data.arrays import read_npy, read_npz_images
 from dualfl.data.cifar import PICKLE, read_cifar
 from dualfl.data.files import beginning
 from dualfl.data.idx import labels_beside, read_images
@@ -52,11 +50,7 @@ class Found:
     classes: tuple[str, ...]
     names: tuple[str, ...] = ()
     columns: dict[str, AnyArray] = field(default_factory=dict)
-
-    @property
-    def pixels(self) -> bool:
-        """Bytes are pixels, to be multiplied; all other numbers are columns of a table."""
-        return bool(self.X.dtype == np.uint8)
+    pixels: bool = False  # from 0 to 255, to be multiplied; all other numbers are columns of a table
 
 
 def is_path(name: str) -> bool:
@@ -76,14 +70,17 @@ def read_path(path: Path, target: str | None = None, task: str | None = None) ->
         parts = split_target(columns, target, path)
         y, classes = targets(parts.y, task, path)
         return Found(parts.X, y, classes, parts.names, dict(parts.others))
-    if kind in ("npz", "npy"):
-        X, y = (read_npz if kind == "npz" else read_npy)(path, target)
+    if kind == "npz":
+        X, y, images = read_npz_images(path, target)
+        return Found(X, *targets(y, task, path), pixels=images)
+    if kind == "npy":
+        X, y = read_npy(path, target)
         return Found(X, *targets(y, task, path))
     if target is not None:
         raise InputError(f"{path} is a {kind} file, whose targets have no name; leave target={target!r} out.")
     if kind == "IDX":
         X, y = read_images(path, labels_beside(path))
-        return Found(X, *targets(y, task, path))
+        return Found(X, *targets(y, task, path), pixels=True)
     if kind in ("CIFAR-10", "pickle"):
         return _batches([path])
     X, y = read_libsvm(path)
@@ -120,4 +117,4 @@ def _batches_in(folder: Path) -> list[Path]:
 
 
 def _batches(paths: list[Path]) -> Found:
-    return Found(*read_cifar(paths), OBJECTS)
+    return Found(*read_cifar(paths), OBJECTS, pixels=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import re
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from dualfl.errors import InputError
 from dualfl.federation.fixed import BITS
 
 Say = Callable[[str], None]
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def execute(
         raise InputError(
             f"Silo {project.missing[0]!r} has not been admitted; get its card.txt and `dualfl deploy admit` it."
         )
-    folder = project.folder.absolute() / "runs" / (name or algorithm.name)
+    folder = project.folder.absolute() / "runs" / checked_name(name or algorithm.name)
     work = folder / "work"
     settings = project.settings
     experiment, resume = open_experiment(work, decisive(project, algorithm, seed), fresh)
@@ -92,6 +94,16 @@ def execute(
     found: Found = pickle.loads((work / "setup.pkl").read_bytes())
     asked = found.decided[0]
     return Finished(project, folder, asked, seed, result, found.setup, found.constants, outcome["traffic"])
+
+
+def checked_name(name: str) -> str:
+    """The name of a folder in runs/, and not of one elsewhere."""
+    if NAME.fullmatch(name) is None:
+        raise InputError(
+            f"--name must be made of letters, digits, dots, hyphens and underscores, and begin with a letter or a "
+            f"digit, and it is {name!r}."
+        )
+    return name
 
 
 def decisive(project: Project, algorithm: Algorithm, seed: int) -> dict[str, Any]:

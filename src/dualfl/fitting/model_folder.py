@@ -6,6 +6,7 @@ A folder is written beside its place under a passing name and then moved there, 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -27,7 +28,9 @@ from dualfl.report.folder import environment, plain
 from dualfl.report.results import COEFFICIENTS, FIT, HISTORY, PARTITION, REPORT
 from dualfl.typing import Array
 
-FORMAT = 1
+FORMAT = 2
+UNSIGNED = 1  # what dualfl 0.1.0 wrote: no digest
+DECISIVE = ("recipe", "schema", "outputs", "columns", "coefficients", "intercepts")  # of model.json, for a prediction
 MODEL, RECORD, PATH, PICTURE, INFLUENCE = "model.json", "fit.json", "path.csv", "path.png", "influence.csv"
 INTERCEPT = "(intercept)"
 WRITTEN = frozenset({MODEL, RECORD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HISTORY, PARTITION, REPORT})  # by a fit
@@ -106,7 +109,7 @@ def as_csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 def describe(fit: Fit) -> dict[str, Any]:
     """model.json: all that prediction needs, and how sure one may be of it."""
     estimator = fit.estimator
-    return {
+    content = {
         "format": FORMAT,
         "dualfl": dualfl.__version__,
         "recipe": asdict(fit.recipe),
@@ -121,6 +124,13 @@ def describe(fit: Fit) -> dict[str, Any]:
         "certificate": estimator.certificate_,
         "no certificate because": estimator.certificate_reason_,
     }
+    return content | {"digest": digest(content)}
+
+
+def digest(content: dict[str, Any]) -> str:
+    """A number for all that a prediction depends on, however the JSON is written."""
+    decisive = json.dumps(plain({name: content.get(name) for name in DECISIVE}), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(decisive.encode()).hexdigest()
 
 
 def coefficient_rows(fit: Fit) -> Iterator[list[Any]]:
@@ -239,12 +249,14 @@ def read(folder: Path) -> Model:
     except ValueError as error:
         raise InputError(f"{path} is damaged, it is not JSON ({error}); fit the model again.") from error
     made = content.get("format") if isinstance(content, dict) else None
-    if made != FORMAT:
+    if made not in (UNSIGNED, FORMAT) or isinstance(made, bool):
         by = content.get("dualfl", "another program") if isinstance(content, dict) else "another program"
         raise InputError(
-            f"{path} has format {made!r}, written by dualfl {by}, and dualfl {dualfl.__version__} reads format "
-            f"{FORMAT}; fit the model again, or use dualfl {by}."
+            f"{path} has format {made!r}, written by dualfl {by}, and dualfl {dualfl.__version__} reads formats "
+            f"{UNSIGNED} and {FORMAT}; fit the model again, or use dualfl {by}."
         )
+    if made == FORMAT and content.get("digest") != digest(content):
+        raise InputError(f"{path} is not as it was written: somebody has edited it; fit the model again.")
     try:
         recipe, schema = Recipe(**content["recipe"]), Schema.from_json(content["schema"])
         W = np.array(content["coefficients"], dtype=np.float64)
@@ -252,6 +264,8 @@ def read(folder: Path) -> Model:
         outputs = len(schema.classes) if len(schema.classes) > 2 else 1
         if W.shape != (outputs, len(schema.names)) or b.shape != (outputs,) or recipe.model not in MODELS:
             raise ValueError(f"{W.shape} coefficients")
-    except (KeyError, TypeError, ValueError) as error:
+        if content["columns"] != list(schema.names) or not (np.isfinite(W).all() and np.isfinite(b).all()):
+            raise ValueError("its columns are not those of its coefficients, or one of these is no number")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error}); fit the model again.") from error
     return Model(recipe, schema, W, b)

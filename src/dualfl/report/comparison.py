@@ -12,7 +12,7 @@ import numpy as np
 from dualfl.data.mix import Mix
 from dualfl.errors import InputError
 from dualfl.experiments.compare import LEVELS, Comparison, Entry
-from dualfl.report.figure import COLOURS, FLOOR, LINES, MARKERS, png
+from dualfl.report.figure import CEILING, COLOURS, FLOOR, LINES, MARKERS, png
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import PARTITION, REPORT, partition_file
 
@@ -45,7 +45,7 @@ def comparison_figure(comparison: Comparison, title: str = "") -> Figure:
             x, error = curve(entry, count)
             axes.plot(
                 x,
-                np.maximum(error, FLOOR),
+                np.clip(error, FLOOR, CEILING),
                 label=entry.name,
                 color=COLOURS[number % len(COLOURS)],
                 linestyle=LINES[(number // len(COLOURS)) % len(LINES)],

@@ -22,7 +22,7 @@ import dualfl
 from dualfl.engines.checkpoint import write_atomically
 from dualfl.errors import InputError
 from dualfl.outputs import check_file
-from dualfl.report.figure import COLOURS, FLOOR
+from dualfl.report.figure import CEILING, COLOURS, FLOOR
 from dualfl.report.markup import Markup, element, join
 from dualfl.report.results import COUNTS, REPORT, Results, read_all
 from dualfl.report.sections import LARGEST, WORDS, Named, Section, default_title, make_sections, named, subtitle
@@ -119,8 +119,8 @@ def curve_data(each: Named, number: int) -> dict[str, Any]:
         "symbol": SYMBOLS[(number + turn) % len(SYMBOLS)],
         "x": {count: numbers(curve.count(count)[some], 6) for count in COUNTS},
         "y": {
-            "error": numbers(np.maximum(curve.error, FLOOR)[some], 5),
-            "bound": numbers(np.maximum(curve.bound, FLOOR)[some], 5),
+            "error": numbers(np.clip(curve.error, FLOOR, CEILING)[some], 5),
+            "bound": numbers(np.clip(curve.bound, FLOOR, CEILING)[some], 5),
             "energy": numbers(curve.columns["energy"][some], 12),
         },
     }
