@@ -206,23 +206,25 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     need_flower()
     from dualfl.deploy import results
     from dualfl.deploy.project import Project
-    from dualfl.deploy.runs import execute
+    from dualfl.deploy.runs import execute, folder_of
     from dualfl.engines.run import Limits
     from dualfl.experiments.single import choose_algorithm
+    from dualfl.outputs import alone
 
     project = Project(given["folder"])
     algorithm = choose_algorithm(given["method"], parse_set(given["others"]))
-    finished = execute(
-        project,
-        algorithm,
-        Limits(given["rounds"], given["tol"], given["seconds"]),
-        name=given["name"],
-        seed=given["seed"],
-        fresh=given["fresh"],
-        patience=given["patience"],
-        say=say,
-    )
-    results.write(finished, command_line(ctx))
+    with alone(folder_of(project, algorithm, given["name"])):
+        finished = execute(
+            project,
+            algorithm,
+            Limits(given["rounds"], given["tol"], given["seconds"]),
+            name=given["name"],
+            seed=given["seed"],
+            fresh=given["fresh"],
+            patience=given["patience"],
+            say=say,
+        )
+        results.write(finished, command_line(ctx))
     click.echo(results.summary(finished))
     end(finished)
 

@@ -64,7 +64,7 @@ def execute(
         raise InputError(
             f"Silo {project.missing[0]!r} has not been admitted; get its card.txt and `dualfl deploy admit` it."
         )
-    folder = project.folder.absolute() / "runs" / checked_name(name or algorithm.name)
+    folder = folder_of(project, algorithm, name)
     work = folder / "work"
     settings = project.settings
     experiment, resume = open_experiment(work, decisive(project, algorithm, seed), fresh)
@@ -94,6 +94,11 @@ def execute(
     found: Found = pickle.loads((work / "setup.pkl").read_bytes())
     asked = found.decided[0]
     return Finished(project, folder, asked, seed, result, found.setup, found.constants, outcome["traffic"])
+
+
+def folder_of(project: Project, algorithm: Algorithm, name: str | None) -> Path:
+    """Where a run of that name puts its files."""
+    return project.folder.absolute() / "runs" / checked_name(name or algorithm.name)
 
 
 def checked_name(name: str) -> str:
