@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualfl.algorithms.messages import Quantised, Sparse, canonical
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.streams import Stream
 from dualfl.typing import Array
@@ -68,6 +69,7 @@ def _count(k: int) -> None:
         raise InputError(f"k must be at least 1 coordinate, and it is {k}.")
 
 
+@checked
 @dataclass(frozen=True)
 class TopK(Codec):
     """The k largest entries in magnitude; each costs a value and an index."""
@@ -84,6 +86,7 @@ class TopK(Codec):
         return Sparse(x[index], index, x.size)
 
 
+@checked
 @dataclass(frozen=True)
 class RandK(Codec):
     """k random entries; the index is drawn from a keyed stream and costs nothing."""
@@ -98,6 +101,7 @@ class RandK(Codec):
         return Sparse(x[index], index, x.size, seeded=True)
 
 
+@checked
 @dataclass(frozen=True)
 class Quantise(Codec):
     """Every entry rounded to the nearest of 2^bits - 1 levels between -max|x| and max|x|."""

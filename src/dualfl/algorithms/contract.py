@@ -59,6 +59,7 @@ import numpy as np
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import canonical, not_finite
+from dualfl.arguments import check, hints_of
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised, Penalty
 from dualfl.streams import Stream
@@ -340,6 +341,7 @@ class Algorithm(ABC):
 
     def resolve(self, k: Constants) -> Self:
         """This algorithm with every open default filled in from theory, and everything checked."""
+        self.check_kinds()
         filled = copy.copy(self)  # to be marked: the user's own may be bound to several problems
         for field in dataclasses.fields(self):
             self.require(getattr(self, field.name) == getattr(self, field.name), field.name, "it must be a number")
@@ -348,6 +350,14 @@ class Algorithm(ABC):
         filled.check(k)
         object.__setattr__(filled, "clients_mu", k.mu)
         return filled
+
+    def check_kinds(self) -> None:
+        """Refuse hyperparameters that are of the wrong kind, such as a text where a number should be."""
+        hints = hints_of(type(self))
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is not None or "compute" not in field.metadata:
+                check(f"{self.name}: {field.name}", value, hints.get(field.name, Any))
 
     def _theory(self, field: dataclasses.Field[Any], k: Constants, filled: Self) -> float:
         with np.errstate(all="ignore"):

@@ -11,8 +11,8 @@ import numpy as np
 
 from dualfl.deploy.runs import Finished
 from dualfl.engines.in_words import STOPPED, certificate_line, work_lines
-from dualfl.files import write_atomically
 from dualfl.lines import entry
+from dualfl.outputs import adding
 from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.folder import environment, plain
 from dualfl.report.page import write_page
@@ -22,16 +22,16 @@ HISTORY, RUN, MODEL, PICTURE = "history.csv", "run.json", "model.npz", "converge
 
 
 def write(run: Finished, command: str) -> None:
-    """All files; run.json comes last, and the page that is made of them."""
-    (run.folder / RUN).unlink(missing_ok=True)
-    run.result.history.to_csv(run.folder / HISTORY)
-    write_atomically(run.folder / MODEL, model_file(run))
+    """All files and the page that is made of them, or none. The caller has the lock of the folder."""
     settings = run.project.settings
     title = f"{len(settings.silos)} silos, ridge {settings.ridge:g}"
-    save_png(convergence_figure({run.result.algorithm.card.title: run.result.history}, title), run.folder / PICTURE)
     record = json.dumps(plain(describe(run, command)), indent=2, allow_nan=False) + "\n"
-    write_atomically(run.folder / RUN, record.encode())
-    write_page([run.folder])
+    with adding(run.folder, RUN, (HISTORY, RUN, MODEL, PICTURE, REPORT)) as folder:
+        run.result.history.to_csv(folder / HISTORY)
+        (folder / MODEL).write_bytes(model_file(run))
+        save_png(convergence_figure({run.result.algorithm.card.title: run.result.history}, title), folder / PICTURE)
+        (folder / RUN).write_bytes(record.encode())
+        write_page([folder])
 
 
 def model_file(run: Finished) -> bytes:

@@ -20,6 +20,7 @@ from typing import Unpack
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
+from dualfl.arguments import checked
 from dualfl.engines.engine import Result
 from dualfl.engines.history import History, Row
 from dualfl.engines.request import RunKeywords
@@ -56,6 +57,7 @@ class Continuation:
         return sum(stage.rounds for stage in self.stages)
 
 
+@checked
 def run_regularised(
     problem: Problem,
     algorithm: Algorithm,

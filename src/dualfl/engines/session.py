@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -15,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
+from dualfl.arguments import checked
 from dualfl.engines import checkpoint as checkpoint_file
 from dualfl.engines.client import ClientMemory
 from dualfl.engines.decision import ClientsHere, decide
@@ -23,6 +25,7 @@ from dualfl.engines.driver import digest as digest_of_ask
 from dualfl.engines.engine import Account, Engine, Result
 from dualfl.engines.history import History, Row
 from dualfl.engines.inprocess import InProcess, digest
+from dualfl.engines.journal import Journal, Mark
 from dualfl.engines.progress import Bar
 from dualfl.engines.ray import OnRay
 from dualfl.engines.request import (
@@ -34,8 +37,9 @@ from dualfl.engines.request import (
     check_recording,
     check_tol,
 )
-from dualfl.errors import InputError
+from dualfl.errors import DualflError, InputError
 from dualfl.names import nearest
+from dualfl.outputs import alone
 from dualfl.problem import Problem
 from dualfl.typing import Array
 
@@ -76,6 +80,7 @@ class Standing(NamedTuple):
     first_energy: float | None
 
 
+@checked
 def run(
     problem: Problem,
     algorithm: Algorithm,
@@ -128,12 +133,25 @@ def run(
     return replace(carry_out(request, engine), choice=choice)
 
 
+# What a checkpoint holds.
+KINDS: dict[str, Any] = {
+    "saved": Saved,
+    "silos": list,
+    "account": Account,
+    "memory": dict,
+    "best": Best,
+    "first_energy": (float, type(None)),
+}
+
+
 def carry_out(request: RunRequest, engine: str) -> Result:
     """The run by the engine of that name."""
     if engine not in HERE:
         return elsewhere(engine)(request)
     session = Session(make_engine(engine, request.problem, request.algorithm, request.options), request.recording)
-    return session.run(request.limits, request.resume, request.progress)
+    path = request.recording.checkpoint
+    with nullcontext() if path is None else alone(path):
+        return session.run(request.limits, request.resume, request.progress)
 
 
 def elsewhere(name: str) -> Callable[[RunRequest], Result]:
@@ -177,6 +195,7 @@ class Session:
         self.first_energy: float | None = None
         self._steps = 0  # exchanges, and what is told, since the run began or was resumed
         self._saved = (0, 0)  # the steps and the rows of the last checkpoint
+        self._journal: Journal | None = None
         self.mark()
 
     # -- the loop ---------------------------------------------------------------------------------
@@ -378,6 +397,14 @@ class Session:
             }
         )
 
+    @property
+    def journal(self) -> Journal:
+        """Where the rows go; empty until something is saved, or restored."""
+        assert self.path is not None
+        if self._journal is None:
+            self._journal = Journal(self.path)
+        return self._journal
+
     def fingerprint(self) -> str:
         if not hasattr(self, "_fingerprint"):
             self._fingerprint = self.engine.fingerprint()
@@ -392,6 +419,9 @@ class Session:
             return
         self.may_write()
         asked = digest_of_ask(now.in_flight) if now.saved.means else None
+        journal = self.journal
+        fresh = slice(journal.mark.rows, now.rows)
+        journal.append(list(zip(self.history.rows[fresh], self.history.iterations[fresh])))
         checkpoint_file.save(
             self.path,
             {
@@ -400,8 +430,7 @@ class Session:
                 "silos": [replace(silo, reply=None) for silo in self.engine.stored(now.silos)],  # who stores, re-asks
                 "account": now.account,
                 "memory": now.memory,
-                "rows": [list(row) for row in self.history.rows[: now.rows]],
-                "iterations": self.history.iterations[: now.rows],
+                "journal": journal.mark,
                 "best": now.best,
                 "first_energy": now.first_energy,
             },
@@ -412,21 +441,45 @@ class Session:
         """Go on where the checkpoint stands."""
         if self.path is None:
             raise InputError("resume needs a checkpoint file to resume from; give one.")
-        content = checkpoint_file.load(self.path, self.engine.algorithm, self.key, {"Best": Best, "Account": Account})
-        self.history = History([Row(*row) for row in content["rows"]], content["iterations"])
-        self.fall_back(
-            Standing(
-                content["saved"],
-                None,
-                self.engine.restored(content["silos"]),
-                content["account"],
-                content["memory"],
-                len(self.history),
-                content["best"],
-                content["first_energy"],
+        try:
+            content = checkpoint_file.load(
+                self.path, self.engine.algorithm, self.key, {"Best": Best, "Account": Account}
             )
-        )
+            for name, kind in KINDS.items():
+                if not isinstance(content[name], kind):
+                    raise TypeError(f"{name} is a {type(content[name]).__name__}")
+            if [type(silo) for silo in content["silos"]] != [ClientMemory] * self.engine.place.N:
+                raise TypeError("silos are not those of this run")
+            self.history = self.remembered(content)
+            self.fall_back(
+                Standing(
+                    content["saved"],
+                    None,
+                    self.engine.restored(content["silos"]),
+                    content["account"],
+                    content["memory"],
+                    len(self.history),
+                    content["best"],
+                    content["first_energy"],
+                )
+            )
+        except DualflError:
+            raise
+        except Exception as error:  # what a file holds that is not as it was written can fail in any way
+            what = f"{type(error).__name__}: {error}"
+            raise InputError(
+                f"{self.path} does not fit this run ({what}); delete it and start the run again."
+            ) from error
         self.mark()
+
+    def remembered(self, content: dict[str, Any]) -> History:
+        """The rows that belong to a checkpoint: beside it, or in it if dualfl 0.1.0 wrote it."""
+        assert self.path is not None
+        if "journal" not in content:
+            return History([Row(*row) for row in content["rows"]], content["iterations"])
+        self._journal = Journal(self.path, Mark(*content["journal"]))
+        rows = self._journal.read()
+        return History([Row(*row) for row, _ in rows], [iterations for _, iterations in rows])
 
 
 def huge(value: Any) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
+from dualfl.arguments import checked
 from dualfl.engines import Problem, Result, run
 from dualfl.engines.history import History, Row
 from dualfl.errors import Diverged, InputError, NotSupported
@@ -115,6 +116,7 @@ def _csv(head: list[str], rows: Iterable[list[Any]]) -> str:
     return text.getvalue()
 
 
+@checked
 def compare(
     problem: Problem,
     algorithms: Iterable[Algorithm],

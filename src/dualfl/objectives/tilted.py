@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.typing import Array, frozen, sealed
@@ -151,6 +152,7 @@ class TiltedRay(Ray):
         return TiltedPoint(self.inner.point(t), self.a, self.c)
 
 
+@checked
 def regularised(f: Objective, alpha: float) -> Objective:
     """f^alpha, for a strongly convex method on an f that is not strongly convex.
 
