@@ -21,10 +21,9 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
-from dualfl.engines.decision import converse
 from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
 from dualfl.engines.inprocess import digest
-from dualfl.engines.survey import Inquiry, Survey
+from dualfl.engines.survey import Survey
 from dualfl.errors import InputError, NotSupported
 from dualfl.federation import fixed_point
 from dualfl.federation.courier import Courier
@@ -373,20 +372,6 @@ class Remote(Engine):
         answers = self._step(self.algorithm, asked, request, range(self.place.N), theta)
         self._early = request.id, answers, time.perf_counter() - began
         return answers
-
-
-class SilosAfar(Remote):
-    """The silos before there is an engine for a run: they answer an inquiry, and nothing is settled."""
-
-    def __init__(self, federation: Federation, setup: Setup, template: Objective, penalty: Penalty | None) -> None:
-        self._bind(federation, setup, template, penalty, federation.terms.algorithm)
-
-    def inquire(self, inquiry: Inquiry) -> Constants:
-        if self.secure:  # what is best for alike silos asks one of them alone, and masks need all
-            inquiry = replace(inquiry, alike=False)
-        return converse(
-            inquiry, self.place, self.template.shape[0], lambda driver, asked: self.exchange(inquiry, driver, asked)
-        )
 
 
 def nested(sums: Mapping[str, Any]) -> Content:
