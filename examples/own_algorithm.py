@@ -12,6 +12,7 @@ Mathematical Physics 4 (1964). With the clients' gradients averaged to E',
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -30,10 +31,10 @@ class Server:
 class HeavyBall(Algorithm):
     """Gradient descent with Polyak's momentum; his parameters are proven for quadratic costs."""
 
-    step: float = theory("4 / (sqrt(L) + sqrt(mu))^2", lambda c, a: 4 / (c.L**0.5 + c.mu**0.5) ** 2)
+    step: float = theory("4 / (sqrt(L) + sqrt(mu))^2", lambda k, a: 4 / (k.L**0.5 + k.mu**0.5) ** 2)
     beta: float = theory(
         "((sqrt(L) - sqrt(mu)) / (sqrt(L) + sqrt(mu)))^2",
-        lambda c, a: ((c.L**0.5 - c.mu**0.5) / (c.L**0.5 + c.mu**0.5)) ** 2,
+        lambda k, a: ((k.L**0.5 - k.mu**0.5) / (k.L**0.5 + k.mu**0.5)) ** 2,
         zero=True,  # it is 0 where L = mu
     )
 
@@ -41,9 +42,9 @@ class HeavyBall(Algorithm):
     card = Card(
         title="Heavy ball", year=1964, reference="Polyak", rate="sqrt(kappa) log(1/eps), quadratic", accelerated=True
     )
-    grid = {"beta": (0.5, 0.7, 0.8, 0.9, 0.95)}  # noqa: RUF012 (what `dualfl tune` tries)
+    grid: ClassVar = {"beta": (0.5, 0.7, 0.8, 0.9, 0.95)}  # what `dualfl tune` tries
 
-    def check(self, c):
+    def check(self, k):
         self.require(self.step > 0, "step", "it must be positive")
         self.require(0 <= self.beta < 1, "beta", "it must be in [0, 1)")
 
