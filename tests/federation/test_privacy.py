@@ -185,7 +185,7 @@ def test_of_what_nobody_expected_only_the_kind_is_told(tmp_path, monkeypatch):
 
 def test_a_simulation_has_no_secrets_and_no_folder_that_stays(tmp_path):
     (tmp_path / "silo.json").write_text(json.dumps({"name": "a", "pickle": "gone.pkl"}))
-    plan = {"kind": "agree", "names": ("a",), "secure": None} | HEAD
+    plan = {"kind": "agree", "names": ("a",), "secure": None, "algorithm": make("dualfl").to_json()} | HEAD
     assert refusal(tmp_path, encode(plan)).startswith("FileNotFoundError: ")
 
 

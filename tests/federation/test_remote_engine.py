@@ -66,6 +66,8 @@ def test_a_penalty_a_start_and_a_codec_travel(name, tmp_path):
 
 def test_an_algorithm_that_a_silo_has_not_installed_is_refused_by_name(tmp_path, monkeypatch):
     """And nothing is agreed: the same experiment goes on with another one."""
+    monkeypatch.setattr(ALGORITHMS, "plugins", {})
+    monkeypatch.setattr(plugins, "_files", {})
     (HeavyBall,) = plugins.load_plugin(Path(__file__).parents[2] / "examples" / "own_algorithm.py")
     problem = make_problem("iris", clients=2)
     homes = pickled_homes(tmp_path, problem)
@@ -82,7 +84,6 @@ def test_an_algorithm_that_a_silo_has_not_installed_is_refused_by_name(tmp_path,
     again = replace(terms, experiment="f")  # installed by now
     result, _ = run_over(Loopback(homes), again, problem.clients[0], rounds=3)
     assert same(result, run(problem, HeavyBall(), rounds=3, threads=1))
-    monkeypatch.setattr(ALGORITHMS, "plugins", {})
 
 
 def test_files_are_harmonised_and_standardised_by_sums_alone(tmp_path):
