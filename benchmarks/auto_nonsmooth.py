@@ -27,7 +27,7 @@ from dualfl.algorithms import Algorithm
 from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.data import load
-from dualfl.data.partition import partition
+from dualfl.data.partitions import partition
 from dualfl.engines import Problem, run
 from dualfl.errors import DualflError
 from dualfl.files import write_atomically

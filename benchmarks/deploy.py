@@ -25,7 +25,7 @@ import numpy as np
 from dualfl.algorithms.registry import make
 from dualfl.deploy.trial import Deployment
 from dualfl.engines import Problem, run
-from dualfl.engines.session import Limits
+from dualfl.engines.request import Limits
 from dualfl.federation.flower import runtime
 from dualfl.objectives import LinearModel, Squared
 

@@ -8,7 +8,7 @@ import numpy as np
 from click.testing import CliRunner
 
 import dualfl
-from dualfl.cli.main import main
+from dualfl.cli.commands import main
 from dualfl.objectives import LinearModel, Squared
 
 WRITTEN = Path(__file__).parent / "fixtures" / "version-0.1.0"

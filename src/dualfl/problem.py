@@ -12,15 +12,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError
+from dualfl.lines import span, titled
 from dualfl.objectives.average import Average
 from dualfl.objectives.base import Objective
+from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.penalties import Penalised, Penalty
 from dualfl.objectives.tilted import regularised
 from dualfl.solvers.base import Solver
 from dualfl.typing import Array
 
 
+@checked
 class Problem:
     """Clients, sizes, and an optional common penalty.
 
@@ -54,6 +58,22 @@ class Problem:
         self.sizes = _sizes(clients, sizes)
         self.mass = sum(self.sizes)
         self.solvers = _solvers(solvers, len(clients))
+
+    def __repr__(self) -> str:
+        """What `print` shows, a few lines."""
+        rows = [f.n for f in self.clients]
+        ridges = [f.ridge for f in self.clients if isinstance(f, LinearModel)]
+        shape = f" ({' x '.join(f'{n:,}' for n in self.shape)})" if len(self.shape) > 1 else ""
+        return titled(
+            f"Problem of {self.N:,} client{'s' if self.N > 1 else ''}",
+            [
+                ("rows", f"{sum(rows):,} in all, {span(rows)} a client" if ridges else ""),
+                ("loss" if ridges else "cost", ", ".join(sorted({f.name for f in self.clients}))),
+                ("ridge", span(ridges, "g") if ridges else ""),
+                ("penalty", "none" if self.penalty is None else str(self.penalty)),
+                ("model", f"{self.d:,} coefficients{shape}"),
+            ],
+        )
 
     @property
     def N(self) -> int:

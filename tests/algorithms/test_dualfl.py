@@ -18,7 +18,7 @@ from dualfl.errors import InputError, NotSupported
 from dualfl.objectives import (
     L1,
     Absolute,
-    ElasticNet,
+    ElasticNetPenalty,
     Hinge,
     LinearModel,
     NonNegative,
@@ -268,7 +268,7 @@ def test_l1_and_ridge(where):
 def test_the_strong_convexity_may_come_from_the_penalty():
     rng = np.random.default_rng(9)
     clients = [LinearModel(*problems.rows(rng, 40), Squared()) for _ in range(3)]
-    result = run(Problem(clients, penalty=ElasticNet(0.1, 0.5)), DualFL(), rounds=200)
+    result = run(Problem(clients, penalty=ElasticNetPenalty(0.1, 0.5)), DualFL(), rounds=200)
     assert result.algorithm.nu == 0.5
     assert result.certificate <= 1e-5 * result.energy
 

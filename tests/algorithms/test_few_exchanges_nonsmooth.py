@@ -26,7 +26,7 @@ from dualfl.objectives import (
     L1,
     Absolute,
     BoxConstraint,
-    ElasticNet,
+    ElasticNetPenalty,
     EpsilonInsensitive,
     Function,
     GroupL2,
@@ -49,7 +49,13 @@ from dualfl.solvers import FISTA, SDCA, DampedNewton, GradientNorm, PrimalDualGa
 SIZES = (12, 60, 25, 18)
 PIECEWISE: list[Loss] = [Hinge(), Absolute(), Quantile(0.8), EpsilonInsensitive(0.3)]
 SMOOTH: list[Loss] = [Logistic(), Softmax(3), Squared(), Huber(0.5), SquaredHinge(), Poisson()]
-PENALTIES: list[Penalty | None] = [None, L1(0.05), ElasticNet(0.03, 0.1), GroupL2(0.06), BoxConstraint(-0.1, 0.2)]
+PENALTIES: list[Penalty | None] = [
+    None,
+    L1(0.05),
+    ElasticNetPenalty(0.03, 0.1),
+    GroupL2(0.06),
+    BoxConstraint(-0.1, 0.2),
+]
 
 
 @cache
@@ -557,7 +563,7 @@ def test_one_exchange_is_enough_for_squared_losses(penalty: Penalty | None, ridg
 
 def test_the_lasso_is_scikit_learns() -> None:
     X, y, w, _ = rows()
-    problem = federated(Squared(), 0.0, intercept="free", penalty=ElasticNet(0.1, 0.05))
+    problem = federated(Squared(), 0.0, intercept="free", penalty=ElasticNetPenalty(0.1, 0.05))
     theirs = SkElasticNet(alpha=0.15, l1_ratio=0.1 / 0.15, tol=1e-14, max_iter=100_000).fit(X, y, sample_weight=w)
     found = run(problem, OneShot(), rounds=1, threads=1)
     assert np.allclose(found.theta, np.r_[theirs.coef_, theirs.intercept_], atol=1e-7)

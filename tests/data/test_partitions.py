@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from dualfl.cli import main
 from dualfl.data import Dataset, Mix, load, make_problem, partition, rows_of_clients
-from dualfl.data.partition import _dirichlet, _stream
+from dualfl.data.partitions import _dirichlet, _stream
 from dualfl.errors import InputError
 from dualfl.objectives import L1, EpsilonInsensitive, Huber, Poisson, Quantile
 

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from dualfl.data import DATASETS, Dataset, even, load, make_problem, partition, shuffled
-from dualfl.data.partition import take
+from dualfl.data.partitions import take
 from dualfl.engines import Problem
 from dualfl.errors import InputError
 from dualfl.files import cache_folder

@@ -13,7 +13,7 @@ import numpy as np
 
 from dualfl.deploy.trial import Deployment
 from dualfl.engines import Problem, run
-from dualfl.engines.session import Limits
+from dualfl.engines.request import Limits
 from dualfl.federation.experiment import Experiment
 from dualfl.federation.silo_folder import SiloFolder
 

@@ -23,6 +23,8 @@ from loopback import csv_homes
 from dualfl.cli import main
 from dualfl.deploy import keys, pages
 from dualfl.deploy.project import Project
+from dualfl.deploy.runs import checked_name
+from dualfl.errors import InputError
 
 
 def run(*words, code=0):
@@ -267,3 +269,17 @@ def test_without_flower_the_command_says_what_to_install(monkeypatch, tmp_path):
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "pip install 'dualfl[flower]'" in run("try", code=2).stderr
+
+
+@pytest.mark.parametrize("name", ["../../x", "/tmp/x", ".hidden", "a/b", "", "x" * 200, "a\nb"])
+def test_a_run_cannot_leave_the_folder_of_runs(name, tmp_path):
+    with pytest.raises(InputError, match="--name must be made of letters"):
+        checked_name(name)
+    assert checked_name("fit-2_b.1") == "fit-2_b.1"
+
+
+def test_a_loss_that_contradicts_the_task_is_refused(tmp_path):
+    words = ("init", tmp_path / "p", "--silos", "a,b,c", "--host", "h", "--loss")
+    for loss, task in (("logistic", "regression"), ("squared", "classification"), ("quantile:0.9", "classification")):
+        assert "is for" in run(*words, loss, "--task", task, code=2).stderr
+    assert not (tmp_path / "p").exists()

@@ -163,7 +163,7 @@ def test_penalised_intercept_is_the_papers_objective():
 
 def test_named_algorithms_give_the_same_model():
     X, y = CANCER
-    settings = {"C": 0.01, "penalize_intercept": True, "tol": 1e-7, "max_rounds": 3000}
+    settings = {"C": 0.01, "penalize_intercept": True, "tol": 1e-7, "max_iter": 3000}
     models = [
         federated.LogisticRegression(algorithm=name, **settings).fit(X, y, groups=np.arange(len(y)) % 3)
         for name in ("auto", "dualfl", "lbfgs")

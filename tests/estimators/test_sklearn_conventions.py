@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -116,3 +117,12 @@ def test_grid_search_hands_the_silos_on(routing):
     search.fit(X, X[:, 1], groups=SILO)
     assert all(len(groups) == 2 for groups in seen[:-1]) and len(seen[-1]) == 3  # a silo is left out, then all fitted
     assert search.best_params_ == {"alpha": 0.1}
+
+
+def test_iterations_have_scikit_learns_names():
+    model = LogisticRegression(algorithm="nesterov", penalize_intercept=True, max_iter=7, tol=1e-12)
+    with pytest.warns(ConvergenceWarning, match=r"after 7 rounds .* raise max_iter"):
+        model.fit(X, Y, groups=SILO)
+    assert model.n_iter_ == 7 == len(model.history_) - 1
+    with pytest.raises(ValueError, match="max_iter must be a number > 0, and it is 0"):
+        LogisticRegression(max_iter=0).fit(X, Y)

@@ -1,17 +1,21 @@
 """Silos that are reached by bytes give the iterates of one process, to the last bit, in whatever order they answer."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from loopback import Loopback, csv_homes, pickled_homes, run_over, sign_up
 from needs import needs
 
+from dualfl.algorithms import plugins
 from dualfl.algorithms.codecs import TopK
-from dualfl.algorithms.registry import make
+from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.data import make_problem
 from dualfl.engines import Problem, run
-from dualfl.engines.session import Limits, Session
+from dualfl.engines.request import Limits, Recording
+from dualfl.engines.session import Session
 from dualfl.errors import InputError
 from dualfl.federation.courier import Courier
 from dualfl.federation.experiment import Experiment
@@ -58,6 +62,27 @@ def test_a_penalty_a_start_and_a_codec_travel(name, tmp_path):
     terms = Terms("e", names, make(name), start=start, codec=codec, tables=False)
     result, _ = run_over(Loopback(homes), terms, problem.clients[0], problem.penalty, rounds=3)
     assert same(result, expected)
+
+
+def test_an_algorithm_that_a_silo_has_not_installed_is_refused_by_name(tmp_path, monkeypatch):
+    """And nothing is agreed: the same experiment goes on with another one."""
+    (HeavyBall,) = plugins.load_plugin(Path(__file__).parents[2] / "examples" / "own_algorithm.py")
+    problem = make_problem("iris", clients=2)
+    homes = pickled_homes(tmp_path, problem)
+    terms = Terms("e", tuple(home.name for home in homes), HeavyBall(), tables=False)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(ALGORITHMS, "plugins", {})  # as the silos would have it
+        with pytest.raises(
+            InputError,
+            match=r"^Silo 'silo-000': the algorithm 'heavy-ball' is not installed at this silo; its operator can .*\.$",
+        ):
+            run_over(Loopback(homes), terms, problem.clients[0], rounds=3)
+        other, _ = run_over(Loopback(homes), replace(terms, algorithm=make("gd")), problem.clients[0], rounds=3)
+        assert other.rounds == 3
+    again = replace(terms, experiment="f")  # installed by now
+    result, _ = run_over(Loopback(homes), again, problem.clients[0], rounds=3)
+    assert same(result, run(problem, HeavyBall(), rounds=3, threads=1))
+    monkeypatch.setattr(ALGORITHMS, "plugins", {})
 
 
 def test_files_are_harmonised_and_standardised_by_sums_alone(tmp_path):
@@ -197,7 +222,7 @@ def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(secure, cost
         assert engine.algorithm.name == "lbfgs"
         return
     expected = run(Problem(objectives), make("auto", cost=cost), rounds=4, threads=1)
-    assert engine.choice == expected.choice and result.algorithm.name == expected.algorithm.name
+    assert result.choice == expected.choice and result.algorithm.name == expected.algorithm.name
     assert (result.history[-1].exchanges, result.rounds) == (expected.history[-1].exchanges, 4)
     if secure:
         assert np.allclose(result.theta, expected.theta, atol=1e-8)
@@ -208,8 +233,8 @@ def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(secure, cost
 def test_auto_with_a_penalty_and_few_rows(tmp_path):
     homes = csv_homes(tmp_path, (60, 4, 52))
     terms = Terms("e", ("a", "b", "c"), make("auto"), TABLE)
-    _, engine = run_over(Loopback(homes), terms, None, rounds=1)
-    assert "a client has 4 rows" in engine.choice and engine.algorithm.name == "lbfgs"
+    result, engine = run_over(Loopback(homes), terms, None, rounds=1)
+    assert "a client has 4 rows" in result.choice and engine.algorithm.name == "lbfgs"
 
 
 @pytest.mark.parametrize("standardise", [True, False])
@@ -260,7 +285,7 @@ def test_a_value_may_be_the_first_that_silos_are_asked(name, rounds, tmp_path):
     terms = Terms("f", ("a", "b", "c"), make(name), TABLE)
     federation = Federation(Courier(Loopback(homes), poll=0.0, patience=5.0), terms)
     setup = federation.meet()
-    engine = Remote(federation, setup, *template(setup.schema, TABLE), surveyed.constants)
-    result = Session(engine, None, True, None, 1).run(Limits(rounds), False)
+    engine = Remote(federation, setup, *template(setup.schema, TABLE), make(name), surveyed.constants)
+    result = Session(engine, Recording()).run(Limits(rounds), False)
     objectives = [Experiment(SiloFolder(home), "f").source[0] for home in homes]
     assert same(result, run(Problem(objectives), make(name), rounds=rounds, threads=1))

@@ -12,7 +12,7 @@ from dualfl.errors import InputError, NotSupported
 from dualfl.objectives import (
     L1,
     Absolute,
-    ElasticNet,
+    ElasticNetPenalty,
     GroupL2,
     Hinge,
     Huber,
@@ -108,7 +108,7 @@ def test_lasso_and_elastic_net_against_scikit_learn(ridge):
     assert found.energy == pytest.approx(value, rel=1e-10)
     assert found.accuracy <= OTHERS
     same = (
-        find_reference(problem(Squared(), Y, 0.0, ElasticNet(alpha, ridge), intercept=False), cache=False)
+        find_reference(problem(Squared(), Y, 0.0, ElasticNetPenalty(alpha, ridge), intercept=False), cache=False)
         if ridge
         else found
     )

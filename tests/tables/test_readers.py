@@ -267,7 +267,7 @@ def test_a8a_has_two_labels(folder):
 
 
 def test_a_file_that_was_cut_is_not_the_set(folder):
-    path = put(folder, "a8a", b"-1 3:1 5:1\n+1 1:1\n-1 12:1")
+    path = put(folder, "a8a", b"-1 3:1 5:1\n+1 1:1\n-1 12:1\n")
     with pytest.raises(
         InputError, match=r"a8a has 22,696 rows x 123 features, and there are 3 x 123 in .*the file"
     ) as e:

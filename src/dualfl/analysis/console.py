@@ -11,8 +11,8 @@ from dualfl.analysis.influence import Without
 from dualfl.analysis.ledger import ledger
 from dualfl.analysis.model_folder import INTERCEPT
 from dualfl.analysis.whole_fit import Fit
+from dualfl.lines import LABEL, WIDTH, entry
 from dualfl.objectives import Squared
-from dualfl.report.summary import LABEL, WIDTH, entry
 from dualfl.tables.schema import MISSING
 
 SHOWN = 40  # coefficients in a table

@@ -142,10 +142,6 @@ class Recipe:
         return made
 
 
-class NoMinimiser(InputError):
-    """Without a penalty, larger coefficients are always better: some rows are told apart without a mistake."""
-
-
 class Fitted(FederatedLinear):
     """An estimator whose penalty is given as the paper gives it; it keeps what its runs returned."""
 
@@ -160,24 +156,19 @@ class Fitted(FederatedLinear):
         *,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.loss, self.ridge, self.l1 = loss, ridge, l1
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
     def _cost(self, mass: float) -> FitCost:
         return FitCost(self.loss, self.ridge, self.l1)
 
     def _solve(self, silos: list[SiloRows], start: Models | None = None) -> list[Result]:
-        try:
-            results = super()._solve(silos, start)
-        except InputError as error:
-            if str(error) == self._no_minimiser:
-                raise NoMinimiser(str(error)) from error
-            raise
+        results = super()._solve(silos, start)
         self.numbers_ = sum(one.history[-1].floats_up + one.history[-1].floats_down for one in results)
         return results
 
@@ -207,7 +198,7 @@ class Probabilities(Fitted, LogisticRegression):
         super()._keep(W, b)
 
 
-class Margins(Fitted, LinearSVC):  # type: ignore[misc]
+class Margins(Fitted, LinearSVC):  # type: ignore[misc]  # `loss` is a Loss in one base, a word in the other
     """Classes with decision values; one against the rest for more than two."""
 
 

@@ -13,6 +13,8 @@ from dualfl.estimators.metrics import Evaluation, evaluate
 from dualfl.tables.encoding import features, targets
 from dualfl.tables.reading import Table, check_usable, missing
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
+
 
 def predictions(model: Model, table: Table, unseen: str = "error") -> tuple[list[str], Iterator[list[Any]]]:
     """A head, and a line for each row: what is predicted, and how surely."""
@@ -29,7 +31,18 @@ def predictions(model: Model, table: Table, unseen: str = "error") -> tuple[list
         what, scores = "decision", estimator.decision_function(X).reshape(len(X), -1)
         names = list(model.schema.classes if scores.shape[1] > 1 else model.schema.classes[1:])
     head = ["row", "prediction", *(f"{what} {name}" for name in names)]
-    return head, ([i + 1, label, *map(float, line)] for i, (label, line) in enumerate(zip(labels, scores)))
+    shown = {name: harmless(name) for name in model.schema.classes}
+    return head, ([i + 1, shown[label], *map(float, line)] for i, (label, line) in enumerate(zip(labels, scores)))
+
+
+def harmless(text: str) -> str:
+    """A text as a spreadsheet may open it: what looks like a formula gets an apostrophe in front. Numbers stay."""
+    if not text.startswith(FORMULA):
+        return text
+    try:
+        return text if np.isfinite(float(text)) and text.isascii() else f"'{text}"
+    except ValueError:
+        return f"'{text}"
 
 
 def evaluated(model: Model, tables: Sequence[Table], unseen: str = "error", bins: int = 1000) -> tuple[Evaluation, int]:

@@ -67,7 +67,7 @@ def try_command(
     from dualfl.deploy import results
     from dualfl.deploy.project import MINIMUM
     from dualfl.deploy.trial import attempt
-    from dualfl.engines.session import Limits
+    from dualfl.engines.request import Limits
     from dualfl.experiments.single_run import choose_algorithm
 
     algorithm = choose_algorithm(name, parse_set(others))
@@ -206,23 +206,25 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     need_flower()
     from dualfl.deploy import results
     from dualfl.deploy.project import Project
-    from dualfl.deploy.runs import execute
-    from dualfl.engines.session import Limits
+    from dualfl.deploy.runs import execute, folder_of
+    from dualfl.engines.request import Limits
     from dualfl.experiments.single_run import choose_algorithm
+    from dualfl.outputs import alone
 
     project = Project(given["folder"])
     algorithm = choose_algorithm(given["method"], parse_set(given["others"]))
-    finished = execute(
-        project,
-        algorithm,
-        Limits(given["rounds"], given["tol"], given["seconds"]),
-        name=given["name"],
-        seed=given["seed"],
-        fresh=given["fresh"],
-        patience=given["patience"],
-        say=say,
-    )
-    results.write(finished, command_line(ctx))
+    with alone(folder_of(project, algorithm, given["name"])):
+        finished = execute(
+            project,
+            algorithm,
+            Limits(given["rounds"], given["tol"], given["seconds"]),
+            name=given["name"],
+            seed=given["seed"],
+            fresh=given["fresh"],
+            patience=given["patience"],
+            say=say,
+        )
+        results.write(finished, command_line(ctx))
     click.echo(results.summary(finished))
     end(finished)
 
@@ -260,6 +262,8 @@ def join_command(
 
     if (ca is None) != insecure:
         raise InputError("Give --ca with the coordinator's certificate, or --insecure to do without TLS and keys.")
+    if insecure and secure_only:
+        raise InputError("--secure-only needs the keys that --insecure does without; give one of them.")
     allow_plain = None if secure_only is None else not secure_only
     card, rows = member.join(
         folder, name, data, target, coordinator, ca, ignore=ignore, minimum=minimum, allow_plain=allow_plain

@@ -12,7 +12,7 @@ import numpy as np
 @click.command("evaluate", context_settings={"show_default": True})
 @click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path))
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
-@click.option("--bins", type=click.IntRange(10), default=1000, help="Of the scores, for the ROC curve.")
+@click.option("--bins", type=click.IntRange(10, 1_000_000), default=1000, help="Of the scores, for the ROC curve.")
 @click.option(
     "--unseen",
     type=click.Choice(["error", "baseline"]),
@@ -36,14 +36,11 @@ def evaluate_command(
     """
     from dualfl.analysis.model_folder import as_json, read
     from dualfl.analysis.predicting import evaluated
-    from dualfl.errors import InputError
     from dualfl.files import write_atomically
+    from dualfl.outputs import check_file
     from dualfl.tables.reading import read_tables
 
-    if out is not None and out.is_dir():
-        raise InputError(f"{out} is a folder; give --out the name of a file, such as {out / 'evaluation.json'}.")
-    if out is not None and out.exists() and not force:
-        raise InputError(f"{out} exists already; give another --out, or --force to replace it.")
+    check_file(out, force)
     model = read(folder)
     evaluation, lost = evaluated(model, read_tables(files), unseen, bins)
     if out is not None:

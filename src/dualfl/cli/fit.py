@@ -28,9 +28,13 @@ def parse_alpha(text: str | None, penalty: str) -> tuple[float, bool]:
 
 
 def parse_folds(text: str) -> int | str:
-    if text == "silo" or (text.isdecimal() and int(text) >= 2):
-        return text if text == "silo" else int(text)
-    raise InputError(f"--cv must be a number of folds, 2 or more, or silo, and it is {text!r}.")
+    if text == "silo":
+        return text
+    if text.isascii() and text.isdecimal() and len(text) <= 7 and int(text) >= 2:
+        return int(text)
+    raise InputError(
+        f"--cv must be a number of folds, 2 or more and less than ten million, or silo, and it is {text!r}."
+    )
 
 
 def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choose: bool) -> None:
@@ -105,6 +109,7 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     from dualfl.analysis.console import account, places
     from dualfl.analysis.models import Recipe
     from dualfl.analysis.whole_fit import Wishes, fit_tables
+    from dualfl.outputs import alone
     from dualfl.tables.reading import read_tables
     from dualfl.tables.schema import Request
 
@@ -118,6 +123,9 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     recipe = Recipe(given["model"], penalty, alpha, given["l1_ratio"], given["quantile"], given["delta"], given["tol"])
     if given["target"] in given["drop"]:
         raise InputError(f"--drop {given['target']!r} is the target; drop other columns only.")
+    for name in given["drop"]:
+        if name in given["categorical"]:
+            raise InputError(f"--drop {name!r} and --categorical {name!r} contradict each other; give one of them.")
     request = Request(given["target"], not kind.classes, given["drop"], given["categorical"], given["missing"])
     wishes = Wishes(
         request,
@@ -137,8 +145,10 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     tables = read_tables(given["files"])
     for name in (*given["drop"], *given["categorical"]):
         check_column(name, tables)
-    fit = fit_tables(tables, recipe, wishes, progress=True, say=say)
-    written = model_folder.write(fit, out, command_line(ctx), page=given["page"])
+    with alone(out):
+        model_folder.check_place(out, given["force"])  # again: another fit may have ended just now
+        fit = fit_tables(tables, recipe, wishes, progress=True, say=say)
+        written = model_folder.write(fit, out, command_line(ctx), page=given["page"])
     click.echo(account(fit))
     click.echo("\n" + places(out, written, given["page"]))
 

@@ -32,14 +32,11 @@ def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Pat
     """
     from dualfl.analysis.model_folder import as_csv, read
     from dualfl.analysis.predicting import predictions
-    from dualfl.errors import InputError
     from dualfl.files import write_atomically
+    from dualfl.outputs import check_file
     from dualfl.tables.reading import read_table
 
-    if out is not None and out.is_dir():
-        raise InputError(f"{out} is a folder, and predictions are a file; give --out a name such as {out / 'new.csv'}.")
-    if out is not None and out.exists() and not force:
-        raise InputError(f"{out} exists already; give another --out, or --force to replace it.")
+    check_file(out, force)
     model = read(folder)
     table = read_table(file)
     text = as_csv(*predictions(model, table, unseen))

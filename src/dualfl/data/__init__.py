@@ -3,7 +3,7 @@
 from dualfl.data.catalogue import DATASETS, load
 from dualfl.data.dataset import Dataset
 from dualfl.data.label_mix import Mix
-from dualfl.data.partition import PARTITIONS, even, partition, shuffled
+from dualfl.data.partitions import PARTITIONS, even, partition, shuffled
 from dualfl.data.problem import make_problem, rows_of_clients
 
 __all__ = [

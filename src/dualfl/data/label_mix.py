@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dualfl.data.dataset import Dataset
-from dualfl.data.partition import Rows
+from dualfl.data.partitions import Rows
 
 WIDTH = 80
 SHADES = {5: "░", 20: "▒", 50: "▓", 100: "█"}  # up to so many percent

@@ -51,8 +51,11 @@ def join(
     if NAME.fullmatch(name) is None:
         raise InputError(f"A silo's name is made of small letters, digits and hyphens, and it is {name!r}.")
     host, _, port = coordinator.rpartition(":")
-    if not host or not port.isdigit():
-        raise InputError(f"The coordinator is HOST:PORT, such as example.org:9443, and it is {coordinator!r}.")
+    if not host or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
+        raise InputError(
+            f"The coordinator is HOST:PORT, such as example.org:9443, with a port from 1 to 65535, and it is "
+            f"{coordinator!r}."
+        )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there already; give a new folder, so that no key is overwritten.")
     if minimum < 1:

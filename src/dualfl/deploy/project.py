@@ -201,6 +201,9 @@ def check_model(settings: ProjectSettings) -> None:
             raise InputError(f"{what} must be a finite number >= 0, and it is {value}.")
     if settings.task is not None and settings.task not in TASKS:
         raise InputError(nearest("task", settings.task, TASKS))
+    suits = None if name == "auto" else "regression" if name in REGRESSION else "classification"
+    if settings.task is not None and suits not in (None, settings.task):
+        raise InputError(f"The loss {name} is for {suits}, and the task is {settings.task}; give another of them.")
     if not settings.patience > 0:
         raise InputError(f"patience must be a number of seconds > 0, and it is {settings.patience}.")
 

@@ -10,27 +10,28 @@ from typing import Any
 import numpy as np
 
 from dualfl.deploy.runs import Finished
-from dualfl.files import write_atomically
+from dualfl.engines.in_words import STOPPED, certificate_line, work_lines
+from dualfl.lines import entry
+from dualfl.outputs import adding
 from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.folder import environment, plain
 from dualfl.report.page import write_page
 from dualfl.report.results import REPORT
-from dualfl.report.summary import STOPPED, certificate_line, entry, work_lines
 
 HISTORY, RUN, MODEL, PICTURE = "history.csv", "run.json", "model.npz", "convergence.png"
 
 
 def write(run: Finished, command: str) -> None:
-    """All files; run.json comes last, and the page that is made of them."""
-    (run.folder / RUN).unlink(missing_ok=True)
-    run.result.history.to_csv(run.folder / HISTORY)
-    write_atomically(run.folder / MODEL, model_file(run))
+    """All files and the page that is made of them, or none. The caller has the lock of the folder."""
     settings = run.project.settings
     title = f"{len(settings.silos)} silos, ridge {settings.ridge:g}"
-    save_png(convergence_figure({run.result.algorithm.card.title: run.result.history}, title), run.folder / PICTURE)
     record = json.dumps(plain(describe(run, command)), indent=2, allow_nan=False) + "\n"
-    write_atomically(run.folder / RUN, record.encode())
-    write_page([run.folder])
+    with adding(run.folder, RUN, (HISTORY, RUN, MODEL, PICTURE, REPORT)) as folder:
+        run.result.history.to_csv(folder / HISTORY)
+        (folder / MODEL).write_bytes(model_file(run))
+        save_png(convergence_figure({run.result.algorithm.card.title: run.result.history}, title), folder / PICTURE)
+        (folder / RUN).write_bytes(record.encode())
+        write_page([folder])
 
 
 def model_file(run: Finished) -> bytes:
@@ -121,7 +122,7 @@ def summary(run: Finished) -> str:
 def hyperparameters(run: Finished) -> list[tuple[str, str]]:
     """Every hyperparameter that has a value, with its formula where theory chose it."""
     listed = []
-    for field in dataclasses.fields(run.asked):  # type: ignore[arg-type]
+    for field in dataclasses.fields(run.asked):
         value = getattr(run.result.algorithm, field.name)
         if value is None:
             continue

@@ -31,7 +31,7 @@ class Line(socketserver.StreamRequestHandler):
         request = self.rfile.read(size)
         if len(request) < size:
             return
-        keeper: Keeper = self.server.keeper  # type: ignore[attr-defined] # of `Server`, which this cannot know
+        keeper: Keeper = self.server.keeper  # type: ignore[attr-defined]  # of `Server`, unknown here
         answer = keeper.handle(request)
         with contextlib.suppress(BrokenPipeError):
             self.wfile.write(len(answer).to_bytes(8, "little") + answer)

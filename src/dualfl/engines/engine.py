@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from dualfl.algorithms.messages import floats, largest, mean, not_finite
 from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
 from dualfl.engines.driver import Driver
 from dualfl.engines.history import History
+from dualfl.engines.in_words import result_in_words
 from dualfl.engines.survey import Survey
 from dualfl.errors import Diverged, InputError, NotSupported
 from dualfl.objectives.base import Objective
@@ -41,7 +42,7 @@ class Account(NamedTuple):
     capped: int = 0  # local solves of this round that ended at their cap
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What a run gives back.
 
@@ -61,8 +62,11 @@ class Result:
     constants: Constants | None
     history: History
     state: Any
-    silos: list[ClientMemory] = field(repr=False)
+    silos: list[ClientMemory]
     choice: str = ""
+
+    def __repr__(self) -> str:
+        return result_in_words(self)
 
     @property
     def model(self) -> Array:
@@ -132,6 +136,11 @@ class Engine(ABC):
 
     def settle(self, algorithm: Algorithm, constants: Constants | None) -> None:
         """Find out the constants, if nobody knows them, and fill in the algorithm's defaults."""
+        if algorithm.undecided:
+            raise InputError(
+                f"{algorithm.name} chooses another algorithm and runs nothing itself; give it to `run`, which decides, "
+                "or give the engine what `dualfl.engines.decision.decide` returns."
+            )
         self.constants = self._survey(Survey(not algorithm.resolved)) if constants is None else constants
         self.algorithm = algorithm.resolve(self.constants)
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place
 from dualfl.algorithms.messages import BLOCK, averaged, floats, mean, not_finite, total
+from dualfl.algorithms.plugins import PluginFile, carried, load_files
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, Work, answer
 from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
 from dualfl.engines.inprocess import bind, check_convexity, fingerprint
@@ -53,7 +54,15 @@ class Answered(NamedTuple):
 class Holder:
     """The clients of one actor."""
 
-    def __init__(self, costs: dict[int, LocalCost], place: Place, weights: list[float], sizes: list[float]) -> None:
+    def __init__(
+        self,
+        costs: dict[int, LocalCost],
+        place: Place,
+        weights: list[float],
+        sizes: list[float],
+        plugins: Sequence[PluginFile] = (),
+    ) -> None:
+        load_files(plugins)  # before a message names a class of theirs
         self.costs, self.place, self.weights, self.sizes = costs, place, weights, sizes
         self.silos = {j: ClientMemory() for j in costs}
         self.before = dict(self.silos)  # one step back, for a server that was interrupted before it took the answer in
@@ -140,7 +149,8 @@ class OnRay(Engine):
         self.home = {j: actor for actor, group in enumerate(groups) for j in group}
         self.groups = groups
         self.actors = [
-            Actor.remote({j: costs[j] for j in group}, self.place, self.weights, self.sizes) for group in groups
+            Actor.remote({j: costs[j] for j in group}, self.place, self.weights, self.sizes, carried().files)
+            for group in groups
         ]
 
     # -- one exchange -----------------------------------------------------------------------------

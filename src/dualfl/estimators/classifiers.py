@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from dualfl.engines.inprocess import Result
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.base import FederatedClassifier, check_number, signs
 from dualfl.estimators.silos import SiloRows
 from dualfl.estimators.solving import FitCost
@@ -39,14 +39,14 @@ class LogisticRegression(FederatedClassifier):
     penalize_intercept : whether the penalty acts on b too, as in the paper; scikit-learn's does not.
     algorithm : "auto", the name of any algorithm of the library, or an `Algorithm` with its hyperparameters.
     tol : the accuracy to be proven, E - E* <= tol |E|.
-    max_rounds : give up after so many rounds.
+    max_iter : give up after so many rounds.
     random_state : for algorithms that draw random numbers.
     verbose : whether to show progress.
 
     Attributes
     ----------
     coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
-    n_rounds_, n_exchanges_, history_ : what the fit took.
+    n_iter_, n_exchanges_, history_ : what the fit took: rounds, exchanges, and one row a round.
     certificate_ : proven bound of E - E*, E being the objective divided by C S; None with `certificate_reason_`.
     objective_ : E.
     algorithm_ : what ran, and why.
@@ -76,13 +76,13 @@ class LogisticRegression(FederatedClassifier):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.C, self.l1_ratio = C, l1_ratio
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
     def _cost(self, mass: float) -> FitCost:
@@ -96,7 +96,7 @@ class LogisticRegression(FederatedClassifier):
 
     def _inspect(self, silos: list[SiloRows], cost: FitCost, results: list[Result]) -> None:
         if cost.ridge == cost.l1 == 0 and separates(results[0], self._problems(silos)[0], self.fit_intercept):
-            raise InputError(self._no_minimiser)
+            raise NoMinimiser(self._no_minimiser)
 
     def _keep(self, W: Array, b: Array) -> None:
         if len(self.classes_) > 2:  # adding a constant to all classes changes nothing: the mean is taken as 0
@@ -171,7 +171,7 @@ class LinearSVC(FederatedClassifier):
 
     The others, and the attributes, are those of `LogisticRegression`. With more than two classes there is one problem
     for each: `history_` is a list, `certificate_` and `objective_` are sums. The problems do not depend on each other
-    and their messages can travel together, so `n_rounds_` and `n_exchanges_` are those of the class that takes most.
+    and their messages can travel together, so `n_iter_` and `n_exchanges_` are those of the class that takes most.
     """
 
     def __init__(
@@ -184,13 +184,13 @@ class LinearSVC(FederatedClassifier):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.C, self.loss, self.penalty = C, loss, penalty
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
     def _cost(self, mass: float) -> FitCost:

@@ -108,13 +108,13 @@ class LogisticRegressionCV(CrossValidated, LogisticRegression):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.Cs, self.l1_ratio, self.cv, self.rule = Cs, l1_ratio, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
@@ -138,13 +138,13 @@ class LinearSVCCV(CrossValidated, LinearSVC):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.Cs, self.loss, self.penalty, self.cv, self.rule = Cs, loss, penalty, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
@@ -166,13 +166,13 @@ class RidgeCV(CrossValidated, Ridge):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.cv, self.rule = alphas, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
@@ -194,13 +194,13 @@ class LassoCV(CrossValidated, Lasso):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.cv, self.rule = alphas, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
@@ -223,13 +223,13 @@ class ElasticNetCV(CrossValidated, ElasticNet):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.l1_ratio, self.cv, self.rule = alphas, l1_ratio, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
@@ -253,13 +253,13 @@ class HuberRegressorCV(CrossValidated, HuberRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.epsilon, self.scale, self.cv, self.rule = alphas, epsilon, scale, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
@@ -282,13 +282,13 @@ class QuantileRegressorCV(CrossValidated, QuantileRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.quantile, self.cv, self.rule = alphas, quantile, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
@@ -310,11 +310,11 @@ class PoissonRegressorCV(CrossValidated, PoissonRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.cv, self.rule = alphas, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose

@@ -34,13 +34,13 @@ class Ridge(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
     def _cost(self, mass: float) -> FitCost:
@@ -68,13 +68,13 @@ class ElasticNet(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.alpha, self.l1_ratio = alpha, l1_ratio
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
     def _cost(self, mass: float) -> FitCost:
@@ -99,13 +99,13 @@ class Lasso(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
     def _cost(self, mass: float) -> FitCost:
@@ -139,13 +139,13 @@ class HuberRegressor(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.epsilon, self.scale, self.alpha = epsilon, scale, alpha
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
     def _cost(self, mass: float) -> FitCost:
@@ -177,13 +177,13 @@ class QuantileRegressor(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.quantile, self.alpha = quantile, alpha
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
     def _cost(self, mass: float) -> FitCost:
@@ -207,13 +207,13 @@ class PoissonRegressor(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
     _location = False

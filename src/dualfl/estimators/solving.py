@@ -171,7 +171,7 @@ def warn_unless_certified(results: Sequence[Result], limits: FitLimits) -> None:
             gap = result.certificate / abs((energy or 0.0) + limits.offset or 1.0)
             what = (
                 f"after {rounds} rounds {name} proves E - E* <= {gap:.1e} |E| and tol = {limits.tol:g} was asked for; "
-                "allow more max_rounds, scale the features, or take another algorithm"
+                "raise max_iter, scale the features, or take another algorithm"
             )
         warnings.warn(f"tol was not certified: {what}.", ConvergenceWarning, stacklevel=4)
         return

@@ -152,7 +152,8 @@ class Experiment:
             import pickle
 
             with open(self.home.path / self.home.settings["pickle"], "rb") as file:
-                return pickle.load(file)  # type: ignore[no-any-return]
+                held: tuple[Objective, Solver | None, float, Penalty | None] = pickle.load(file)
+            return held
         return self._from_rows()
 
     def _from_rows(self) -> tuple[Objective, Solver | None, float, Penalty | None]:

@@ -121,6 +121,7 @@ class Keeper:
 
     def _check_plan(self, plan: Content, experiment: Experiment) -> None:
         names, settings = list(plan["names"]), self.home.settings
+        check_installed(json.loads(plan["algorithm"])["algorithm"])
         if self.home.name not in names:
             raise InputError(f"this silo, {self.home.name!r}, is not among those of the plan: {', '.join(names)}")
         if names != sorted(set(names)):
@@ -192,6 +193,17 @@ class Keeper:
         cost, _, _, weight = experiment.client(algorithm_of(request["under"]))
         value = cost.objective.value(request["probe"])
         return experiment.uploads.value(value, tag(message), weight)
+
+
+def check_installed(name: str) -> None:
+    """An algorithm travels as its name and its hyperparameters, never as code."""
+    from dualfl.algorithms.registry import ALGORITHMS
+
+    if name not in ALGORITHMS:
+        raise InputError(
+            f"the algorithm {name!r} is not installed at this silo; its operator can install the package that has it, "
+            "or the coordinator takes another algorithm"
+        )
 
 
 def algorithm_of(text: str) -> Algorithm:

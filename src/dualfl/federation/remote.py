@@ -21,8 +21,7 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
-from dualfl.engines.decision import inquiry
-from dualfl.engines.driver import Driver
+from dualfl.engines.decision import converse
 from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
 from dualfl.engines.inprocess import digest
 from dualfl.engines.survey import Inquiry, Survey
@@ -84,6 +83,7 @@ class Federation:
     def __init__(self, post: Courier, terms: Terms) -> None:
         self.post, self.terms = post, terms
         self.everybody = list(terms.names)
+        self.scaled: set[str] = set()  # the silos that know the scaling
         if terms.secure is not None and terms.codec is not None:
             raise NotSupported("Secure aggregation sends whole numbers, and codecs send differences; take one of them.")
 
@@ -104,7 +104,7 @@ class Federation:
         met = self.ask("hello", task=terms.task, version=__version__)
         self._check_signatures(met)
         schema = agree(met) if terms.tables else None
-        codec = None if terms.codec is None else (type(terms.codec).__name__, dataclasses.asdict(terms.codec))  # type: ignore[call-overload]
+        codec = None if terms.codec is None else (type(terms.codec).__name__, dataclasses.asdict(terms.codec))
         answers = self.ask(
             "agree",
             names=terms.names,
@@ -245,42 +245,31 @@ class Remote(Engine):
         setup: Setup,
         template: Objective,
         penalty: Penalty | None,
+        algorithm: Algorithm,
         constants: Constants | None = None,
         solvers: Sequence[str] = ("default",),
-        decided: tuple[Algorithm, str] | None = None,
     ) -> None:
+        self._bind(federation, setup, template, penalty, algorithm)
+        self._solvers = list(solvers)
+        self.settle(algorithm, constants)
+
+    def _bind(
+        self,
+        federation: Federation,
+        setup: Setup,
+        template: Objective,
+        penalty: Penalty | None,
+        algorithm: Algorithm,
+    ) -> None:
+        """Get ready for an algorithm: silos bind their costs to the same."""
         terms = federation.terms
         self.federation, self.setup, self.names = federation, setup, list(terms.names)
-        self._solvers = list(solvers)
-        self._scaled: set[str] = set()  # the silos that know the scaling
         self._early: tuple[tuple[int, int], dict[str, Content], float] | None = None
-        self.choice = ""
-        self._bind(terms.algorithm, template, penalty)
-        if terms.algorithm.undecided:
-            if decided is None:
-                # What is best for alike silos asks one of them alone, and masks need all.
-                asked = Inquiry() if self.secure else inquiry(terms.algorithm)
-                decided = terms.algorithm.specialise(self._inquire(asked), penalty)
-            chosen, self.choice = decided
-            self._bind(chosen, template, penalty)
-        self.settle(self.bound, constants)
-
-    def _bind(self, algorithm: Algorithm, template: Objective, penalty: Penalty | None) -> None:
-        """Get ready for an algorithm: silos bind their costs to the same."""
-        terms = self.federation.terms
         check_fit([template], penalty, algorithm, terms.codec)
         super().__init__(
-            algorithm, template, penalty, self.setup.sizes, seed=terms.seed, codec=terms.codec, start=terms.start
+            algorithm, template, penalty, setup.sizes, seed=terms.seed, codec=terms.codec, start=terms.start
         )
         self.bound = algorithm
-
-    def _inquire(self, inquiry: Inquiry) -> Constants:
-        before = self.silos, self.account
-        driver = Driver(inquiry, self.place)
-        while not driver.started and (asked := driver.ask()) is not None:
-            driver.tell(self.exchange(inquiry, driver, asked))
-        self.silos, self.account = before  # set-up is not a part of any round
-        return Inquiry.told(driver.state, self.place, self.template.shape[0])
 
     def _survey(self, survey: Survey) -> Constants:
         found = super()._survey(survey)
@@ -318,12 +307,12 @@ class Remote(Engine):
             probe=probe,
             scaling=self._unsaid(to),
         )
-        self._scaled |= set(to)
+        self.federation.scaled |= set(to)
         return answers
 
     def _unsaid(self, to: Sequence[str]) -> Content | None:
         """The scaling, if one of these silos has not heard it: without it a silo has no cost to answer about."""
-        return None if self._scaled.issuperset(to) else self.setup.scaling
+        return None if self.federation.scaled.issuperset(to) else self.setup.scaling
 
     def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
         early, self._early = self._early, None
@@ -374,7 +363,7 @@ class Remote(Engine):
         """The value alone; if no survey was made and a cohort is asked first, this is the first that silos hear."""
         scaling = self._unsaid(self.names)
         answers = self.federation.ask("value", probe=theta, under=self.bound.to_json(), scaling=scaling)
-        self._scaled |= set(self.names)
+        self.federation.scaled |= set(self.names)
         return answers
 
     def _together(self, theta: Array, round: int, asked: Ask) -> dict[str, Content]:
@@ -384,6 +373,20 @@ class Remote(Engine):
         answers = self._step(self.algorithm, asked, request, range(self.place.N), theta)
         self._early = request.id, answers, time.perf_counter() - began
         return answers
+
+
+class SilosAfar(Remote):
+    """The silos before there is an engine for a run: they answer an inquiry, and nothing is settled."""
+
+    def __init__(self, federation: Federation, setup: Setup, template: Objective, penalty: Penalty | None) -> None:
+        self._bind(federation, setup, template, penalty, federation.terms.algorithm)
+
+    def inquire(self, inquiry: Inquiry) -> Constants:
+        if self.secure:  # what is best for alike silos asks one of them alone, and masks need all
+            inquiry = replace(inquiry, alike=False)
+        return converse(
+            inquiry, self.place, self.template.shape[0], lambda driver, asked: self.exchange(inquiry, driver, asked)
+        )
 
 
 def nested(sums: Mapping[str, Any]) -> Content:

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.typing import Array
@@ -44,6 +45,7 @@ def _shrink(v: Array, t: float) -> Array:
     return np.sign(v) * np.maximum(np.abs(v) - t, 0.0)
 
 
+@checked
 @dataclass(frozen=True)
 class L1(Penalty):
     """alpha |x|_1."""
@@ -63,19 +65,20 @@ class L1(Penalty):
         return np.where(x != 0, g + self.alpha * np.sign(x), _shrink(g, self.alpha))
 
 
+@checked
 @dataclass(frozen=True)
-class ElasticNet(Penalty):
+class ElasticNetPenalty(Penalty):
     """alpha |x|_1 + (beta/2) |x|^2."""
 
     alpha: float
     beta: float
 
     def __post_init__(self) -> None:
-        _strength("ElasticNet's alpha", self.alpha)
-        _strength("ElasticNet's beta", self.beta)
+        _strength("ElasticNetPenalty's alpha", self.alpha)
+        _strength("ElasticNetPenalty's beta", self.beta)
 
     @property
-    def mu(self) -> float:  # type: ignore[override]
+    def mu(self) -> float:  # type: ignore[override]  # elsewhere it is a plain number
         return self.beta
 
     def value(self, x: Array) -> float:
@@ -140,6 +143,7 @@ class GroupL2(Penalty):
         return np.where(nx > 0, active, asleep)
 
 
+@checked
 @dataclass(frozen=True)
 class BoxConstraint(Penalty):
     """Zero for lower <= x <= upper, infinite elsewhere."""
@@ -181,7 +185,7 @@ class Penalised(Objective):
         if isinstance(smooth_part, Penalised):
             raise NotSupported(
                 f"{smooth_part.name} carries a penalty already; "
-                "combine l1 and l2 with ElasticNet instead of adding twice."
+                "combine l1 and l2 with ElasticNetPenalty instead of adding twice."
             )
         super().__init__()
         self.smooth_part, self.penalty = smooth_part, penalty

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.typing import Array, frozen, sealed
@@ -87,13 +88,13 @@ class Tilted(Objective):
 
     def moment(self, x: Array) -> tuple[Array, Array]:
         """Of the data part, which a tilt leaves alone; so are the next two."""
-        return self.base.moment(x)  # type: ignore[attr-defined, no-any-return]
+        return self.base.moment(x)
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
-        return self.base.sketched_moment(x, Omega)  # type: ignore[attr-defined, no-any-return]
+        return self.base.sketched_moment(x, Omega)
 
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
-        return self.base.metric(x, U, B, rank, straight)  # type: ignore[attr-defined, no-any-return]
+        return self.base.metric(x, U, B, rank, straight)
 
     def tilted(self, a: float | Array = 0.0, c: Array | None = None) -> Objective:
         return Tilted(self.base, self.a + a, self.c if c is None else self.c + c)
@@ -151,6 +152,7 @@ class TiltedRay(Ray):
         return TiltedPoint(self.inner.point(t), self.a, self.c)
 
 
+@checked
 def regularised(f: Objective, alpha: float) -> Objective:
     """f^alpha, for a strongly convex method on an f that is not strongly convex.
 

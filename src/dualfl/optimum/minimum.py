@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from dualfl import kernels
 from dualfl.errors import InputError, NotSupported
 from dualfl.kernels import Design, is_sparse
-from dualfl.objectives import L1, Cost, ElasticNet, LinearModel, Objective, Penalised, Penalty
+from dualfl.objectives import L1, Cost, ElasticNetPenalty, LinearModel, Objective, Penalised, Penalty
 from dualfl.optimum.pooled import pool
 from dualfl.problem import Problem
 from dualfl.solvers import FISTA, SDCA, CoordinateDescent, DampedNewton, GradientNorm, Solution, StopRule
@@ -149,7 +149,7 @@ def _scaled_gap(E: LinearModel, penalty: L1, found: Solution) -> float:
 
 
 def _with_kinks(model: LinearModel, penalty: Penalty | None) -> Reference:
-    if penalty is not None and not isinstance(penalty, L1 | ElasticNet):
+    if penalty is not None and not isinstance(penalty, L1 | ElasticNetPenalty):
         raise NotSupported(f"There is no reference value for {model.name} with the penalty {penalty}; l1 has one.")
     if model.free is not None or model.ridge + (penalty.mu if penalty is not None else 0.0) == 0:
         model.require_strong_convexity("A reference value of a loss with kinks")
@@ -161,7 +161,7 @@ def _with_kinks(model: LinearModel, penalty: Penalty | None) -> Reference:
     return _checked(look.value - look.gap, look.gap, OTHERS, method)
 
 
-def _with_l1_rows(model: LinearModel, penalty: L1 | ElasticNet) -> DualProblem:
+def _with_l1_rows(model: LinearModel, penalty: L1 | ElasticNetPenalty) -> DualProblem:
     """The dual problem with a row e_k for each coefficient: alpha |theta_k| = max over |a| <= 1 of alpha a theta_k.
 
     max(0, |z - y| - eps) becomes two rows, max(0, y - eps - z) + max(0, z - y - eps), because all rows share one eps.

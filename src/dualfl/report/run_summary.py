@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import textwrap
 from typing import Any
 
-from dualfl.engines.history import Row
+from dualfl.engines.in_words import STOPPED, certificate_line, work_lines
 from dualfl.experiments.single_run import Finished
-
-WIDTH, LABEL = 80, 13
-
-STOPPED = {
-    "rounds": "that was the limit",
-    "tol": "the tolerance is reached",
-    "time": "the time was up",
-    "interrupted": "interrupted",
-    "diverged": "the iterates diverged",
-}
+from dualfl.lines import entry, span
 
 
 def summary(run: Finished) -> str:
@@ -36,29 +26,17 @@ def summary(run: Finished) -> str:
     return "\n".join(entry(label, text) for label, text in entries if text)
 
 
-def entry(label: str, text: str) -> str:
-    """A label and its text, wrapped beside it."""
-    return textwrap.fill(
-        text,
-        WIDTH,
-        initial_indent=f"{label:<{LABEL}}",
-        subsequent_indent=" " * LABEL,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 def data_line(run: Finished) -> str:
-    return f"{run.dataset}, from {run.dataset.source}"
+    return f"{run.dataset.title}, from {run.dataset.source}"
 
 
 def clients_line(run: Finished) -> str:
     rows = [f.n for f in run.problem.clients]
-    each = f"{min(rows):,}" if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
     model = run.problem.clients[0]
     l1 = f", l1 {run.settings.l1:g}" if run.settings.l1 else ""
+    split = f"{run.settings.partition}, heterogeneity {run.mix.heterogeneity:.2f}"
     return (
-        f"{run.problem.N} with {each} rows each ({run.settings.partition}, heterogeneity {run.mix.heterogeneity:.2f}), "
+        f"{run.problem.N} with {span(rows)} rows each ({split}), "
         f"{model.name}, ridge {run.settings.ridge:g}{l1}, {run.problem.d:,} coefficients"
     )
 
@@ -71,7 +49,7 @@ def algorithm_line(run: Finished) -> str:
 def hyperparameters(run: Finished) -> list[tuple[str, str]]:
     """Every hyperparameter that has a value, with its formula where theory chose it."""
     listed, formulas = [], by_theory(run)
-    for field in dataclasses.fields(run.asked):  # type: ignore[arg-type]
+    for field in dataclasses.fields(run.asked):
         value = getattr(run.result.algorithm, field.name)
         if value is None:
             continue
@@ -84,7 +62,7 @@ def hyperparameters(run: Finished) -> list[tuple[str, str]]:
 
 def by_theory(run: Finished) -> dict[str, str]:
     """The formulas of those hyperparameters that nobody gave, neither the user nor `auto`."""
-    fields = [each for each in dataclasses.fields(run.asked) if "formula" in each.metadata]  # type: ignore[arg-type]
+    fields = [each for each in dataclasses.fields(run.asked) if "formula" in each.metadata]
     return {each.name: each.metadata["formula"] for each in fields if getattr(run.asked, each.name) is None}
 
 
@@ -99,13 +77,6 @@ def rounds_line(run: Finished) -> str:
         last = run.stages[-1]
         line += f"; {len(run.stages)} regularised problem(s), the last with alpha = {last.alpha:.3g}"
     return line
-
-
-def work_lines(last: Row) -> list[tuple[str, str]]:
-    return [
-        ("exchanges", f"{last.exchanges:,}; {last.floats_up:,} floats up, {last.floats_down:,} down, all clients"),
-        ("local work", f"{last.local_gradients:,.0f} gradients in {last.seconds:.2f} s"),
-    ]
 
 
 def quality_lines(run: Finished) -> list[tuple[str, str]]:
@@ -128,13 +99,6 @@ def found_by(run: Finished) -> str:
     assert run.reference is not None
     known = f", known to {run.reference.accuracy:.0e}" if run.reference.accuracy > 1e-14 else ""
     return f"by {run.reference.method}{known}"
-
-
-def certificate_line(certificate: float | None, energy: float | None, reason: str) -> str:
-    if certificate is None:
-        return f"none: {reason}"
-    share = f" = {certificate / abs(energy):.1e} |E|" if energy else ""
-    return f"E - E* <= {certificate:.2e}{share}, proven, without knowing E*"
 
 
 def remarks(run: Finished) -> list[tuple[str, str]]:
