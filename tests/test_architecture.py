@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import dualfl
 from dualfl import DualFL, make_problem, run
 
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "dualfl"
+INSTALLED = Path(dualfl.__file__).parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 MODULE = re.compile(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)+)`")
 REMEDY = "change it in CONTRIBUTING.md and in the contract of pyproject.toml, then `python docs/images/house.py`"
@@ -81,8 +83,8 @@ def passed(monkeypatch):
         frame = sys._getframe(1)
         while frame is not None:
             path = Path(frame.f_code.co_filename)
-            if path.is_relative_to(SOURCE):
-                seen.add(".".join(path.relative_to(SOURCE).with_suffix("").parts))
+            if path.is_relative_to(INSTALLED):
+                seen.add(".".join(path.relative_to(INSTALLED).with_suffix("").parts))
             frame = frame.f_back
         return step(*given, **message)
 
