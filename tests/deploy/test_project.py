@@ -267,3 +267,14 @@ def test_without_flower_the_command_says_what_to_install(monkeypatch, tmp_path):
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "pip install 'dualfl[flower]'" in run("try", code=2).stderr
+
+
+def test_a_method_that_needs_a_penalised_intercept_is_refused_with_the_setting(made):
+    said = run("run", made / "project", "--algorithm", "dualfl", code=2).stderr
+    assert "dualfl needs a penalty on the intercept too, and it is free" in said
+    assert 'set "intercept" to "penalised" in project.json, or take --algorithm auto' in said
+    path = made / "project" / "project.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"intercept": "penalised"}))
+    assert "has not been admitted" in run("run", made / "project", "--algorithm", "dualfl", code=2).stderr
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"intercept": "fre"}))
+    assert "There is no intercept 'fre'; did you mean free?" in run("run", made / "project", code=2).stderr

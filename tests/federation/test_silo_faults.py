@@ -19,7 +19,7 @@ from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.remote import Terms
 from dualfl.federation.wire import decode, encode
 
-TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
+TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 TERMS = Terms("e", ("a", "b", "c"), make("giant"), TABLE)
 HEAD = {"version": dualfl.__version__, "protocol": PROTOCOL, "experiment": "e", "to": None}
 HELLO = encode({"kind": "hello", "task": None} | HEAD)
@@ -190,7 +190,7 @@ def test_another_version_is_refused_on_the_side_where_it_can_be_mended(tmp_path)
     homes = csv_homes(tmp_path)
     message = encode({"kind": "hello", "version": "9.9", "protocol": 1, "experiment": "e", "to": None})
     refusal = decode(Keeper(homes[0]).handle(message))["refusal"]
-    assert "runs dualfl 9.9, and this silo" in refusal and "same version" in refusal
+    assert "speaks protocol 1 (dualfl 9.9), and this silo protocol" in refusal and "with one protocol" in refusal
     assert decode(Keeper(homes[0]).handle(b"nonsense"))["refusal"]
 
 

@@ -14,7 +14,7 @@ from dualfl.deploy import keys, pages
 from dualfl.deploy.project import MINIMUM, NAME, write_script
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
-from dualfl.federation.rows import Rows, read_rows
+from dualfl.federation.rows import SiloRows, read_rows
 from dualfl.federation.silo_folder import SiloFolder
 from dualfl.files import write_atomically
 
@@ -43,7 +43,7 @@ def join(
     ignore: tuple[str, ...] = (),
     minimum: int = MINIMUM,
     allow_plain: bool | None = None,
-) -> tuple[str, Rows]:
+) -> tuple[str, SiloRows]:
     """Write a silo's folder; returns its card, which is all that is handed over, and what its file holds.
 
     allow_plain : whether the coordinator may run without masks; None: only where there is no TLS either.

@@ -3,7 +3,7 @@
     silo.json               its name, its data file, what its operator insists on
     key, key.pub, roster.json   its registered key, and the keys of all silos
     salt                    a random number for the digest of its data, which never leaves
-    cache/                  its rows, harmonised, so that the data file is parsed once
+    cache/                  its rows, encoded, so that the data file is parsed once
     experiments/ID/         what it keeps of one experiment (`experiment`)
     logs/silo.log           what went wrong, with the words that the coordinator must not read
 
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.errors import InputError
-from dualfl.federation.rows import Rows, digest_of, no_file, read_rows
+from dualfl.federation.rows import SiloRows, digest_of, no_file, read_rows
 from dualfl.files import write_atomically
 
 PRIVATE = 0o600  # rows, uploads without masks and secrets: nobody else on this machine reads them
@@ -95,7 +95,7 @@ class SiloFolder:
                     write(path, secrets.token_bytes(32))
         return hashlib.sha256(path.read_bytes() + self.fingerprint.encode()).hexdigest()[:16]
 
-    def rows(self) -> Rows:
+    def rows(self) -> SiloRows:
         return read_rows(self.data, self.settings.get("target"), self.settings.get("ignore", ()))
 
     @property

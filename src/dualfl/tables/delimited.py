@@ -10,7 +10,7 @@ import hashlib
 import io
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -217,20 +217,35 @@ def _flat(column: Any) -> Any:
     return column
 
 
-def split_target(columns: dict[str, AnyArray], target: str | None, path: Path) -> Columns:
-    """Features and target. Without a name, the target is the one column called target, label, class or y."""
-    usual = [name for name in columns if name.lower() in TARGETS]
+def target_name(columns: Iterable[str], target: str | None, path: Path) -> str:
+    """The target's column. Without a name, it is the one column called target, label, class or y."""
+    names = list(columns)
+    usual = [name for name in names if name.lower() in TARGETS]
     if target is None and len(usual) != 1:
-        some = ", ".join(list(columns)[:8]) + (", ..." if len(columns) > 8 else "")
+        some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise InputError(f"{path} has the columns {some}; say which is the target, by target=NAME or --target NAME.")
     chosen = usual[0] if target is None else target
-    if chosen not in columns:
-        raise InputError(f"{path}: " + nearest("column", chosen, columns))
+    if chosen not in names:
+        raise InputError(f"{path}: " + nearest("column", chosen, names))
+    return chosen
+
+
+def split_target(columns: dict[str, AnyArray], target: str | None, path: Path) -> Columns:
+    """Features and target."""
+    chosen = target_name(columns, target, path)
     names = tuple(name for name, values in columns.items() if name != chosen and values.dtype.kind == "f")
     others = {name: values for name, values in columns.items() if name != chosen and values.dtype.kind != "f"}
     if not names:
         raise InputError(f"{path} has no column of numbers besides its target {chosen!r}, so there are no features.")
     return Columns(np.stack([columns[name] for name in names], axis=1), columns[chosen], names, others)
+
+
+def is_class_target(y: AnyArray) -> bool:
+    """Whether targets look like classes: texts, or a few whole numbers."""
+    if y.dtype.kind not in "biuf":
+        return True
+    known = np.unique(y)
+    return len(known) <= CLASSES and bool((np.floor(known.astype(np.float64)) == known).all())
 
 
 def targets(y: AnyArray, task: str | None, path: Path) -> tuple[AnyArray, tuple[str, ...]]:
@@ -240,9 +255,8 @@ def targets(y: AnyArray, task: str | None, path: Path) -> tuple[AnyArray, tuple[
         row = int(np.argmin(np.isfinite(y)))
         raise InputError(f"{path}, row {row + 1} has the target {y[row]}; targets must be finite.")
     known = np.unique(y)
-    whole = numbers and bool((np.floor(known.astype(np.float64)) == known).all())
     if task is None:
-        task = "classification" if not numbers or (whole and len(known) <= CLASSES) else "regression"
+        task = "classification" if is_class_target(y) else "regression"
     if task == "regression":
         if not numbers:
             raise InputError(f"{path} has targets such as {y[0]!r:.40}, and regression needs numbers.")

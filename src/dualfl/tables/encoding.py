@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +19,14 @@ from dualfl.typing import AnyArray, Array
 UNSEEN = ("error", "baseline")
 
 
-def features(table: Table, schema: Schema, unseen: str = "error") -> Array:
-    """Rows by columns; the intercept has none.
+def features(table: Table, schema: Schema, unseen: str = "error") -> Any:
+    """Rows by columns, dense or CSR; the intercept has none.
 
     A level that the model has not seen is an error, or, as "baseline", a row of zeros: the reference level, or no level
     at all where every level has a column.
     """
+    if schema.width:
+        return _unnamed(table, schema)
     lacking = [one.name for one in schema.features if one.name not in table.columns]
     if lacking:
         hint = nearest("column", lacking[0], table.columns).partition("; ")[2]
@@ -32,6 +35,15 @@ def features(table: Table, schema: Schema, unseen: str = "error") -> Array:
         )
     parts = [_columns(table, feature, unseen) for feature in schema.features]
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def _unnamed(table: Table, schema: Schema) -> Any:
+    """Columns without names as they are; those that a sparse file does not show are zero."""
+    if not schema.sparse:
+        return np.ascontiguousarray(table.matrix, dtype=np.float64)
+    X = table.matrix.copy()
+    X.resize((table.rows, schema.width))
+    return X
 
 
 def _columns(table: Table, feature: Feature, unseen: str) -> Array:
@@ -111,8 +123,14 @@ class Scaling:
     def of(sent: Sequence[Moments]) -> Scaling:
         """From the moments that the silos sent; a column without spread keeps its unit."""
         total = reduce(Moments.__add__, sent)
-        spread = np.sqrt(total.variance)
-        return Scaling(total.mean, np.where(spread > 0, spread, 1.0))
+        return Scaling.around(total.mean, total.squares, total.mass)
+
+    @staticmethod
+    def around(mean: Array, squares: Array, rows: Array | float) -> Scaling:
+        """From the mean of every column and the squares around it; only rounding is no spread."""
+        spread = np.sqrt(squares / rows)
+        rounding = np.sqrt(rows) * np.finfo(float).eps * np.abs(mean)
+        return Scaling(mean, np.where(spread > rounding, spread, 1.0))
 
     @staticmethod
     def none(columns: int) -> Scaling:

@@ -16,6 +16,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.tables.delimited import brief, csv_rows, parquet_columns
 from dualfl.tables.formats import format_of, named_format
+from dualfl.tables.refusals import Unfit
 from dualfl.typing import AnyArray
 
 GAPS = frozenset({"", "na", "n/a", "nan", "null"})
@@ -29,14 +30,27 @@ class Table:
 
     name: str
     columns: Mapping[str, AnyArray]
+    matrix: Any = None  # columns without names, dense or CSR, beside the target
 
     @property
     def rows(self) -> int:
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
+    @property
+    def width(self) -> int:
+        """How many columns have no names."""
+        return 0 if self.matrix is None else int(self.matrix.shape[1])
+
+    @property
+    def sparse(self) -> bool:
+        return hasattr(self.matrix, "indptr")
+
     def kept(self, which: AnyArray) -> Table:
         """These rows only."""
-        return Table(self.name, {name: values[which] for name, values in self.columns.items()})
+        columns = {name: values[which] for name, values in self.columns.items()}
+        if self.matrix is None or which.all():
+            return Table(self.name, columns, self.matrix)
+        return Table(self.name, columns, self.matrix[which])
 
 
 def is_numeric(values: AnyArray) -> bool:
@@ -68,15 +82,17 @@ def _level(value: float) -> str:
 def check_usable(table: Table, name: str, remedy: str = "") -> None:
     """Refuse a column of dates, lists, infinite or huge numbers; only those that are used are looked at."""
     values = table.columns[name]
+    told = f"its data file has entries in column {name!r} that are neither finite numbers nor texts"
     if values.dtype.kind == "O":
-        raise InputError(
-            f"{table.name} has entries of type {values[0]} in column {name!r}; make them numbers or text{remedy}."
+        raise Unfit(
+            f"{table.name} has entries of type {values[0]} in column {name!r}; make them numbers or text{remedy}.", told
         )
     huge: AnyArray = np.flatnonzero(np.abs(values) > LARGEST) if is_numeric(values) else np.empty(0)
     if len(huge):
-        raise InputError(
+        raise Unfit(
             f"{table.name} has {values[huge[0]]:g} in column {name!r}, row {huge[0] + 1}; "
-            f"put a number between -{LARGEST:g} and {LARGEST:g} there, or nothing{remedy}."
+            f"put a number between -{LARGEST:g} and {LARGEST:g} there, or nothing{remedy}.",
+            told,
         )
 
 
