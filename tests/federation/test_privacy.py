@@ -19,7 +19,6 @@ from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.remote import Terms
 from dualfl.federation.rows import agree, describe, read_rows
 from dualfl.federation.wire import decode, encode
-from dualfl.tables.reading import as_text
 
 TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 TERMS = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE)
@@ -271,7 +270,7 @@ def test_classes_keep_their_names_apart_and_come_in_their_own_order(values, name
     rows = silo_with(tmp_path, np.array(values))
     told = describe(rows, "classification", (), False)
     assert agree({"a": told, "b": told}).classes == tuple(names)
-    assert as_text(rows.used().columns[rows.target]).tolist() == names[::-1]
+    assert rows.used(()).levels(rows.target).tolist() == names[::-1]
 
 
 def test_large_numbers_are_classes_in_their_own_order(tmp_path):

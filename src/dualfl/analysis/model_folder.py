@@ -25,13 +25,12 @@ from dualfl.engines.history import Row
 from dualfl.errors import InputError
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import COEFFICIENTS, FIT, HISTORY, PARTITION, REPORT
-from dualfl.tables.schema import Schema
+from dualfl.tables.schema import INTERCEPT, Schema
 from dualfl.typing import Array
 from dualfl.version import __version__
 
 FORMAT = 1
 MODEL, RECORD, PATH, PICTURE, INFLUENCE = "model.json", "fit.json", "path.csv", "path.png", "influence.csv"
-INTERCEPT = "(intercept)"
 WRITTEN = frozenset({MODEL, RECORD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HISTORY, PARTITION, REPORT})  # by a fit
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from dualfl.analysis.models import SMALL_RIDGE
+from dualfl.cli.options import spelling_options
 from dualfl.cli.run import command_line, parse_set
 from dualfl.errors import Diverged, InputError
 
@@ -242,6 +243,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
 @click.option("--data", required=True, type=FILE, help="CSV, Parquet, NPZ or LIBSVM; it stays where it is.")
 @click.option("--target", help="The column to predict.")
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column that stays out; repeatable.")
+@spelling_options
 @click.option("--ca", type=FILE, help="The coordinator's certificate, ca.crt.")
 @click.option("--insecure", is_flag=True, help="No TLS and no keys; only if the coordinator does the same.")
 @click.option("--minimum", default=3, help="The smallest federation that this silo takes part in.")
@@ -257,6 +259,8 @@ def join_command(
     data: Path,
     target: str | None,
     ignore: tuple[str, ...],
+    na: tuple[str, ...],
+    decimal: str,
     ca: Path | None,
     insecure: bool,
     minimum: int,
@@ -265,12 +269,22 @@ def join_command(
     """Silo: make this silo's folder and its keys."""
     need_flower()
     from dualfl.deploy import keys, member
+    from dualfl.tables.cells import Spelling
 
     if (ca is None) != insecure:
         raise InputError("Give --ca with the coordinator's certificate, or --insecure to do without TLS and keys.")
     allow_plain = None if secure_only is None else not secure_only
     card, rows = member.join(
-        folder, name, data, target, coordinator, ca, ignore=ignore, minimum=minimum, allow_plain=allow_plain
+        folder,
+        name,
+        data,
+        target,
+        coordinator,
+        ca,
+        ignore=ignore,
+        spelling=Spelling(na, decimal),
+        minimum=minimum,
+        allow_plain=allow_plain,
     )
     public = card.partition(" ")[2]
     numbers, texts = rows.columns

@@ -117,6 +117,7 @@ class Federation:
             secure=terms.secure,
             problem=dict(terms.problem),
             draft=None if draft is None else draft.as_json(),
+            categorical=terms.categorical,
             algorithm=terms.algorithm.to_json(),
             seed=terms.seed,
             start=terms.start,

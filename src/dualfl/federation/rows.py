@@ -10,13 +10,14 @@ import contextlib
 import hashlib
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dualfl.errors import InputError
+from dualfl.tables.cells import EXACT, USUAL, Spelling, parsed, tidy
 from dualfl.tables.delimited import is_class_target, target_name
 from dualfl.tables.reading import Table, read_table
 from dualfl.tables.refusals import IN_SILOS, Unfit
@@ -62,44 +63,41 @@ class SiloRows:
     def request(self, numeric_target: bool, categorical: Sequence[str] = ()) -> Request:
         return Request(self.target, numeric_target, categorical=tuple(categorical), remedies=IN_SILOS)
 
-    def used(self) -> Table:
+    def used(self, categorical: Sequence[str]) -> Table:
         """The rows that have a target."""
         with not_quoted("its data file has entries that cannot be used"):
-            return used(self.table, self.request(False))[0]
+            return used(self.table, self.request(False, categorical))[0]
 
 
-def read_rows(path: Path, target: str | None, ignore: Sequence[str] = ()) -> SiloRows:
+def read_rows(path: Path, target: str | None, ignore: Sequence[str] = (), spelling: Spelling = USUAL) -> SiloRows:
     """The rows of a CSV, Parquet, NPZ or LIBSVM file."""
     if not path.is_file():
         raise no_file(path)
     with not_quoted("its data file cannot be read"):
-        table = _read(path, target)
+        table = _read(path, target, spelling)
         columns = {name: values for name, values in table.columns.items() if name not in ignore}
         chosen = TARGET if table.width else target_name(columns, target, path)
-    return SiloRows(Table(table.name, columns, table.matrix), chosen)
+    return SiloRows(replace(table, columns=columns), chosen)
 
 
-def _read(path: Path, target: str | None) -> Table:
+def _read(path: Path, target: str | None, spelling: Spelling) -> Table:
     from dualfl.tables.arrays import read_npz
     from dualfl.tables.formats import format_of
     from dualfl.tables.libsvm import read_libsvm
 
     kind = format_of(path)
     if kind in ("CSV", "Parquet"):
-        return read_table(path)
+        return read_table(path, spelling)
     if kind not in UNNAMED:
         raise InputError(f"{path} is a {kind} file, and a silo reads CSV, Parquet, NPZ and LIBSVM.")
     X, y = read_npz(path, target) if kind == "npz" else read_libsvm(path)
     numbers = X.data if hasattr(X, "indptr") else X
     if not np.isfinite(np.asarray(numbers, dtype=np.float64)).all():
         raise InputError(f"{path} holds NaN or infinity; fill or drop such rows.")
-    return Table(str(path), {TARGET: _target(y)}, X)
-
-
-def _target(y: AnyArray) -> AnyArray:
-    """As a table has it: numbers as floats, but not whole ones that floats do not tell apart."""
-    large = y.dtype.kind in "iu" and bool((np.abs(y.astype(np.float64)) >= 2.0**53).any())
-    return y.astype(np.str_) if large or y.dtype.kind not in "biuf" else y.astype(np.float64)
+    if y.dtype.kind not in "biuf":
+        return Table(str(path), {TARGET: parsed([tidy(str(label)) for label in y])[0]}, X)
+    large = y.dtype.kind in "iu" and bool((np.abs(y.astype(np.float64)) >= EXACT).any())
+    return Table(str(path), {TARGET: y.astype(np.float64)}, X, {TARGET: y.astype(np.str_)} if large else {})
 
 
 def digest_of(path: Path) -> str:
@@ -116,7 +114,7 @@ def digest_of(path: Path) -> str:
 def describe(rows: SiloRows, task: str | None, categorical: Sequence[str], allow_empty: bool) -> dict[str, Any]:
     """Names of columns, levels of text and classes; no row, no number of a row, no count."""
     with not_quoted("its data file has entries that cannot be used"):
-        kept = rows.used()
+        kept = rows.used(categorical)
         if task is None:
             task = "classification" if is_class_target(kept.columns[rows.target]) else "regression"
         if task == "regression" and kept.columns[rows.target].dtype.kind != "f":

@@ -25,6 +25,7 @@ from typing import Any
 from dualfl.errors import InputError
 from dualfl.federation.rows import SiloRows, digest_of, no_file, read_rows
 from dualfl.files import write_atomically
+from dualfl.tables.cells import Spelling
 
 PRIVATE = 0o600  # rows, uploads without masks and secrets: nobody else on this machine reads them
 LOG = "logs/silo.log"
@@ -83,7 +84,13 @@ class SiloFolder:
     def fingerprint(self) -> str:
         """Of all that decides what is read: the file, and which columns of it."""
         target, ignore = self.settings.get("target"), sorted(self.settings.get("ignore", ()))
-        return hashlib.sha256(json.dumps([self.data_digest, target, ignore]).encode()).hexdigest()
+        spelling = [sorted(self.spelling.na), self.spelling.decimal]
+        return hashlib.sha256(json.dumps([self.data_digest, target, ignore, *spelling]).encode()).hexdigest()
+
+    @property
+    def spelling(self) -> Spelling:
+        """How the data file writes gaps and the decimal point."""
+        return Spelling(tuple(self.settings.get("na", ())), str(self.settings.get("decimal", ".")))
 
     @property
     def salted(self) -> str:
@@ -96,7 +103,7 @@ class SiloFolder:
         return hashlib.sha256(path.read_bytes() + self.fingerprint.encode()).hexdigest()[:16]
 
     def rows(self) -> SiloRows:
-        return read_rows(self.data, self.settings.get("target"), self.settings.get("ignore", ()))
+        return read_rows(self.data, self.settings.get("target"), self.settings.get("ignore", ()), self.spelling)
 
     @property
     def masked_only(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -12,11 +12,13 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.tables.moments import Moments, moments
-from dualfl.tables.reading import Table, as_text, check_usable, is_numeric, missing
+from dualfl.tables.reading import Table, check_odd, check_usable, is_numeric, missing
+from dualfl.tables.refusals import IN_FILES
 from dualfl.tables.schema import MISSING, Feature, Schema
 from dualfl.typing import AnyArray, Array
 
 UNSEEN = ("error", "baseline")
+AS_MODEL = replace(IN_FILES, categorical="fit a model that takes {!r} as categories")
 
 
 def features(table: Table, schema: Schema, unseen: str = "error") -> Any:
@@ -51,8 +53,7 @@ def _columns(table: Table, feature: Feature, unseen: str) -> Array:
     values = table.columns[feature.name]
     if feature.kind == "numeric":
         return _numbers(table, feature, values)
-    text = as_text(values)
-    text = np.where(text == "", MISSING, text)
+    text = levels(table, feature)
     if unseen == "error":
         _check_levels(table, feature, text)
     kept = [level for level in feature.levels if level != feature.reference]
@@ -60,10 +61,29 @@ def _columns(table: Table, feature: Feature, unseen: str) -> Array:
     return dummies
 
 
+def substituted(table: Table, schema: Schema) -> tuple[int, int]:
+    """How many gaps in numbers became means, and how many levels are none of the model's."""
+    gaps = unseen = 0
+    for feature in schema.features:
+        if feature.kind == "numeric":
+            gaps += int(missing(table.columns[feature.name]).sum())
+        else:
+            unseen += int(np.count_nonzero(~np.isin(levels(table, feature), feature.levels)))
+    return gaps, unseen
+
+
+def levels(table: Table, feature: Feature) -> AnyArray:
+    """The level of each row."""
+    text = table.levels(feature.name)
+    found: AnyArray = np.where(text == "", MISSING, text)
+    return found
+
+
 def _numbers(table: Table, feature: Feature, values: AnyArray) -> Array:
     gaps = missing(values)
     if not is_numeric(values):
         if not gaps.all():
+            check_odd(table, feature.name, AS_MODEL)
             example = next(value for value in values if value)
             raise InputError(
                 f"{table.name} has text such as {str(example)!r:.40} in column {feature.name!r}, and the model was "
@@ -92,13 +112,14 @@ def targets(table: Table, schema: Schema) -> AnyArray:
     values = table.columns[schema.target]
     if not schema.classes:
         if not is_numeric(values):
+            check_odd(table, schema.target, AS_MODEL)
             example = next((value for value in values if value), "")
             raise InputError(
                 f"{table.name} has text such as {str(example)!r:.40} in column {schema.target!r}, the target, and the "
                 "model predicts numbers; correct the file."
             )
         return values
-    text = as_text(values)
+    text = table.levels(schema.target)
     strange = [label for label in np.unique(text) if label not in schema.classes]
     if strange:
         raise InputError(

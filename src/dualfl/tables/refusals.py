@@ -6,6 +6,7 @@ or an entry of a settings file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dualfl.errors import InputError
@@ -28,6 +29,9 @@ class Remedies:
     drop_everywhere: str = "leave it out everywhere with {}"
     column: str = "--drop {!r}"  # one of those
     between: str = " "
+    gap: str = "count {} as missing with {}"
+    value: str = "--na {!r}"  # one of those
+    decimal: str = "read them with --decimal ,"
     categorical: str = "take its entries as categories with --categorical {!r}"
     allow_empty: str = "let the rule for missing values fill it with --allow-empty"
     drop_gaps: str = "take --missing fill, or leave out columns with gaps by --drop"
@@ -36,6 +40,11 @@ class Remedies:
         """Leaving these columns out in all silos."""
         return self.drop_everywhere.format(self.between.join(self.column.format(name) for name in names))
 
+    def missing(self, texts: Sequence[str]) -> str:
+        """Counting these entries as gaps."""
+        it = "it" if len(texts) == 1 else "them"
+        return self.gap.format(it, self.between.join(self.value.format(text) for text in texts))
+
 
 IN_FILES = Remedies()
 IN_SILOS = Remedies(
@@ -43,6 +52,9 @@ IN_SILOS = Remedies(
     drop_everywhere="put {} under 'ignore' in the silo.json of every silo",
     column="{!r}",
     between=", ",
+    gap="count {} as missing by {} under 'na' in silo.json",
+    value="{!r}",
+    decimal='set "decimal" to "," in silo.json',
     categorical="put {!r} under 'categorical' in project.json",
     allow_empty='let the mean of the others fill it ("allow_empty": true in silo.json)',
     drop_gaps="put columns with gaps under 'ignore' in silo.json",

@@ -23,6 +23,7 @@ import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.names import nearest
+from dualfl.tables.cells import USUAL
 from dualfl.tables.summaries import ColumnSummary, Request, Summary, order, summarise, used
 
 __all__ = ["Draft", "Feature", "Request", "Schema", "Summary", "agree", "drafted", "settled", "summarise", "used"]
@@ -30,6 +31,7 @@ __all__ = ["Draft", "Feature", "Request", "Schema", "Summary", "agree", "drafted
 MISSING = "(missing)"
 MOST_LEVELS = 50  # a text with more is a name or a number in disguise
 RULES = ("fill", "indicator", "drop")
+INTERCEPT = "(intercept)"  # what its coefficient is called
 
 
 def made_names(width: int) -> tuple[str, ...]:
@@ -82,6 +84,16 @@ class Feature:
         names = (self.name, f"{self.name} is missing")
         return names[int(self.same) : 1 + self.indicator]
 
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> Feature:
+        """Levels that an older version called 01 or True have the names that they have now."""
+        levels = tuple(map(USUAL.level, content["levels"]))
+        reference = content["reference"]
+        if len(set(levels)) < len(levels):
+            raise InputError(f"column {content['name']!r} has two levels that are the same number")
+        named = {"levels": levels, "reference": None if reference is None else USUAL.level(reference)}
+        return Feature(**{**content, **named})
+
 
 @dataclass(frozen=True)
 class Schema:
@@ -103,9 +115,10 @@ class Schema:
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Schema:
-        features = tuple(Feature(**{**one, "levels": tuple(one["levels"])}) for one in content["features"])
+        features = tuple(Feature.from_json(one) for one in content["features"])
         unnamed = {name: content[name] for name in ("width", "sparse") if name in content}
-        return Schema(content["target"], tuple(content["classes"]), features, tuple(content["constant"]), **unnamed)
+        classes = tuple(map(USUAL.level, content["classes"]))
+        return Schema(content["target"], classes, features, tuple(content["constant"]), **unnamed)
 
 
 def agree(
@@ -261,7 +274,21 @@ def settled(draft: Draft, total: Mapping[str, ColumnSummary], request: Request, 
             f"Every column{besides} says the same in all rows of all files "
             f"({', '.join(constant[:5])}), so there is nothing to learn from; add columns that differ."
         )
+    check_made_names(features)
     return Schema(request.target, draft.classes, tuple(features), tuple(constant))
+
+
+def check_made_names(features: Sequence[Feature]) -> None:
+    """Refuse a column whose name is one that is made for a coefficient."""
+    owner = {INTERCEPT: "the intercept"}
+    for feature in features:
+        for name in feature.names:
+            if name in owner:
+                raise InputError(
+                    f"The coefficient of column {feature.name!r} would be called {name!r}, like that of {owner[name]}; "
+                    f"rename the column {feature.name!r} in all files."
+                )
+            owner[name] = f"column {feature.name!r}"
 
 
 def _is_constant(column: ColumnSummary) -> bool:

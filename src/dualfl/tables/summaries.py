@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.names import nearest
-from dualfl.tables.reading import Table, as_text, check_usable, is_numeric, missing
+from dualfl.tables.reading import Table, check_odd, check_usable, is_numeric, missing
 from dualfl.tables.refusals import IN_FILES, Remedies
 from dualfl.typing import AnyArray
 
@@ -117,8 +117,10 @@ def used(table: Table, request: Request) -> tuple[Table, int, int]:
     for name in columns:
         remedy = "" if name == request.target else f", or {request.remedies.drop.format(name)}"
         check_usable(table, name, remedy)
-    columns |= {name: as_text(columns[name]) for name in request.categorical if name in columns}
-    table = Table(table.name, columns, table.matrix)
+        if name not in request.categorical:
+            check_odd(table, name, request.remedies)
+    columns |= {name: table.levels(name) for name in request.categorical if name in columns}
+    table = replace(table, columns=columns)
     there = ~missing(table.columns[request.target])
     if not there.any():
         raise InputError(
@@ -145,7 +147,7 @@ def summarise(table: Table, request: Request) -> Summary:
     columns = {name: _summary(values) for name, values in kept.columns.items() if name != request.target}
     if not columns and not table.width:
         raise InputError(f"{table.name} has no column besides the target {request.target!r}, so there are no features.")
-    labels = target if request.numeric_target else as_text(target)
+    labels = target if request.numeric_target else kept.levels(request.target)
     found = _summary(labels)
     return Summary(table.name, kept.rows, without, gaps, columns, found, table.width, table.sparse)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.tables.encoding import Scaling
-from dualfl.tables.reading import Table, as_text, is_numeric
+from dualfl.tables.reading import Table, is_numeric
 from dualfl.tables.schema import MISSING, Draft, Schema
 from dualfl.tables.summaries import ColumnSummary
 from dualfl.typing import Array
@@ -47,7 +47,7 @@ def counted(table: Table, draft: Draft) -> Sums:
 
 def _counts(table: Table, name: str, levels: tuple[str, ...]) -> Array:
     """Rows with each level, and last those with none."""
-    text = as_text(table.columns[name])
+    text = table.levels(name)
     found: Array = np.array([np.count_nonzero(text == level) for level in (*levels, "")], dtype=np.float64)
     return found
 
