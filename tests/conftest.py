@@ -1,7 +1,15 @@
 """What all tests share."""
 
+import os
+from pathlib import Path
+
 import pytest
 from threadpoolctl import threadpool_limits
+
+# Data files that lie beside the checkout are found, so that the same `make test` uses them wherever they are.
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+if BESIDE.is_dir():
+    os.environ.setdefault("DUALFL_DATA", str(BESIDE))
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Files: read whole, written whole or not at all, and where the user's cache is."""
+"""Files: read whole, written whole or not at all, by one process at a time, and where the user's cache is."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import secrets
 import sys
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from dualfl.errors import InputError
@@ -39,6 +40,16 @@ def _keep_names(folder: Path) -> None:
             os.fsync(opened)
         finally:
             os.close(opened)
+
+
+@contextlib.contextmanager
+def locked(folder: Path, mode: int = 0o644) -> Iterator[None]:
+    """One process, and one thread of it, at a time; who comes later waits. The lock ends with its process."""
+    from filelock import FileLock  # here, because it loads asyncio
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "lock", mode=mode):
+        yield
 
 
 def contents(path: Path) -> bytes:

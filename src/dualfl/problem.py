@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.lines import span, titled
 from dualfl.objectives.average import Average
@@ -23,6 +24,7 @@ from dualfl.solvers.base import Solver
 from dualfl.typing import Array
 
 
+@checked
 class Problem:
     """Clients, sizes, and an optional common penalty.
 

@@ -71,3 +71,19 @@ def test_the_settings_of_a_silo_hold_no_salt(ca, tmp_path):
     home = join(tmp_path, "--ca", ca)
     settings = json.loads((home / "silo.json").read_text())
     assert settings["allow_plain"] is False and "secure_only" not in settings and "salt" not in settings
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--coordinator", "h:99999"], "a port from 1 to 65535, and it is 'h:99999'"),
+        (["--coordinator", "h:0"], "a port from 1 to 65535"),
+        (["--coordinator", "h:²"], "a port from 1 to 65535"),
+        (["--coordinator", "h:1", "--secure-only"], "--secure-only needs the keys that --insecure does without"),
+    ],
+)
+def test_contradictions_are_refused(words, said, tmp_path):
+    (tmp_path / "a.csv").write_text("x,y\n1,0\n2,1\n")
+    given = ["deploy", "join", tmp_path / "silo", "--name", "a", "--data", tmp_path / "a.csv", "--target", "y"]
+    done = CliRunner().invoke(main, [str(word) for word in (*given, "--insecure", *words)])
+    assert done.exit_code == 2 and said in done.stderr and not (tmp_path / "silo").exists()

@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import PoissonRegressor as SkPoisson
 
-from dualfl.errors import InputError, NotSupported
+from dualfl.errors import InputError, NoMinimiser, NotSupported
 from dualfl.estimators import (
     ElasticNet,
     HuberRegressor,
@@ -75,7 +75,7 @@ def test_separable_without_a_penalty(classes):
     x = np.linspace(-1, 1, 60)[:, None]
     y = np.digitize(x[:, 0], np.linspace(-1, 1, classes + 1)[1:-1])
     table = np.column_stack([x, x**2])
-    with pytest.raises(InputError, match=r"separable.*give a finite C"):
+    with pytest.raises(NoMinimiser, match=r"separable.*give a finite C"):
         LogisticRegression(C=np.inf).fit(table, y, groups=np.arange(60) % 3)
     assert LogisticRegression(C=10.0).fit(table, y).score(table, y) > 0.9
 

@@ -19,7 +19,7 @@ from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.remote import Terms
 from dualfl.federation.wire import decode, encode
 
-TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
+TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 TERMS = Terms("e", ("a", "b", "c"), make("giant"), TABLE)
 HEAD = {"version": dualfl.__version__, "protocol": PROTOCOL, "experiment": "e", "to": None}
 HELLO = encode({"kind": "hello", "task": None} | HEAD)
@@ -186,12 +186,23 @@ def test_two_different_answers_are_refused(tmp_path):
         play(tmp_path, twice)
 
 
-def test_another_version_is_refused_on_the_side_where_it_can_be_mended(tmp_path):
+def test_another_protocol_is_refused_and_another_version_is_not(tmp_path):
     homes = csv_homes(tmp_path)
-    message = encode({"kind": "hello", "version": "9.9", "protocol": 1, "experiment": "e", "to": None})
-    refusal = decode(Keeper(homes[0]).handle(message))["refusal"]
-    assert "runs dualfl 9.9, and this silo" in refusal and "same version" in refusal
+    hello = {"kind": "hello", "version": "9.9", "protocol": PROTOCOL, "experiment": "e", "to": None}
+    assert "refusal" not in decode(Keeper(homes[0]).handle(encode(hello)))
+    for other in (PROTOCOL - 1, PROTOCOL + 1, str(PROTOCOL), None):
+        refusal = decode(Keeper(homes[0]).handle(encode(hello | {"protocol": other})))["refusal"]
+        assert f"speaks protocol {other} (dualfl 9.9), and this silo protocol {PROTOCOL}" in refusal
+        assert "install versions with one protocol" in refusal
     assert decode(Keeper(homes[0]).handle(b"nonsense"))["refusal"]
+
+
+def test_a_coordinator_that_takes_a_patch_release_goes_on_to_the_same_bits(undisturbed, tmp_path, monkeypatch):
+    homes, path = csv_homes(tmp_path), tmp_path / "checkpoint.npz"
+    run_over(Loopback(homes), TERMS, None, rounds=1, path=path)
+    monkeypatch.setattr("dualfl.federation.remote.__version__", "9.9")
+    result, _ = run_over(Loopback(homes), TERMS, None, rounds=3, path=path, resume=True)
+    assert same(result, undisturbed)
 
 
 def test_a_silo_that_lost_its_folder_or_changed_its_data_says_so(tmp_path):

@@ -163,14 +163,16 @@ def algorithm_class(name: str) -> type[Algorithm]:
     raise InputError(f"There is no algorithm {name!r}; {hint}")
 
 
-def make(name: str, **hyperparameters: Any) -> Algorithm:
+def make(name: str, /, **hyperparameters: Any) -> Algorithm:
     """The algorithm of that name with these hyperparameters."""
     cls = algorithm_class(name)
-    fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    fields = [field.name for field in dataclasses.fields(cls)]
     for given in hyperparameters:
         if given not in fields:
             raise InputError(f"{name} has no hyperparameter {given!r}; it has {', '.join(fields) or 'none'}.")
-    return cls(**hyperparameters)
+    made = cls(**hyperparameters)
+    made.check_kinds()
+    return made
 
 
 def from_json(text: str) -> Algorithm:

@@ -5,13 +5,11 @@ A folder is written beside its place under a passing name and then moved there, 
 
 from __future__ import annotations
 
-import contextlib
 import csv
+import hashlib
 import io
 import json
 import os
-import secrets
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,15 +21,17 @@ from dualfl.analysis.models import MODELS, Fitted, Recipe
 from dualfl.analysis.whole_fit import Fit
 from dualfl.engines.history import Row
 from dualfl.errors import InputError
+from dualfl.outputs import check_folder, replacing, resolved
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import COEFFICIENTS, FIT, HISTORY, PARTITION, REPORT
-from dualfl.tables.schema import Schema
+from dualfl.tables.schema import INTERCEPT, Schema
 from dualfl.typing import Array
 from dualfl.version import __version__
 
-FORMAT = 1
+FORMAT = 2
+UNSIGNED = 1  # what dualfl 0.1.0 wrote: no digest
+DECISIVE = ("recipe", "schema", "outputs", "columns", "coefficients", "intercepts")  # of model.json, for a prediction
 MODEL, RECORD, PATH, PICTURE, INFLUENCE = "model.json", "fit.json", "path.csv", "path.png", "influence.csv"
-INTERCEPT = "(intercept)"
 WRITTEN = frozenset({MODEL, RECORD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HISTORY, PARTITION, REPORT})  # by a fit
 
 
@@ -40,24 +40,19 @@ WRITTEN = frozenset({MODEL, RECORD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HIST
 
 def check_place(out: Path, force: bool = False) -> None:
     """Make sure that a model can be put here, and that nothing is lost by it."""
-    place = out.resolve()
-    there = next(folder for folder in (place, *place.parents) if folder.exists())
-    if not there.is_dir():
-        raise InputError(f"{there} is a file, and a model is a folder; give another --out.")
-    if place == Path.cwd().resolve():
+    place = resolved(out)
+    if place == resolved(Path.cwd()):
         raise InputError(f"{out} is the folder that you are in, which cannot be replaced; give --out a folder in it.")
     if os.path.ismount(place):
         raise InputError(f"{out} is where a disk is mounted, which cannot be replaced; give --out a folder in it.")
-    within = place.parent if there == place else there
-    if not os.access(within, os.W_OK):
-        raise InputError(f"The folder {within} cannot be written to; give another --out.")
+    check_folder(out, replaced=True)
     if place.exists() and any(place.iterdir()):
         check_replaceable(out, force)
 
 
 def check_replaceable(out: Path, force: bool) -> None:
     """A folder with files is replaced if it is a model and nothing else, and if that is asked for."""
-    others = sorted(path.name for path in out.iterdir() if path.name not in WRITTEN)
+    others = sorted(path.name for path in out.iterdir() if path.name not in WRITTEN or not path.is_file())
     if others or not (out / MODEL).is_file():
         shown = others or sorted(path.name for path in out.iterdir())
         names = ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
@@ -78,25 +73,6 @@ def write(fit: Fit, out: Path, command: str, *, page: bool = True) -> list[str]:
 
             write_page([folder])
     return sorted(path.name for path in out.iterdir() if path.name != REPORT)
-
-
-@contextlib.contextmanager
-def replacing(out: Path) -> Iterator[Path]:
-    """A folder to write into; it takes the place of `out` if all goes well."""
-    out = out.resolve()  # before anything is moved, after which `..` may mean another folder
-    out.parent.mkdir(parents=True, exist_ok=True)
-    aside = out.parent / f".{out.name}.{secrets.token_hex(6)}"
-    folder = aside / out.name  # under its own name, which the page shows
-    try:
-        folder.mkdir(parents=True)
-        yield folder
-        if out.exists():
-            os.replace(out, aside / "before")
-        os.replace(folder, out)
-    finally:
-        if (aside / "before").exists() and not out.exists():
-            os.replace(aside / "before", out)
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def files(fit: Fit, command: str) -> Iterator[tuple[str, bytes]]:
@@ -132,7 +108,7 @@ def as_csv(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
 def describe(fit: Fit) -> dict[str, Any]:
     """model.json: all that prediction needs, and how sure one may be of it."""
     estimator = fit.estimator
-    return {
+    content = {
         "format": FORMAT,
         "dualfl": __version__,
         "recipe": asdict(fit.recipe),
@@ -147,6 +123,13 @@ def describe(fit: Fit) -> dict[str, Any]:
         "certificate": estimator.certificate_,
         "no certificate because": estimator.certificate_reason_,
     }
+    return content | {"digest": digest(content)}
+
+
+def digest(content: dict[str, Any]) -> str:
+    """A number for all that a prediction depends on, however the JSON is written."""
+    decisive = json.dumps(plain({name: content.get(name) for name in DECISIVE}), sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(decisive.encode()).hexdigest()
 
 
 def coefficient_rows(fit: Fit) -> Iterator[list[Any]]:
@@ -265,12 +248,14 @@ def read(folder: Path) -> Model:
     except ValueError as error:
         raise InputError(f"{path} is damaged, it is not JSON ({error}); fit the model again.") from error
     made = content.get("format") if isinstance(content, dict) else None
-    if made != FORMAT:
+    if made not in (UNSIGNED, FORMAT) or isinstance(made, bool):
         by = content.get("dualfl", "another program") if isinstance(content, dict) else "another program"
         raise InputError(
-            f"{path} has format {made!r}, written by dualfl {by}, and dualfl {__version__} reads format "
-            f"{FORMAT}; fit the model again, or use dualfl {by}."
+            f"{path} has format {made!r}, written by dualfl {by}, and dualfl {__version__} reads formats "
+            f"{UNSIGNED} and {FORMAT}; fit the model again, or use dualfl {by}."
         )
+    if made == FORMAT and content.get("digest") != digest(content):
+        raise InputError(f"{path} is not as it was written: somebody has edited it; fit the model again.")
     try:
         recipe, schema = Recipe(**content["recipe"]), Schema.from_json(content["schema"])
         W = np.array(content["coefficients"], dtype=np.float64)
@@ -278,6 +263,8 @@ def read(folder: Path) -> Model:
         outputs = len(schema.classes) if len(schema.classes) > 2 else 1
         if W.shape != (outputs, len(schema.names)) or b.shape != (outputs,) or recipe.model not in MODELS:
             raise ValueError(f"{W.shape} coefficients")
-    except (KeyError, TypeError, ValueError) as error:
+        if content["columns"] != list(schema.names) or not (np.isfinite(W).all() and np.isfinite(b).all()):
+            raise ValueError("its columns are not those of its coefficients, or one of these is no number")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error}); fit the model again.") from error
     return Model(recipe, schema, W, b)

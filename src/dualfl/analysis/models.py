@@ -142,10 +142,6 @@ class Recipe:
         return made
 
 
-class NoMinimiser(InputError):
-    """Without a penalty, larger coefficients are always better: some rows are told apart without a mistake."""
-
-
 class Fitted(FederatedLinear):
     """An estimator whose penalty is given as the paper gives it; it keeps what its runs returned."""
 
@@ -172,12 +168,7 @@ class Fitted(FederatedLinear):
         return FitCost(self.loss, self.ridge, self.l1)
 
     def _solve(self, silos: list[SiloRows], start: Models | None = None) -> list[Result]:
-        try:
-            results = super()._solve(silos, start)
-        except InputError as error:
-            if str(error) == self._no_minimiser:
-                raise NoMinimiser(str(error)) from error
-            raise
+        results = super()._solve(silos, start)
         self.numbers_ = sum(one.history[-1].floats_up + one.history[-1].floats_down for one in results)
         return results
 
@@ -207,7 +198,7 @@ class Probabilities(Fitted, LogisticRegression):
         super()._keep(W, b)
 
 
-class Margins(Fitted, LinearSVC):  # type: ignore[misc]
+class Margins(Fitted, LinearSVC):  # type: ignore[misc]  # `loss` is a Loss in one base, a word in the other
     """Classes with decision values; one against the rest for more than two."""
 
 

@@ -10,8 +10,10 @@ import numpy as np
 from dualfl.analysis.model_folder import Model
 from dualfl.errors import InputError
 from dualfl.estimators.metrics import Evaluation, evaluate
-from dualfl.tables.encoding import features, targets
+from dualfl.tables.encoding import features, substituted, targets
 from dualfl.tables.reading import Table, check_usable, missing
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
 
 
 def predictions(model: Model, table: Table, unseen: str = "error") -> tuple[list[str], Iterator[list[Any]]]:
@@ -29,7 +31,30 @@ def predictions(model: Model, table: Table, unseen: str = "error") -> tuple[list
         what, scores = "decision", estimator.decision_function(X).reshape(len(X), -1)
         names = list(model.schema.classes if scores.shape[1] > 1 else model.schema.classes[1:])
     head = ["row", "prediction", *(f"{what} {name}" for name in names)]
-    return head, ([i + 1, label, *map(float, line)] for i, (label, line) in enumerate(zip(labels, scores)))
+    shown = {name: harmless(name) for name in model.schema.classes}
+    return head, ([i + 1, shown[label], *map(float, line)] for i, (label, line) in enumerate(zip(labels, scores)))
+
+
+def harmless(text: str) -> str:
+    """A text as a spreadsheet may open it: what looks like a formula gets an apostrophe in front. Numbers stay."""
+    if not text.startswith(FORMULA):
+        return text
+    try:
+        return text if np.isfinite(float(text)) and text.isascii() else f"'{text}"
+    except ValueError:
+        return f"'{text}"
+
+
+def substitutions(model: Model, table: Table) -> str:
+    """What predictions had to put in place of entries, in one sentence; nothing if they had to do nothing."""
+    gaps, unseen = substituted(table, model.schema)
+    said = []
+    if gaps:
+        said.append(f"{gaps:,} missing number{'s' * (gaps > 1)} became the mean that the model was fitted with")
+    if unseen:
+        known = "s that the model does not know count" if unseen > 1 else " that the model does not know counts"
+        said.append(f"{unseen:,} level{known} as the reference level")
+    return f"{table.name}: {'; '.join(said)}." if said else ""
 
 
 def evaluated(model: Model, tables: Sequence[Table], unseen: str = "error", bins: int = 1000) -> tuple[Evaluation, int]:

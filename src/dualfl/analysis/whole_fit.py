@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from dualfl.analysis import inference
 from dualfl.analysis.influence import Without, drop_each, stacked
 from dualfl.analysis.ledger import Spent, cross_validation, threshold
-from dualfl.analysis.models import SMALL_RIDGE, Fitted, NoMinimiser, Recipe
-from dualfl.errors import InputError
+from dualfl.analysis.models import SMALL_RIDGE, Fitted, Recipe
+from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.metrics import Evaluation, evaluate
 from dualfl.estimators.path import PenaltyPath, follow, held_out, make_folds, strongest_l1
 from dualfl.estimators.silos import SiloRows, total_mass

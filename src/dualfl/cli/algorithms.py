@@ -148,7 +148,7 @@ def explain(algorithm: type[Algorithm]) -> str:
     """The page of one algorithm: its citation and update, and its hyperparameters with their defaults."""
     module = inspect.getmodule(algorithm)
     fields = []
-    for field in dataclasses.fields(algorithm):  # type: ignore[arg-type]
+    for field in dataclasses.fields(algorithm):
         default = field.metadata.get("formula", field.default)
         fields.append(f"  {field.name:<14}default: {default}")
     doc = inspect.getdoc(algorithm) or ""

@@ -64,6 +64,8 @@ class Lazy(click.Group):
         except KeyboardInterrupt:
             click.echo("\nInterrupted; nothing was written.", err=True)
             sys.exit(INTERRUPTED)
+        except MemoryError as error:
+            fail(f"There is not enough memory for this ({str(error) or 'it is used up'}); take fewer rows or columns.")
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise

@@ -8,21 +8,31 @@ from typing import Any
 import click
 import numpy as np
 
+from dualfl.cli.options import spelling_options
+
 
 @click.command("evaluate", context_settings={"show_default": True})
 @click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path))
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
-@click.option("--bins", type=click.IntRange(10), default=1000, help="Of the scores, for the ROC curve.")
+@click.option("--bins", type=click.IntRange(10, 1_000_000), default=1000, help="Of the scores, for the ROC curve.")
 @click.option(
     "--unseen",
     type=click.Choice(["error", "baseline"]),
     default="error",
     help="Levels that the model does not know: refuse them, or count them as the reference level.",
 )
+@spelling_options
 @click.option("--force", is_flag=True, help="Replace the file --out.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the numbers and the curves here, as JSON.")
 def evaluate_command(
-    folder: Path, files: tuple[Path, ...], bins: int, unseen: str, force: bool, out: Path | None
+    folder: Path,
+    files: tuple[Path, ...],
+    bins: int,
+    unseen: str,
+    na: tuple[str, ...],
+    decimal: str,
+    force: bool,
+    out: Path | None,
 ) -> None:
     """Evaluate a model on files, each a silo, and on all of them together.
 
@@ -36,16 +46,14 @@ def evaluate_command(
     """
     from dualfl.analysis.model_folder import as_json, read
     from dualfl.analysis.predicting import evaluated
-    from dualfl.errors import InputError
     from dualfl.files import write_atomically
+    from dualfl.outputs import check_file
+    from dualfl.tables.cells import Spelling
     from dualfl.tables.reading import read_tables
 
-    if out is not None and out.is_dir():
-        raise InputError(f"{out} is a folder; give --out the name of a file, such as {out / 'evaluation.json'}.")
-    if out is not None and out.exists() and not force:
-        raise InputError(f"{out} exists already; give another --out, or --force to replace it.")
+    check_file(out, force)
     model = read(folder)
-    evaluation, lost = evaluated(model, read_tables(files), unseen, bins)
+    evaluation, lost = evaluated(model, read_tables(files, Spelling(na, decimal)), unseen, bins)
     if out is not None:
         write_atomically(out, as_json(details(evaluation, model.schema.classes)))
     click.echo("\n".join(lines(evaluation, model, bins, lost)))

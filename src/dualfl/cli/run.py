@@ -147,6 +147,24 @@ def perform(
     page: bool = True,
 ) -> None:
     """Run, print the account, write the files; leave with 130 if somebody interrupted it."""
+    from dualfl.outputs import alone, check_folder
+
+    check_folder(out)
+    with alone(out):
+        perform_alone(settings, out, command, threads, engine, every, force, resume, page)
+
+
+def perform_alone(
+    settings: RunSettings,
+    out: Path,
+    command: str,
+    threads: int | None,
+    engine: str,
+    every: int | None,
+    force: bool,
+    resume: bool,
+    page: bool,
+) -> None:
     from dualfl.lines import entry
     from dualfl.report.folder import CHECKPOINT, FILES, Folder
     from dualfl.report.results import REPORT
@@ -167,11 +185,7 @@ def perform(
     )
     if not len(run.result.history):  # interrupted before anything was known
         raise KeyboardInterrupt
-    folder.write(run, command, keep_checkpoint=checkpoint is not None)
-    if page:
-        from dualfl.report.page import write_page
-
-        write_page([out])
+    folder.write(run, command, keep_checkpoint=checkpoint is not None, page=page)
     click.echo(summary(run))
     if settings.partition not in ("even", "shuffled"):  # somebody wants unlike clients, and may want to see them
         click.echo(f"\n{run.mix.picture()}\n")

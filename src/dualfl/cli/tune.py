@@ -65,6 +65,7 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
     from dualfl.experiments.table2 import ALGORITHMS
     from dualfl.experiments.tune import Search, Tuner, known_best, summary, table
     from dualfl.files import write_atomically
+    from dualfl.outputs import alone
 
     out, chosen, budget = given.pop("out"), given.pop("chosen"), given.pop("budget")
     grid, criterion, processes = given.pop("grid"), given.pop("criterion"), given.pop("processes")
@@ -92,9 +93,9 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
     lines = table(found, Path(given["dataset"]).name)
     write_atomically(out / TABLE, as_csv(lines).encode())
     fresh = summary(found, search, command_line(ctx, kept=True))
-    # read again: another search may have written meanwhile
-    record = {"setting": search.setting, "best": known_best(out / TUNED, search.setting) | fresh}
-    write_atomically(out / TUNED, (json.dumps(record, indent=2) + "\n").encode())
+    with alone(out / TUNED, wait=60):  # read again: another search may have written meanwhile
+        record = {"setting": search.setting, "best": known_best(out / TUNED, search.setting) | fresh}
+        write_atomically(out / TUNED, (json.dumps(record, indent=2) + "\n").encode())
     click.echo(f"\nTable 2 of the paper, and what was found here (grid: {grid}, criterion: {criterion})\n")
     click.echo(as_text(lines) + "\n")
     for best in found:

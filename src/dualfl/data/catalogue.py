@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dualfl.arguments import checked
 from dualfl.data.bundled import read_bundled
 from dualfl.data.cifar import read_cifar
 from dualfl.data.dataset import Dataset, Task
@@ -183,6 +184,7 @@ DATASETS: dict[str, Entry] = {
 }
 
 
+@checked
 def load(
     name: str | Path,
     *,

@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dualfl.data.cifar import read_cifar
 from dualfl.data.idx import labels_beside, read_images
 from dualfl.errors import InputError
-from dualfl.tables.arrays import read_npy, read_npz
+from dualfl.tables.arrays import read_npy, read_npz_images
 from dualfl.tables.delimited import read_csv, read_parquet, split_target, targets
 from dualfl.tables.formats import SUFFIXES, format_of
 from dualfl.tables.libsvm import read_libsvm
@@ -29,11 +27,7 @@ class FileContent:
     classes: tuple[str, ...]
     names: tuple[str, ...] = ()
     columns: dict[str, AnyArray] = field(default_factory=dict)
-
-    @property
-    def pixels(self) -> bool:
-        """Bytes are pixels, to be multiplied; all other numbers are columns of a table."""
-        return bool(self.X.dtype == np.uint8)
+    pixels: bool = False  # from 0 to 255, to be multiplied; all other numbers are columns of a table
 
 
 def is_path(name: str) -> bool:
@@ -53,14 +47,17 @@ def read_path(path: Path, target: str | None = None, task: str | None = None) ->
         parts = split_target(columns, target, path)
         y, classes = targets(parts.y, task, path)
         return FileContent(parts.X, y, classes, parts.names, dict(parts.others))
-    if kind in ("npz", "npy"):
-        X, y = (read_npz if kind == "npz" else read_npy)(path, target)
+    if kind == "npz":
+        X, y, images = read_npz_images(path, target)
+        return FileContent(X, *targets(y, task, path), pixels=images)
+    if kind == "npy":
+        X, y = read_npy(path, target)
         return FileContent(X, *targets(y, task, path))
     if target is not None:
         raise InputError(f"{path} is a {kind} file, whose targets have no name; leave target={target!r} out.")
     if kind == "IDX":
         X, y = read_images(path, labels_beside(path))
-        return FileContent(X, *targets(y, task, path))
+        return FileContent(X, *targets(y, task, path), pixels=True)
     if kind in ("CIFAR-10", "pickle"):
         return _batches([path])
     X, y = read_libsvm(path)
@@ -75,4 +72,4 @@ def _batches_in(folder: Path) -> list[Path]:
 
 
 def _batches(paths: list[Path]) -> FileContent:
-    return FileContent(*read_cifar(paths), OBJECTS)
+    return FileContent(*read_cifar(paths), OBJECTS, pixels=True)

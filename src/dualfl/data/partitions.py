@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.kernels import is_sparse
 from dualfl.names import nearest
@@ -34,6 +35,7 @@ def _stream(seed: int, client: int = -1, exchange: int = 0) -> Stream:
     return Stream(seed, "partition", client, -1, exchange)
 
 
+@checked
 def even(n: int, clients: int, seed: int = 0) -> list[Rows]:
     """Consecutive rows in file order, in parts whose sizes differ by one at most.
 
@@ -43,6 +45,7 @@ def even(n: int, clients: int, seed: int = 0) -> list[Rows]:
     return np.array_split(np.arange(n), clients)
 
 
+@checked
 def shuffled(n: int, clients: int, seed: int = 0) -> list[Rows]:
     """As `even`, after a permutation that depends on the seed only, not on the version of NumPy."""
     return [np.sort(part) for part in np.array_split(_stream(seed).permutation(n), clients)]
@@ -188,6 +191,7 @@ PARTITIONS: dict[str, PartitionKind] = {
 }
 
 
+@checked
 def partition(
     name: str,
     y: AnyArray | int,

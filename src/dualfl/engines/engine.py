@@ -136,6 +136,11 @@ class Engine(ABC):
 
     def settle(self, algorithm: Algorithm, constants: Constants | None) -> None:
         """Find out the constants, if nobody knows them, and fill in the algorithm's defaults."""
+        if algorithm.undecided:
+            raise InputError(
+                f"{algorithm.name} chooses another algorithm and runs nothing itself; give it to `run`, which decides, "
+                "or give the engine what `dualfl.engines.decision.decide` returns."
+            )
         self.constants = self._survey(Survey(not algorithm.resolved)) if constants is None else constants
         self.algorithm = algorithm.resolve(self.constants)
 

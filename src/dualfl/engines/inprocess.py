@@ -20,7 +20,6 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer
-from dualfl.engines.decision import decide
 from dualfl.engines.engine import Account, Ahead, Engine, Gathered, Result, bound, check_fit
 from dualfl.errors import InputError
 from dualfl.objectives.average import common_ridge
@@ -47,7 +46,6 @@ class InProcess(Engine):
         start: Array | None = None,
         constants: Constants | None = None,
     ) -> None:
-        algorithm, self.choice = decide(problem, algorithm)
         check_fit(problem.clients, problem.penalty, algorithm, codec)
         self.problem = problem
         self.threads = (os.cpu_count() or 1) if threads is None else threads

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,20 +16,34 @@ from threadpoolctl import threadpool_limits
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
+from dualfl.arguments import checked
 from dualfl.engines import checkpoint as checkpoint_file
 from dualfl.engines.client import ClientMemory
-from dualfl.engines.decision import decide
+from dualfl.engines.decision import ClientsHere, decide
 from dualfl.engines.driver import Driver, Saved
 from dualfl.engines.driver import digest as digest_of_ask
 from dualfl.engines.engine import Account, Engine, Result
 from dualfl.engines.history import History, Row
-from dualfl.engines.inprocess import digest
+from dualfl.engines.inprocess import InProcess, digest
+from dualfl.engines.journal import Journal, Mark
 from dualfl.engines.progress import Bar
-from dualfl.errors import InputError
+from dualfl.engines.ray import OnRay
+from dualfl.engines.request import (
+    EngineOptions,
+    Limits,
+    Recording,
+    RunRequest,
+    check_limits,
+    check_recording,
+    check_tol,
+)
+from dualfl.errors import DualflError, InputError
 from dualfl.names import nearest
+from dualfl.outputs import alone
 from dualfl.problem import Problem
 from dualfl.typing import Array
 
+HERE = ("inprocess", "ray")  # engines of this room; others are found by an entry point
 BLOWN_UP = 1e10  # an energy so many times the first one is a divergence, not a result
 HUGE = 1e100  # so is a broadcast with such an entry
 
@@ -65,6 +80,7 @@ class Standing(NamedTuple):
     first_energy: float | None
 
 
+@checked
 def run(
     problem: Problem,
     algorithm: Algorithm,
@@ -102,76 +118,63 @@ def run(
     engine : who carries the messages, "inprocess", "ray" or "flower-simulation"; the iterates are the same.
     say : hears, before it starts, what an algorithm that chooses (`auto`) picked and why.
     """
-    check_limits(rounds, tol, seconds, checkpoint_every)
-    if reference is not None and not np.isfinite(reference):
-        raise InputError(f"reference must be a finite energy, and it is {reference}.")
-    algorithm, choice = decide(problem, algorithm)
+    limits = Limits(rounds, tol, seconds, stop)
+    path = None if checkpoint is None else Path(checkpoint)
+    recording = Recording(reference, evaluate, path, checkpoint_every, measure)
+    check_limits(limits)
+    check_recording(recording)
+    algorithm, choice = decide(algorithm, ClientsHere(problem))
     if choice and say is not None:
         say(choice)
     if tol is not None:
-        check_tol(algorithm, evaluate, measure)
-    options = {"seed": seed, "threads": threads, "codec": codec, "start": start, "constants": constants}
-    path = None if checkpoint is None else Path(checkpoint)
-    limits = Limits(rounds, tol, seconds, stop)
-    if engine in elsewhere():
-        saving = {"reference": reference, "evaluate": evaluate, "path": path, "every": checkpoint_every}
-        carry = elsewhere()[engine].load()
-        result: Result = carry(problem, algorithm, options, limits, saving, measure, resume, progress)
-        return replace(result, choice=choice)
-    chosen = make_engine(engine, problem, algorithm, options)
-    session = Session(chosen, reference, evaluate, path, checkpoint_every, measure)
-    return replace(session.run(limits, resume, progress), choice=choice)
+        check_tol(algorithm, recording)
+    options = EngineOptions(seed, threads, codec, start, constants)
+    request = RunRequest(problem, algorithm, options, limits, recording, resume, progress)
+    return replace(carry_out(request, engine), choice=choice)
 
 
-class Limits(NamedTuple):
-    """What ends a run."""
-
-    rounds: int = 100
-    tol: float | None = None
-    seconds: float | None = None
-    stop: Callable[[Row, Array], bool] | None = None
-
-
-def elsewhere() -> dict[str, EntryPoint]:
-    """Engines that carry a whole run to another place. Other rooms and packages bring them, by an entry point."""
-    return {point.name: point for point in entry_points(group="dualfl.engines")}
+# What a checkpoint holds.
+KINDS: dict[str, Any] = {
+    "saved": Saved,
+    "silos": list,
+    "account": Account,
+    "memory": dict,
+    "best": Best,
+    "first_energy": (float, type(None)),
+}
 
 
-def make_engine(name: str, problem: Problem, algorithm: Algorithm, options: dict[str, Any]) -> Engine:
+def carry_out(request: RunRequest, engine: str) -> Result:
+    """The run by the engine of that name."""
+    if engine not in HERE:
+        return elsewhere(engine)(request)
+    session = Session(make_engine(engine, request.problem, request.algorithm, request.options), request.recording)
+    path = request.recording.checkpoint
+    with nullcontext() if path is None else alone(path):
+        return session.run(request.limits, request.resume, request.progress)
+
+
+def elsewhere(name: str) -> Callable[[RunRequest], Result]:
+    """An engine that carries a whole run to another place; see `request` for what it must do."""
+    points = {point.name: point for point in entry_points(group="dualfl.engines")}
+    if name not in points:
+        raise InputError(nearest("engine", name, (*HERE, *points)))
+    engine: Callable[[RunRequest], Result] = points[name].load()
+    return engine
+
+
+def make_engine(name: str, problem: Problem, algorithm: Algorithm, options: EngineOptions) -> Engine:
     """The engine of that name, bound to the problem."""
-    if name == "inprocess":
-        from dualfl.engines.inprocess import InProcess
-
-        return InProcess(problem, algorithm, **options)
-    if name == "ray":
-        from dualfl.engines.ray import OnRay
-
-        return OnRay(problem, algorithm, **options)
-    raise InputError(nearest("engine", name, ("inprocess", "ray", *elsewhere())))
-
-
-def check_limits(rounds: int, tol: float | None, seconds: float | None, every: int) -> None:
-    if rounds < 0:
-        raise InputError(f"rounds must be >= 0, and it is {rounds}.")
-    if tol is not None and not tol > 0:
-        raise InputError(f"tol must be positive, and it is {tol}.")
-    if seconds is not None and not seconds > 0:
-        raise InputError(f"seconds must be positive, and it is {seconds}.")
-    if every < 1:
-        raise InputError(f"checkpoint_every must be at least 1 exchange, and it is {every}.")
-
-
-def check_tol(algorithm: Algorithm, evaluate: bool, measure: Problem | None) -> None:
-    """A tolerance that can never be met would be ignored in silence."""
-    if not algorithm.certifies:
-        why = f"{algorithm.name} has none: {algorithm.no_certificate}"
-    elif not evaluate:
-        why = "evaluate=False leaves no energy to certify"
-    elif measure is not None:
-        why = "the energy that is measured is not the one that is minimised"
-    else:
-        return
-    raise InputError(f"tol stops a run by its certificate, and {why}; stop by rounds, seconds or `stop` instead.")
+    kind: type[InProcess | OnRay] = OnRay if name == "ray" else InProcess
+    return kind(
+        problem,
+        algorithm,
+        seed=options.seed,
+        threads=options.threads,
+        codec=options.codec,
+        start=options.start,
+        constants=options.constants,
+    )
 
 
 class Session:
@@ -180,22 +183,19 @@ class Session:
     def __init__(
         self,
         engine: Engine,
-        reference: float | None,
-        evaluate: bool,
-        path: Path | None,
-        every: int,
-        measure: Problem | None = None,
+        recording: Recording,
         may_write: Callable[[], None] = lambda: None,
     ) -> None:
-        self.measured = None if measure is None else measure.pooled
-        self.engine, self.reference, self.evaluate = engine, reference, evaluate
-        self.path, self.may_write = path, may_write
-        self.every = 1 if engine.silos_remember else every
+        self.measured = None if recording.measure is None else recording.measure.pooled
+        self.engine, self.reference, self.evaluate = engine, recording.reference, recording.evaluate
+        self.path, self.may_write = recording.checkpoint, may_write
+        self.every = 1 if engine.silos_remember else recording.checkpoint_every
         self.driver = Driver(engine.algorithm, engine.place)
         self.history, self.best = History(), Best(np.zeros(0))
         self.first_energy: float | None = None
         self._steps = 0  # exchanges, and what is told, since the run began or was resumed
         self._saved = (0, 0)  # the steps and the rows of the last checkpoint
+        self._journal: Journal | None = None
         self.mark()
 
     # -- the loop ---------------------------------------------------------------------------------
@@ -397,6 +397,14 @@ class Session:
             }
         )
 
+    @property
+    def journal(self) -> Journal:
+        """Where the rows go; empty until something is saved, or restored."""
+        assert self.path is not None
+        if self._journal is None:
+            self._journal = Journal(self.path)
+        return self._journal
+
     def fingerprint(self) -> str:
         if not hasattr(self, "_fingerprint"):
             self._fingerprint = self.engine.fingerprint()
@@ -411,6 +419,9 @@ class Session:
             return
         self.may_write()
         asked = digest_of_ask(now.in_flight) if now.saved.means else None
+        journal = self.journal
+        fresh = slice(journal.mark.rows, now.rows)
+        journal.append(list(zip(self.history.rows[fresh], self.history.iterations[fresh])))
         checkpoint_file.save(
             self.path,
             {
@@ -419,8 +430,7 @@ class Session:
                 "silos": [replace(silo, reply=None) for silo in self.engine.stored(now.silos)],  # who stores, re-asks
                 "account": now.account,
                 "memory": now.memory,
-                "rows": [list(row) for row in self.history.rows[: now.rows]],
-                "iterations": self.history.iterations[: now.rows],
+                "journal": journal.mark,
                 "best": now.best,
                 "first_energy": now.first_energy,
             },
@@ -431,21 +441,45 @@ class Session:
         """Go on where the checkpoint stands."""
         if self.path is None:
             raise InputError("resume needs a checkpoint file to resume from; give one.")
-        content = checkpoint_file.load(self.path, self.engine.algorithm, self.key, {"Best": Best, "Account": Account})
-        self.history = History([Row(*row) for row in content["rows"]], content["iterations"])
-        self.fall_back(
-            Standing(
-                content["saved"],
-                None,
-                self.engine.restored(content["silos"]),
-                content["account"],
-                content["memory"],
-                len(self.history),
-                content["best"],
-                content["first_energy"],
+        try:
+            content = checkpoint_file.load(
+                self.path, self.engine.algorithm, self.key, {"Best": Best, "Account": Account}
             )
-        )
+            for name, kind in KINDS.items():
+                if not isinstance(content[name], kind):
+                    raise TypeError(f"{name} is a {type(content[name]).__name__}")
+            if [type(silo) for silo in content["silos"]] != [ClientMemory] * self.engine.place.N:
+                raise TypeError("silos are not those of this run")
+            self.history = self.remembered(content)
+            self.fall_back(
+                Standing(
+                    content["saved"],
+                    None,
+                    self.engine.restored(content["silos"]),
+                    content["account"],
+                    content["memory"],
+                    len(self.history),
+                    content["best"],
+                    content["first_energy"],
+                )
+            )
+        except DualflError:
+            raise
+        except Exception as error:  # what a file holds that is not as it was written can fail in any way
+            what = f"{type(error).__name__}: {error}"
+            raise InputError(
+                f"{self.path} does not fit this run ({what}); delete it and start the run again."
+            ) from error
         self.mark()
+
+    def remembered(self, content: dict[str, Any]) -> History:
+        """The rows that belong to a checkpoint: beside it, or in it if dualfl 0.1.0 wrote it."""
+        assert self.path is not None
+        if "journal" not in content:
+            return History([Row(*row) for row in content["rows"]], content["iterations"])
+        self._journal = Journal(self.path, Mark(*content["journal"]))
+        rows = self._journal.read()
+        return History([Row(*row) for row, _ in rows], [iterations for _, iterations in rows])
 
 
 def huge(value: Any) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dualfl import kernels
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Constants, Facts, Place, Round, State, Upload, ask, client_step
 from dualfl.objectives import losses
 from dualfl.objectives.linear import LinearModel
@@ -42,13 +42,12 @@ class Survey(Algorithm):
         return CurvatureConstants(-m.minus_mu, inverse(-m.minus_inverse_L), inverse(-m.minus_inverse_L_row), m.n)
 
     @client_step
-    def constants(self, f: Any, c: State, at: Place) -> tuple[Upload, State]:
+    def constants(self, f: ClientCost, c: State, at: Place) -> tuple[Upload, State]:
         known = at.send(minus_mu=-f.mu, n=float(f.n))
         if not self.smoothness:
             return known, None
-        L_row = getattr(f.objective, "L_row", f.L)
         largest = np.finfo(float).max  # stands for 1/L of a constant cost
-        inverse_L, inverse_L_row = min(inverse(f.L), largest), min(inverse(L_row), largest)
+        inverse_L, inverse_L_row = min(inverse(f.L), largest), min(inverse(f.objective.L_row), largest)
         return known.also(minus_inverse_L=-inverse_L, minus_inverse_L_row=-inverse_L_row), None
 
     def round(self, s: State, at: Place) -> Round:
@@ -111,7 +110,7 @@ class Inquiry(Survey):
         )
 
     @client_step
-    def kind(self, f: Any, c: State, at: Place) -> tuple[Upload, State]:
+    def kind(self, f: ClientCost, c: State, at: Place) -> tuple[Upload, State]:
         """What this client has, as numbers of which the largest is of interest."""
         g = base = f.objective
         while isinstance(base, Tilted):
@@ -132,9 +131,10 @@ class Inquiry(Survey):
         return sent, None
 
     @client_step
-    def spread(self, f: Any, c: State, at: Place) -> tuple[Upload, State]:
+    def spread(self, f: ClientCost, c: State, at: Place) -> tuple[Upload, State]:
         """The data's gradient at zero, its square, and the square of its standard error."""
         g = f.objective
+        assert isinstance(g, LinearModel), "only linear models that share a loss are asked"
         Z = np.zeros((g.n, g.k))
         slopes = kernels.residual(g.loss, Z, g.y, g.s)[1]
         gradient = g.design.backward(slopes).ravel()

@@ -13,8 +13,9 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
+from dualfl.arguments import conforms, shown
 from dualfl.engines.inprocess import Result
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.silos import KINDS, SiloRows, grouped, listed, total_mass
 from dualfl.estimators.solving import FitCost, FitLimits, energy_at_zero, federated, solve, warn_unless_certified
 from dualfl.objectives.linear import Intercept
@@ -23,7 +24,7 @@ from dualfl.typing import AnyArray, Array
 Models = list[Array]  # flat, one for each problem that is solved; most estimators solve one
 
 
-class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
+class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
     """A linear model on silos. Subclasses state their objective in `_cost` and their targets in `_targets`."""
 
     _no_minimiser: ClassVar = (
@@ -85,18 +86,18 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
                 shifted(solve(problem, self.algorithm, limits, moved(x, problem.shape, -shift)), shift)
                 for problem, x in zip(problems, starts)
             ]
-        except InputError as error:
-            if cost.ridge == cost.l1 == 0 and "no minimiser" in str(error):
-                raise InputError(self._no_minimiser) from error
+        except NoMinimiser as error:
+            if cost.ridge == cost.l1 == 0:
+                raise NoMinimiser(self._no_minimiser) from error
             raise
         self._inspect(silos, cost, results)
         return results
 
     def _limits(self, silos: list[SiloRows]) -> FitLimits:
-        tol, rounds = check_number("tol", self.tol, above=0), check_number("max_iter", self.max_iter, above=0)
+        tol, rounds = check_number("tol", self.tol, above=0), check_count("max_iter", self.max_iter)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
         at_zero = energy_at_zero(self._parts(silos)[0], self._cost(total_mass(silos)).loss)
-        return FitLimits(tol, int(rounds), seed, bool(self.verbose), self._offset(silos), at_zero)
+        return FitLimits(tol, rounds, seed, bool(self.verbose), self._offset(silos), at_zero)
 
     def _parts(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         """The silos of each problem, with targets from which the shift is taken off."""
@@ -179,16 +180,22 @@ def described(result: Result) -> str:
 def check_number(name: str, value: Any, above: float | None = None, least: float | None = None) -> float:
     """A real number in its range, or a sentence."""
     right = f"> {above:g}" if above is not None else f">= {least:g}" if least is not None else "finite"
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or not (above is None or value > above) or not (least is None or value >= least):
-        raise InputError(f"{name} must be a number {right}, and it is {value!r}.")
+    if not conforms(value, float) or not (above is None or value > above) or not (least is None or value >= least):
+        raise InputError(f"{name} must be a number {right}, and it is {shown(value)}.")
     return float(value)
+
+
+def check_count(name: str, value: Any) -> int:
+    """A whole number of at least 1, or a sentence."""
+    if not check_number(name, value, least=1) < np.inf or value != int(value):
+        raise InputError(f"{name} must be a whole number >= 1, and it is {shown(value)}.")
+    return int(value)
 
 
 # -- classifiers and regressors ---------------------------------------------------------------------------
 
 
-class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
+class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Classes of any kind; a silo may lack some of them."""
 
     def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
@@ -217,7 +224,7 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
         return labels
 
 
-class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
+class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Real targets."""
 
     _location: ClassVar = True  # whether the loss depends on y - z only

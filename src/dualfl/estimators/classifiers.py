@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from dualfl.engines.inprocess import Result
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.base import FederatedClassifier, check_number, signs
 from dualfl.estimators.silos import SiloRows
 from dualfl.estimators.solving import FitCost
@@ -96,7 +96,7 @@ class LogisticRegression(FederatedClassifier):
 
     def _inspect(self, silos: list[SiloRows], cost: FitCost, results: list[Result]) -> None:
         if cost.ridge == cost.l1 == 0 and separates(results[0], self._problems(silos)[0], self.fit_intercept):
-            raise InputError(self._no_minimiser)
+            raise NoMinimiser(self._no_minimiser)
 
     def _keep(self, W: Array, b: Array) -> None:
         if len(self.classes_) > 2:  # adding a constant to all classes changes nothing: the mean is taken as 0

@@ -17,7 +17,7 @@ from dualfl.tables.moments import Moments, moments
 from dualfl.typing import Array
 
 
-class StandardScaler(preprocessing.StandardScaler):  # type: ignore[misc]
+class StandardScaler(preprocessing.StandardScaler):  # type: ignore[misc]  # scikit-learn is untyped
     """Columns with mean 0 and variance 1 over all silos together; scikit-learn's, fitted from sums.
 
     Sparse columns keep their zeros: `with_mean=False` is right for them. Parameters and attributes are scikit-learn's.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -97,11 +98,11 @@ def _run(cell: Cell, problem: Problem) -> Outcome:
     return Outcome(cell, status, columns, minimum, time.process_time() - began)
 
 
-def _resolved(algorithm: Any, c: Constants) -> Any:
+def _resolved(algorithm: Any, k: Constants) -> Any:
     """The open defaults filled in from theory; a step that somebody gave is taken as it is."""
     for item in fields(algorithm):
         if getattr(algorithm, item.name) is None and "compute" in item.metadata:
-            algorithm = replace(algorithm, **{item.name: item.metadata["compute"](c, algorithm)})
+            algorithm = replace(algorithm, **{item.name: item.metadata["compute"](k, algorithm)})
     return algorithm
 
 
@@ -113,7 +114,7 @@ class _Alarm:
     @contextlib.contextmanager
     def __call__(self, seconds: float) -> Iterator[None]:
         self.rang = False
-        if seconds == np.inf or not hasattr(signal, "setitimer"):
+        if seconds == np.inf or sys.platform == "win32":  # there a round that has begun is finished
             yield
             return
         before = signal.signal(signal.SIGPROF, self._ring)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,11 +11,12 @@ from typing import Any
 import dualfl.solvers
 from dualfl.algorithms.codecs import Codec, Quantise, RandK, TopK
 from dualfl.algorithms.contract import Algorithm, Constants
-from dualfl.algorithms.registry import algorithm_class, make
+from dualfl.algorithms.registry import make
 from dualfl.data import Dataset, Mix, load, make_problem, rows_of_clients
 from dualfl.engines import Problem, Result, run
 from dualfl.engines.continuation import Stage, run_regularised
-from dualfl.engines.decision import decide
+from dualfl.engines.decision import ClientsHere, decide
+from dualfl.engines.request import RunKeywords
 from dualfl.errors import DualflError, InputError
 from dualfl.names import nearest
 from dualfl.optimum import find_reference
@@ -108,12 +108,11 @@ def execute(
     say(f"Reading {settings.dataset} ...")
     dataset = load(settings.dataset, scale=settings.scale, target=settings.target, task=settings.task)
     problem = problem_of(settings, dataset, solver)
-    algorithm, choice = decide(problem, algorithm)
+    algorithm, choice = decide(algorithm, ClientsHere(problem))
     if choice:
         say(choice)
     minimum, why = find_minimum(problem, settings, say)
-    options: dict[str, Any] = {
-        "rounds": settings.rounds,
+    options: RunKeywords = {
         "tol": settings.tol,
         "seconds": settings.seconds,
         "reference": None if minimum is None else minimum.energy,
@@ -125,13 +124,23 @@ def execute(
     }
     stages: tuple[Stage, ...] = ()
     if regularise:
-        found = run_regularised(problem, algorithm, alpha=settings.alpha, epsilon=settings.epsilon, **options)
+        found = run_regularised(
+            problem, algorithm, alpha=settings.alpha, epsilon=settings.epsilon, rounds=settings.rounds, **options
+        )
         result, stages = found.result, tuple(found.stages)
     else:
-        files: dict[str, Any] = {"checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
         # An engine asks for L only where theory needs it; a reader wants to see it, and a note may depend on it.
         known = constants_of(problem) if algorithm.resolved else None
-        result = run(problem, algorithm, constants=known, **options, **files)
+        result = run(
+            problem,
+            algorithm,
+            rounds=settings.rounds,
+            constants=known,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            **options,
+        )
     return Finished(settings, dataset, problem, algorithm, replace(result, choice=choice), minimum, why, stages)
 
 
@@ -160,7 +169,7 @@ def constants_of(problem: Problem) -> Constants:
         L=max(f.L for f in clients),
         N=problem.N,
         d=problem.d,
-        L_row=max(getattr(f, "L_row", f.L) for f in clients),
+        L_row=max(f.L_row for f in clients),
         n=max(f.n for f in clients),
     )
 
@@ -170,12 +179,6 @@ def constants_of(problem: Problem) -> Constants:
 
 def choose_algorithm(name: str, hyperparameters: Mapping[str, Any]) -> Algorithm:
     """The algorithm with these hyperparameters, checked for being of the right kind."""
-    hints = typing.get_type_hints(algorithm_class(name))
-    for key, value in hyperparameters.items():
-        kinds = typing.get_args(hints.get(key)) or (hints.get(key),)
-        words = [kind for kind in kinds if isinstance(kind, str) or kind is str]
-        if isinstance(value, str) and key in hints and not words:
-            raise InputError(f"{name}: {key} must be a number, and it is {value!r}.")
     return make(name, **hyperparameters)
 
 
@@ -202,6 +205,6 @@ def choose_codec(text: str | None) -> Codec | None:
     if text is None:
         return None
     kind, _, number = text.partition(":")
-    if kind not in CODECS or not number.isdigit():
+    if kind not in CODECS or not (number.isascii() and number.isdigit() and len(number) < 10):
         raise InputError(f"The codec must be top:K, rand:K or bits:B with a whole number, and it is {text!r}.")
     return CODECS[kind](int(number))

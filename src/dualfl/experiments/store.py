@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -110,12 +111,17 @@ def _worker(memory: float, plugins: Carried) -> None:
     """A process for cells: Ctrl-C is its parent's affair, it ends with its parent, and it may not take all memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
-        limit = int(memory * GIGABYTE)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    _limit_memory(int(memory * GIGABYTE))
     load_carried(plugins)
+
+
+def _limit_memory(limit: int) -> None:
+    """Where the system lets a process limit itself, which Windows does not and macOS does in part."""
+    if sys.platform != "win32":
+        with contextlib.suppress(ImportError, ValueError, OSError):
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _end_with_parent() -> None:

@@ -2,21 +2,22 @@
 
 import os
 from contextlib import suppress
-from importlib import import_module
-from types import ModuleType
 
 from . import twin
+from .contract import Backend, NativeBackend
 
-_native: ModuleType | None = None
+_native: NativeBackend | None = None
 with suppress(ImportError):  # it was not built: the twin serves
-    _native = import_module(".native", __package__)
+    from . import native
+
+    _native = native
 
 _asked = os.environ.get("DUALFL_KERNELS", "")
-_serving: ModuleType = twin
+_serving: Backend = twin
 _reason = ""
 
 
-def serving() -> ModuleType:
+def serving() -> Backend:
     """The module whose functions do the work."""
     return _serving
 

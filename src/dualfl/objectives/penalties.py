@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.typing import Array
@@ -44,6 +45,7 @@ def _shrink(v: Array, t: float) -> Array:
     return np.sign(v) * np.maximum(np.abs(v) - t, 0.0)
 
 
+@checked
 @dataclass(frozen=True)
 class L1(Penalty):
     """alpha |x|_1."""
@@ -63,6 +65,7 @@ class L1(Penalty):
         return np.where(x != 0, g + self.alpha * np.sign(x), _shrink(g, self.alpha))
 
 
+@checked
 @dataclass(frozen=True)
 class ElasticNetPenalty(Penalty):
     """alpha |x|_1 + (beta/2) |x|^2."""
@@ -75,7 +78,7 @@ class ElasticNetPenalty(Penalty):
         _strength("ElasticNetPenalty's beta", self.beta)
 
     @property
-    def mu(self) -> float:  # type: ignore[override]
+    def mu(self) -> float:  # type: ignore[override]  # elsewhere it is a plain number
         return self.beta
 
     def value(self, x: Array) -> float:
@@ -140,6 +143,7 @@ class GroupL2(Penalty):
         return np.where(nx > 0, active, asleep)
 
 
+@checked
 @dataclass(frozen=True)
 class BoxConstraint(Penalty):
     """Zero for lower <= x <= upper, infinite elsewhere."""

@@ -11,6 +11,7 @@ import hashlib
 import json
 from pathlib import Path
 
+from dualfl.arguments import checked
 from dualfl.files import cache_folder, write_atomically
 from dualfl.optimum.minimum import Reference, find_minimum
 from dualfl.optimum.pooled import digest
@@ -19,6 +20,7 @@ from dualfl.problem import Problem
 VERSION = 2  # of the files, and of what they mean
 
 
+@checked
 def reference(problem: Problem, *, cache: bool = True) -> float:
     """E*, smooth problems to 1e-14 of it and all others to 1e-10.
 
@@ -29,6 +31,7 @@ def reference(problem: Problem, *, cache: bool = True) -> float:
     return find_reference(problem, cache=cache).energy
 
 
+@checked
 def find_reference(problem: Problem, *, cache: bool = True) -> Reference:
     """E* with its accuracy and the method that found it."""
     path = _cache_file(problem) if cache else None

@@ -21,7 +21,8 @@ import numpy as np
 from dualfl.colours import COLOURS
 from dualfl.errors import InputError
 from dualfl.files import write_atomically
-from dualfl.report.figure import FLOOR
+from dualfl.outputs import check_file
+from dualfl.report.figure import CEILING, FLOOR
 from dualfl.report.markup import Markup, element, join
 from dualfl.report.results import COUNTS, REPORT, Results, read_all
 from dualfl.report.sections import LARGEST, WORDS, Named, Section, default_title, make_sections, named, subtitle
@@ -43,13 +44,14 @@ def write_page(
     first: Sequence[Section] = (),
 ) -> Path:
     """Make the page of these folders, at `out` or as report.html in the only folder; its path. `first` comes first."""
-    found = read_all(folders, any_version=any_version)
     if out is None:
         out = folders[0] / REPORT if len(folders) == 1 else Path(REPORT)
-    if out.is_dir():
-        raise InputError(f"{out} is a folder, and the page is a file; give --out a name such as {out / REPORT}.")
-    if out.exists() and b'content="dualfl ' not in out.read_bytes()[:4000]:
-        raise InputError(f"{out} is not a page of dualfl, and it would be lost; give another --out.")
+    check_file(out, force=True)
+    if out.exists():
+        with open(out, "rb") as file:
+            if b'content="dualfl ' not in file.read(4000):
+                raise InputError(f"{out} is not a page of dualfl, and it would be lost; give another --out.")
+    found = read_all(folders, any_version=any_version)
     write_atomically(out, page(found, title, first).encode())
     return out
 
@@ -118,8 +120,8 @@ def curve_data(each: Named, number: int) -> dict[str, Any]:
         "symbol": SYMBOLS[(number + turn) % len(SYMBOLS)],
         "x": {count: numbers(curve.count(count)[some], 6) for count in COUNTS},
         "y": {
-            "error": numbers(np.maximum(curve.error, FLOOR)[some], 5),
-            "bound": numbers(np.maximum(curve.bound, FLOOR)[some], 5),
+            "error": numbers(np.clip(curve.error, FLOOR, CEILING)[some], 5),
+            "bound": numbers(np.clip(curve.bound, FLOOR, CEILING)[some], 5),
             "energy": numbers(curve.columns["energy"][some], 12),
         },
     }

@@ -49,7 +49,7 @@ def algorithm_line(run: Finished) -> str:
 def hyperparameters(run: Finished) -> list[tuple[str, str]]:
     """Every hyperparameter that has a value, with its formula where theory chose it."""
     listed, formulas = [], by_theory(run)
-    for field in dataclasses.fields(run.asked):  # type: ignore[arg-type]
+    for field in dataclasses.fields(run.asked):
         value = getattr(run.result.algorithm, field.name)
         if value is None:
             continue
@@ -62,7 +62,7 @@ def hyperparameters(run: Finished) -> list[tuple[str, str]]:
 
 def by_theory(run: Finished) -> dict[str, str]:
     """The formulas of those hyperparameters that nobody gave, neither the user nor `auto`."""
-    fields = [each for each in dataclasses.fields(run.asked) if "formula" in each.metadata]  # type: ignore[arg-type]
+    fields = [each for each in dataclasses.fields(run.asked) if "formula" in each.metadata]
     return {each.name: each.metadata["formula"] for each in fields if getattr(run.asked, each.name) is None}
 
 

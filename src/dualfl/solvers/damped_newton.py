@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective, Point
 from dualfl.solvers.base import HessianSolver, Solution, Watch
@@ -31,6 +32,7 @@ STRAIGHT = 1e6  # the length of a step where nothing curves
 SHORTEST = EPS**2  # a shifted Hessian may make a step 1e14 times too long
 
 
+@checked
 @dataclass(frozen=True)
 class DampedNewton(HessianSolver):
     """Newton's method with backtracking; `dense` is the largest d for which the Hessian is factored.

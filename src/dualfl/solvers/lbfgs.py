@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
 from dualfl.solvers import row_span
@@ -26,6 +27,7 @@ from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
 
+@checked
 @dataclass(frozen=True)
 class LBFGS(SmoothSolver):
     """L-BFGS with `memory` pairs.

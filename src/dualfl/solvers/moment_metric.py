@@ -18,6 +18,7 @@ however many local problems follow and whatever their tilt; C needs only the pre
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
@@ -57,6 +58,16 @@ class Axes(NamedTuple):
 # By the identity of the row weights, which all views of a data set share; entries die with them.
 _known: dict[tuple[int, bool], tuple[weakref.ref[AnyArray], Design, Axes]] = {}
 _one_at_a_time = threading.Lock()  # the limit on threads belongs to the process
+
+
+def _unlock() -> None:
+    """In a child process: whoever held the lock at the fork stayed behind in the parent, and would never let go."""
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+    os.register_at_fork(after_in_child=_unlock)
 
 
 def axes(f: LinearModel, most: int = FULL) -> Axes:

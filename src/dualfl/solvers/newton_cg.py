@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
 from dualfl.solvers.base import HessianSolver, Solution, Watch
@@ -23,6 +24,7 @@ from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
 
+@checked
 @dataclass(frozen=True)
 class NewtonCG(HessianSolver):
     """Inexact Newton.

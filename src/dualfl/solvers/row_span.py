@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from dualfl import kernels
-from dualfl.kernels import Design
+from dualfl.kernels import Design, SolvesByLBFGS
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.tilted import Tilted
@@ -109,7 +109,7 @@ def inside(f: Objective, warm: Array | None, stop: StopRule, solver: Any) -> tup
     assert isinstance(stop, GradientNorm | PrimalDualGap)
     tighter = replace(stop, eps=stop.eps / 2)  # leaves room for the rounding of the way back
     # A remembered span keeps the kernels it was made with, whatever serves now.
-    solve = _solve_natively if hasattr(span.model.design.kernel, "lbfgs") else _solve
+    solve = _solve_natively if isinstance(span.model.design.kernel, SolvesByLBFGS) else _solve
     u, gradients, iterations = solve(span, m, u_c, u, tighter, solver)
     model.cost.gradients += gradients
     model.cost.passes += gradients

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dualfl import kernels
+from dualfl.arguments import checked
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearPoint
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
@@ -29,6 +30,7 @@ from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
 
+@checked
 @dataclass(frozen=True)
 class SAGA(SmoothSolver):
     """Variance reduced stochastic gradients with a table; one iteration is n steps.

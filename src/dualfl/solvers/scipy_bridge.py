@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives.base import Objective, Point
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
@@ -50,6 +51,7 @@ class _Stuck(Exception):
     """Leaves SciPy's loop: it gets nowhere."""
 
 
+@checked
 @dataclass(frozen=True)
 class ScipySolver(SmoothSolver):
     """A bridge to SciPy; `options` go to SciPy as they are, on top of tolerances that are switched off."""

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dualfl import kernels
+from dualfl.arguments import checked
 from dualfl.errors import InputError, NotSupported
 from dualfl.kernels import Design
 from dualfl.objectives.base import Objective
@@ -40,6 +41,7 @@ from dualfl.typing import Array
 ROUNDING = 4 * float(np.finfo(float).eps)  # a gap below this part of F is rounding of the predictors
 
 
+@checked
 @dataclass(frozen=True)
 class SDCA(Solver):
     """Dual coordinate ascent: hinge, absolute, quantile or epsilon-insensitive loss with a ridge.

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
@@ -29,6 +30,7 @@ from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
 
+@checked
 @dataclass(frozen=True)
 class SGD(SmoothSolver):
     """Minibatch stochastic gradients with a decreasing step; one iteration is one epoch.

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dualfl import kernels
+from dualfl.arguments import checked
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearPoint
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
@@ -27,6 +28,7 @@ from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
 
+@checked
 @dataclass(frozen=True)
 class SVRG(SmoothSolver):
     """Variance reduced stochastic gradients; one iteration is a snapshot and n steps.

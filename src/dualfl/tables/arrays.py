@@ -22,6 +22,11 @@ SAVED = ("format", "shape", "data")  # what SciPy's save_npz writes of every lay
 
 def read_npz(path: Path, target: str | None) -> tuple[Any, AnyArray]:
     """(rows, targets)."""
+    return read_npz_images(path, target)[:2]
+
+
+def read_npz_images(path: Path, target: str | None) -> tuple[Any, AnyArray, bool]:
+    """(rows, targets, whether the rows are images of bytes) of an .npz file."""
     data = contents(path)
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
@@ -80,13 +85,14 @@ def read_npy(path: Path, target: str | None) -> tuple[Any, AnyArray]:
     column = matrix.shape[1] - 1 if target is None else int(target)
     if not 0 <= column < matrix.shape[1]:
         raise InputError(f"{path} has the columns 0 to {matrix.shape[1] - 1}, and the target is {column}.")
-    return _checked(np.delete(matrix, column, axis=1), matrix[:, column], path)
+    return _checked(np.delete(matrix, column, axis=1), matrix[:, column], path)[:2]
 
 
-def _checked(X: Any, y: AnyArray, path: Path) -> tuple[Any, AnyArray]:
+def _checked(X: Any, y: AnyArray, path: Path) -> tuple[Any, AnyArray, bool]:
+    images = not sp.issparse(X) and X.ndim > 2 and X.dtype == np.uint8  # bytes in a flat table may count anything
     X = X.reshape(len(X), -1) if not sp.issparse(X) and X.ndim > 2 else X
     if X.ndim != 2 or y.ndim != 1 or y.shape[0] != X.shape[0] or y.size == 0:
         raise InputError(f"{path} has features of shape {X.shape} and targets of shape {y.shape}; they do not match.")
     if X.dtype.kind not in "biuf":
         raise InputError(f"{path} has features of type {X.dtype}, and they must be real numbers; encode them first.")
-    return X, y
+    return X, y, images

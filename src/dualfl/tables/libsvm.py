@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from dualfl.errors import InputError
 from dualfl.typing import AnyArray
 
-LARGEST = 2**31 - 1  # the largest index that scikit-learn's reader takes
+LARGEST = 10**8  # index: a model has a coefficient for each, and needs room for several such vectors
 OPENED: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}  # what that reader unpacks
 
 
@@ -32,7 +32,23 @@ def read_libsvm(path: Path, features: int | None = None) -> tuple[Any, AnyArray]
         raise InputError(f"{path} is not a LIBSVM file ({error}); get the file again.") from error
     if X.shape[0] == 0:
         raise InputError(f"{path} holds no rows; get the file again.")
+    if X.shape[1] > LARGEST and (beyond := _first_fault(path, features)):
+        raise InputError(beyond)
+    _check_end(path)
     return sp.csr_array(X), y
+
+
+def _check_end(path: Path) -> None:
+    """A file that was cut inside a number still reads well: 2:0.37 becomes 2:0.3. Only its end can tell."""
+    with OPENED.get(path.suffix, open)(path, "rb") as file:
+        if path.suffix in OPENED:  # whose own checksum says that it is whole
+            return
+        file.seek(-1, 2)
+        if file.read(1) not in b"\n\r":
+            raise InputError(
+                f"{path} ends in the middle of a line, as if it had been cut; get the file again, or end its last "
+                "line if it is whole."
+            )
 
 
 def _first_fault(path: Path, features: int | None) -> str | None:

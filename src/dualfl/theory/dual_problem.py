@@ -119,8 +119,8 @@ def lemma_6_5() -> Iterator[Measured]:
         worst = 0.0
         for share in (1.0, 0.0):
             rho = share * 1e-2 if name.startswith("|") else None if share == 1 else share * 1e-3
-            primal = Trace(problem, DualFL(accuracy="exact", rho=rho))  # type: ignore[arg-type]
-            dual = Trace(problem, DualFISTA(accuracy="exact", rho=rho))  # type: ignore[arg-type]
+            primal = Trace(problem, DualFL(accuracy="exact", rho=rho))  # type: ignore[arg-type]  # None stands for the default of theory
+            dual = Trace(problem, DualFISTA(accuracy="exact", rho=rho))  # type: ignore[arg-type]  # None stands for the default of theory
             count = 25
             xi, eta = dual_sequences(list(primal.rounds(count)), primal.algorithm.nu, primal.algorithm.rho)
             blocks = [m.clients for m in dual.rounds(count)]

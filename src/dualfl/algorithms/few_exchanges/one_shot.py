@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
@@ -71,9 +72,9 @@ class OneShot(Algorithm):
         rate="exact after one exchange",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
-        check_size(self.name, c.d, LARGEST, "prox-newton with an l1 penalty, lbfgs or nesterov")
+        check_size(self.name, k.d, LARGEST, "prox-newton with an l1 penalty, lbfgs or nesterov")
 
     def start(self, at: Place) -> Server:
         return Server(np.zeros(at.d) if at.start is None else at.start)
@@ -134,7 +135,7 @@ class OneShot(Algorithm):
         return s.bound
 
     @client_step
-    def moments(self, f: Any, c: Any, at: Place) -> tuple[Upload, Any]:
+    def moments(self, f: ClientCost, c: Any, at: Place) -> tuple[Upload, Any]:
         if not is_quadratic(f.objective):
             raise NotSupported(
                 f"one-shot is for squared losses, and client {at.j}'s is {f.objective.name}; "
@@ -147,5 +148,5 @@ class OneShot(Algorithm):
         return at.send(loss=loss, g=g, M=silo.m, h=h, rows=float(silo.model is not None)), c
 
     @client_step
-    def refine(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Any]:
+    def refine(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Any]:
         return at.send(g=f.gradient(x) - SmoothSilo(f).m * x), c

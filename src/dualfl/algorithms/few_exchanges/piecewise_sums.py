@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Place
 from dualfl.algorithms.few_exchanges.centring import centring, lowest, reach
 from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, first, metric, pieces
@@ -38,7 +39,7 @@ SCALES = 1 - np.array([0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5])
 class PiecewiseSilo:
     """One client's rows, and the sums it sends."""
 
-    def __init__(self, f: Any, at: Place) -> None:
+    def __init__(self, f: ClientCost, at: Place) -> None:
         rows = rows_of(f.objective)
         assert rows is not None, "an objective that offers a dual is a linear model"
         self.model: LinearModel = rows.model

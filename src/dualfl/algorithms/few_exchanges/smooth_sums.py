@@ -18,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dualfl import kernels
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.few_exchanges.packing import upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
+from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
@@ -32,7 +34,7 @@ BETWEEN = np.linspace(0.0, 1.0, 6)[1:-1]
 class SmoothSilo:
     """One client: its cost without the ridge."""
 
-    def __init__(self, f: Any) -> None:
+    def __init__(self, f: ClientCost) -> None:
         self.f = f.objective
         self.m: Array = np.broadcast_to(np.asarray(self.f.convexity, dtype=float), (self.f.d,))
         rows = rows_of(self.f)
@@ -60,7 +62,7 @@ class SmoothSilo:
         if self.model is None:
             return {}
         model = self.model
-        Z = model.at(x).predictors  # type: ignore[attr-defined]
+        Z = model.at(x).predictors  # type: ignore[attr-defined]  # a linear model's points have them
         _, p = kernels.residual(model.loss, Z, model.y, np.ones(model.n))
         if model.k == 1:
             p = p.reshape(-1)
@@ -97,7 +99,7 @@ def conjugates(model: LinearModel, u: Array) -> Array:
     return np.where(np.isfinite(values), values, HUGE)
 
 
-def hessian_block(f: Any, x: Array, index: npt.NDArray[np.intp], straight: float) -> Array:
+def hessian_block(f: Objective, x: Array, index: npt.NDArray[np.intp], straight: float) -> Array:
     """The Hessian's rows and columns `index`; a linear model touches no others."""
     rows = rows_of(f)
     if rows is None:

@@ -15,21 +15,24 @@ import json
 import pickle
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualfl.algorithms.contract import Algorithm, Constants
+from dualfl.engines.decision import decide
+from dualfl.engines.engine import Result
 from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
-from dualfl.engines.session import Limits, Session
+from dualfl.engines.request import Limits, Recording
+from dualfl.engines.session import Session
 from dualfl.errors import DualflError
 from dualfl.federation.courier import Came, Courier, Traffic, Transport
 from dualfl.federation.remote import Federation, Remote, Setup, Terms
+from dualfl.federation.silos_afar import SilosAfar
 from dualfl.files import write_atomically
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
-from dualfl.problem import Problem
 
 TRAFFIC = "traffic.json"
 
@@ -42,12 +45,8 @@ class Job:
     limits: Limits
     template: Objective | None = None
     penalty: Penalty | None = None
-    constants: Any = None
-    reference: float | None = None
-    evaluate: bool = True
-    measure: Problem | None = None
-    path: Path | None = None
-    every: int = 1
+    constants: Constants | None = None
+    recording: Recording = field(default_factory=Recording)
     resume: bool = False
     patience: float = 3600.0
     poll: float = 0.5
@@ -149,8 +148,9 @@ def note(folder: Path, outcome: dict[str, Any]) -> None:
     write_atomically(folder / "outcome.json", json.dumps(outcome | {"time": time.time()}).encode())
 
 
-def carry_out(job: Job, folder: Path, transport: Transport, turn: Turn) -> tuple[Any, Any]:
-    resume = job.resume and job.path is not None and job.path.exists()
+def carry_out(job: Job, folder: Path, transport: Transport, turn: Turn) -> tuple[Result, Traffic]:
+    path = job.recording.checkpoint
+    resume = job.resume and path is not None and path.exists()
     traffic = read_traffic(folder / TRAFFIC) if resume else Traffic()
     lines = Lines(folder, turn, traffic)
     post = Courier(transport, job.patience, job.poll, fixed=job.authenticated, say=lines.say, traffic=traffic)
@@ -165,9 +165,12 @@ def carry_out(job: Job, folder: Path, transport: Transport, turn: Turn) -> tuple
         assert setup.schema is not None
         template, penalty = empty(setup.schema, job.terms.problem)
     constants, decided = (job.constants, None) if known is None else (known.constants, known.decided)
-    engine = Remote(federation, setup, template, penalty, constants, job.solvers, decided)
-    if engine.choice:
-        lines.say(engine.choice)
-    write_atomically(kept, pickle.dumps(JobOutcome(setup, engine.constants, (engine.bound, engine.choice))))
-    session = Session(engine, job.reference, job.evaluate, job.path, job.every, job.measure, turn.check)
-    return replace(session.run(job.limits, resume, lines), choice=engine.choice), post.traffic
+    if decided is None:
+        decided = decide(job.terms.algorithm, SilosAfar(federation, setup, template, penalty))
+    algorithm, choice = decided
+    engine = Remote(federation, setup, template, penalty, algorithm, constants, job.solvers)
+    if choice:
+        lines.say(choice)
+    write_atomically(kept, pickle.dumps(JobOutcome(setup, engine.constants, decided)))
+    session = Session(engine, job.recording, turn.check)
+    return replace(session.run(job.limits, resume, lines), choice=choice), post.traffic

@@ -51,6 +51,12 @@ class RunFailed(DualflError):
 
 
 def need_flower() -> None:
+    """Refuse, in a sentence, where Flower's processes cannot run."""
+    if sys.platform == "win32":
+        raise InputError(
+            "Deployments and flower-simulation end processes by their group, which needs Linux or macOS; on Windows, "
+            "install dualfl in the Windows Subsystem for Linux."
+        )
     if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("cryptography") is None:
         raise InputError("This needs Flower, which is not installed; pip install 'dualfl[flower]'.")
 

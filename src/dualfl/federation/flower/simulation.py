@@ -10,16 +10,14 @@ import json
 import pickle
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from dualfl.algorithms import plugins
-from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.registry import ALGORITHMS
 from dualfl.engines.engine import Result
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import fingerprint
 from dualfl.engines.progress import Bar
-from dualfl.engines.session import Limits
+from dualfl.engines.request import RunRequest
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 from dualfl.federation.flower.job import Job
@@ -29,37 +27,28 @@ from dualfl.objectives.average import common_ridge
 from dualfl.problem import Problem
 
 
-def simulate(
-    problem: Problem,
-    algorithm: Algorithm,
-    options: dict[str, Any],
-    limits: Limits,
-    saving: dict[str, Any],
-    measure: Problem | None,
-    resume: bool,
-    progress: bool,
-) -> Result:
+def simulate(request: RunRequest) -> Result:
+    """The engine `flower-simulation`."""
     runtime.need_flower()
-    check(problem, algorithm, saving, limits)
+    check(request)
+    problem, algorithm, options = request.problem, request.algorithm, request.options
     names = tuple(f"silo-{j:06d}" for j in range(problem.N))
     terms = Terms(
         f"simulation-{fingerprint(problem, problem.sizes)}",
         names,
         algorithm,
-        seed=options["seed"],
-        start=options["start"],
-        codec=options["codec"],
+        seed=options.seed,
+        start=options.start,
+        codec=options.codec,
         tables=False,
     )
     job = Job(
         terms,
-        limits,
+        request.limits,
         template=problem.clients[0],
         penalty=problem.penalty,
-        constants=options["constants"],
-        reference=saving["reference"],
-        evaluate=saving["evaluate"],
-        measure=measure,
+        constants=options.constants,
+        recording=request.recording,
         poll=0.05,
         patience=600.0,
     )
@@ -67,16 +56,18 @@ def simulate(
         folder = Path(temporary)
         write_silos(folder, problem)
         write_atomically(folder / "job.pkl", pickle.dumps(job))
-        with Bar(algorithm.name, limits.rounds, progress) as bar:
-            launch(folder, problem.N, bar, options["threads"])
+        with Bar(algorithm.name, request.limits.rounds, request.progress) as bar:
+            launch(folder, problem.N, bar)
         result: Result = pickle.loads((folder / "result.pkl").read_bytes())
         return result
 
 
-def check(problem: Problem, algorithm: Algorithm, saving: dict[str, Any], limits: Limits) -> None:
-    if saving["path"] is not None:
+def check(request: RunRequest) -> None:
+    """Refuse what a simulation cannot do."""
+    problem, algorithm = request.problem, request.algorithm
+    if request.recording.checkpoint is not None:
         raise InputError("The engine flower-simulation keeps no checkpoints; take inprocess or ray.")
-    if limits.stop is not None:
+    if request.limits.stop is not None:
         raise InputError(
             "The engine flower-simulation runs elsewhere, so `stop` cannot be called; stop by tol or rounds."
         )
@@ -101,7 +92,7 @@ def write_silos(folder: Path, problem: Problem) -> None:
         write_atomically(home / "silo.json", json.dumps(settings).encode())
 
 
-def launch(folder: Path, N: int, bar: Bar, threads: int | None) -> None:
+def launch(folder: Path, N: int, bar: Bar) -> None:
     home, port = folder / "flower", runtime.free_port()
     app = runtime.write_app(folder / "app")
     runtime.connect(home, f"127.0.0.1:{port}", None)
