@@ -1,8 +1,8 @@
 """All algorithms by name. One of the library is a file of its own and one line here; any other is registered.
 
 >>> from dualfl.algorithms.registry import ALGORITHMS, make
->>> make("dualfl", rho=0.1)
-DualFL(nu=None, rho=0.1, upload='plain', accuracy='theorems', G0=1.0, certificate='scalar')
+>>> make("gd", step=0.1)
+GradientDescent(step=0.1, mu=None)
 >>> len(ALGORITHMS) >= 40
 True
 """

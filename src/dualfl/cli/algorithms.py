@@ -13,7 +13,7 @@ import click
 
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.registry import ALGORITHMS, algorithm_class
-from dualfl.cli.options import plugin_option
+from dualfl.cli.plugins import plugin_option
 
 WIDTH = 80
 COLUMNS = (

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dualfl.cli.commands import INTERRUPTED
-from dualfl.cli.options import page_option, plugin_option, problem_options
+from dualfl.cli.options import page_option, problem_options
+from dualfl.cli.plugins import plugin_option
 from dualfl.cli.run import command_line
 from dualfl.errors import InputError
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dualfl.cli.options import page_option, plugin_option
+from dualfl.cli.options import page_option
+from dualfl.cli.plugins import plugin_option
 from dualfl.cli.run import command_line
 from dualfl.cli.watching import check_out, drawing, finish, shortened, wrapped
 from dualfl.errors import InputError

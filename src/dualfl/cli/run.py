@@ -11,7 +11,8 @@ from typing import Any
 import click
 
 from dualfl.cli.commands import INTERRUPTED
-from dualfl.cli.options import HERE, page_option, plugin_option, problem_options
+from dualfl.cli.options import HERE, page_option, problem_options
+from dualfl.cli.plugins import plugin_option
 from dualfl.errors import Diverged, InputError
 from dualfl.experiments.single_run import RunSettings, execute
 

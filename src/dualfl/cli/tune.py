@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from dualfl.cli.commands import INTERRUPTED
-from dualfl.cli.options import plugin_option
+from dualfl.cli.plugins import plugin_option
 from dualfl.cli.run import command_line
 from dualfl.errors import InputError
 from dualfl.experiments.single_run import RunSettings

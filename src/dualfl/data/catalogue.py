@@ -209,6 +209,8 @@ def load(
     >>> digits = load("digits")
     >>> print(digits)
     digits, 1,797 rows x 64 features, 10 classes
+      classes      0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+      ...
     >>> digits.X.dtype, digits.scale
     (dtype('uint8'), 0.0625)
     """
