@@ -90,7 +90,7 @@ def rounds(silos: int = 4, features: int = 7849, count: int = 6) -> dict[str, fl
         folder = Path(temporary)
         names = [f"silo-{j}" for j in range(silos)]
         files = write_wide(folder / "data", silos, features)
-        deployment = Deployment(folder, files, "y", names, secure=False, standardise=False)
+        deployment = Deployment(folder, files, "y", names, secure=False, standardise=False, intercept="penalised")
         app, job = echo_app(folder / "echo"), folder / "echo-job"
         job.mkdir()
         (job / "echo.json").write_text(json.dumps({"silos": silos, "rounds": count, "size": 8 * (features + 1)}))
@@ -151,9 +151,8 @@ def on_the_wire(silos: int = 2, features: int = 99_999, count: int = 3) -> dict[
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         names = [f"silo-{j}" for j in range(silos)]
-        deployment = Deployment(
-            folder, write_wide(folder / "data", silos, features, 4), "y", names, secure=False, standardise=False
-        )
+        files, plainly = write_wide(folder / "data", silos, features, 4), {"secure": False, "standardise": False}
+        deployment = Deployment(folder, files, "y", names, intercept="penalised", **plainly)
         relay = Relay(deployment.project.settings.port)
         for name in names:
             path = folder / name / "silo.json"

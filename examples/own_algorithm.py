@@ -12,6 +12,7 @@ Mathematical Physics 4 (1964). With the clients' gradients averaged to E',
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class HeavyBall(Algorithm):
     card = Card(
         title="Heavy ball", year=1964, reference="Polyak", rate="sqrt(kappa) log(1/eps), quadratic", accelerated=True
     )
-    grid = {"beta": (0.5, 0.7, 0.8, 0.9, 0.95)}  # noqa: RUF012 (what `dualfl tune` tries)
+    grid: ClassVar = {"beta": (0.5, 0.7, 0.8, 0.9, 0.95)}  # what `dualfl tune` tries
 
     def check(self, k):
         self.require(self.step > 0, "step", "it must be positive")

@@ -34,7 +34,7 @@ def test_one_that_starts_in_its_own_way_or_takes_another_loss_passes():
 class Plain(GradientDescent):
     name = "plain"
 
-    def check(self, c):
+    def check(self, k):
         self.require(self.step > 0, "step", "it must be positive")
 
 
@@ -67,7 +67,7 @@ class Exact(Plain):
 class Careless(Plain):
     """Checks nothing."""
 
-    def check(self, c):
+    def check(self, k):
         pass
 
 
@@ -82,10 +82,10 @@ class Arrayed(Plain):
 class Restless(Plain):
     """Has a default that changes each time."""
 
-    step: float = theory("1 / L", lambda c, a: 1 / c.L)
+    step: float = theory("1 / L", lambda k, a: 1 / k.L)
 
-    def resolve(self, c):
-        return dataclasses.replace(super().resolve(c), step=(self.step or 1 / c.L) * 0.9)
+    def resolve(self, k):
+        return dataclasses.replace(super().resolve(k), step=(self.step or 1 / k.L) * 0.9)
 
 
 class Undescribed(Plain):

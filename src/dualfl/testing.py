@@ -28,7 +28,6 @@ from dualfl.algorithms.contract import Algorithm, Card
 from dualfl.algorithms.registry import check_registrable
 from dualfl.engines import InProcess, Problem, Result, inprocess, run
 from dualfl.engines.client import answer
-from dualfl.engines.decision import ClientsHere, decide
 from dualfl.errors import DualflError, InputError, NotSupported
 from dualfl.experiments.optimum_check import PASS, PROBLEMS, check
 from dualfl.objectives import Hinge, LinearModel, Logistic, Loss, Objective, Quadratic, Squared
@@ -84,7 +83,7 @@ class Subject:
     @cached_property
     def resolved(self) -> Algorithm:
         """With every default filled in from theory."""
-        return InProcess(self.problem, decide(self.algorithm, ClientsHere(self.problem))[0]).algorithm
+        return self.run(rounds=0).algorithm
 
     def run(self, **options: Any) -> Result:
         return run(self.problem, self.algorithm, **{"rounds": ROUNDS, "threads": 1} | options)
@@ -148,7 +147,7 @@ def survives_json(subject: Subject) -> str:
         subject.promise(fields.pop("algorithm") == algorithm.name, "its JSON has another name")
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
         subject.promise(type(algorithm)(**values) == algorithm, "it is another algorithm after a way through JSON")
-    again = subject.resolved.resolve(InProcess(subject.problem, subject.resolved).constants)
+    again = run(subject.problem, subject.resolved, rounds=0).algorithm
     subject.promise(again == subject.resolved, "resolving it twice changes a hyperparameter")
     return ""
 
@@ -169,7 +168,7 @@ def refuses_wrong_values(subject: Subject) -> str:
 def _refuses(subject: Subject, name: str, wrong: Any) -> None:
     resolved: Any = subject.resolved
     try:
-        InProcess(subject.problem, dataclasses.replace(resolved, **{name: wrong}))
+        run(subject.problem, dataclasses.replace(resolved, **{name: wrong}), rounds=0)
     except InputError as error:
         subject.promise(name in str(error), f"it refuses {name} = {wrong!r} without saying so: {error}")
         return

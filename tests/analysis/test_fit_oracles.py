@@ -237,7 +237,7 @@ def test_numbers_in_a_file_mean_what_they_mean_to_pandas(tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     again = read_table(tmp_path / "t.parquet").columns
     np.testing.assert_array_equal(again["a"], columns["a"])
-    assert again["e"].tolist() == ["True", "False", ""] and again["f"].tolist() == ["u", "", "v"]
+    assert again["e"].tolist() == ["true", "false", ""] and again["f"].tolist() == ["u", "", "v"]
 
 
 def test_what_is_not_used_is_not_looked_at(tmp_path):

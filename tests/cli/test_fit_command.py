@@ -281,7 +281,7 @@ BAD = {
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "a.csv").write_text(GOOD + "\n")  # no copy of another with the same rows
     return tmp_path
 
 
@@ -305,7 +305,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(place, name):
 
 def test_one_class_only(place):
     (place / "a.csv").write_text(GOOD.replace("no", "yes"))
-    (place / "b.csv").write_text(GOOD.replace("no", "yes"))
+    (place / "b.csv").write_text(GOOD.replace("no", "yes") + "\n")
     sentence = refused(place, [])
     assert "'y', the target, is 'yes' in all 40 rows of a.csv, b.csv" in sentence
     (place / "b.csv").write_text(GOOD)  # one file with one class is fine
@@ -313,16 +313,16 @@ def test_one_class_only(place):
 
 
 def test_classes_that_can_be_separated_need_a_penalty(place):
-    for name in ("a.csv", "b.csv"):
-        (place / name).write_text(SIDES)
+    for name, end in (("a.csv", ""), ("b.csv", "\n")):
+        (place / name).write_text(SIDES + end)
     sentence = refused(place, ["--penalty", "none"])
     assert "a.csv, b.csv" in sentence and "'y'" in sentence and "--penalty l2" in sentence
     dualfl("fit", "a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report")
 
 
 def test_a_level_with_one_class_only_needs_a_penalty(place):
-    for name in ("a.csv", "b.csv"):
-        (place / name).write_text(QUASI)
+    for name, end in (("a.csv", ""), ("b.csv", "\n")):
+        (place / name).write_text(QUASI + end)
     sentence = refused(place, ["--penalty", "none"])
     assert "'g=" in sentence and "one class of 'y' only" in sentence and "--penalty l2" in sentence
 
@@ -330,8 +330,8 @@ def test_a_level_with_one_class_only_needs_a_penalty(place):
 def test_columns_that_repeat_each_other_need_a_penalty(place):
     lines = GOOD.splitlines()
     doubled = ["z," + lines[0], *(f"{3 * float(line.split(',')[0]) + 1}," + line for line in lines[1:])]
-    for name in ("a.csv", "b.csv"):
-        (place / name).write_text("\n".join(doubled))
+    for name, end in (("a.csv", ""), ("b.csv", "\n")):
+        (place / name).write_text("\n".join(doubled) + end)
     sentence = refused(place, ["--penalty", "none"])
     assert "'x'" in sentence and "'z'" in sentence and "determine each other" in sentence
     dualfl("fit", "a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report")

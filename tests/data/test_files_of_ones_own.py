@@ -29,7 +29,7 @@ def test_csv_has_features_classes_and_other_columns(tmp_path):
     assert data.names == ("age", "dose") and data.classes == ("no", "yes")
     assert data.y.tolist() == [0, 1, 1, 0]
     assert data.columns["ward"].tolist() == ["north", "south", "north", "east"]
-    assert str(data) == "patients.csv, 4 rows x 2 features, 2 classes"
+    assert data.title == "patients.csv, 4 rows x 2 features, 2 classes"
     assert data.source == str(tmp_path / "patients.csv")
 
 

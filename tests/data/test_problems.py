@@ -194,4 +194,4 @@ def test_a_set_of_ones_own_is_a_few_words():
     own = Dataset(X, np.array([0, 0, 1, 1]), ("low", "high"), "own", 1.0, "here", "classification")
     problem = make_problem(own, clients=2)
     assert isinstance(problem.clients[0], LinearModel)
-    assert str(own) == "own, 4 rows x 1 features, 2 classes"
+    assert own.title == "own, 4 rows x 1 features, 2 classes"

@@ -38,7 +38,7 @@ class Real(Deployment):
 
     def __init__(self, folder: Path, silos: int = 2, **settings) -> None:
         names = ["alpha", "beta", "gamma"][:silos]
-        settings = {"secure": False, "ridge": 0.1} | settings
+        settings = {"secure": False, "ridge": 0.1, "intercept": "penalised"} | settings
         super().__init__(folder, write_files(folder / "data")[:silos], "target", names, **settings)
         self.restarts = 0
 

@@ -17,7 +17,8 @@ from dualfl.engines.request import Limits, Recording
 from dualfl.engines.session import Session
 from dualfl.federation.courier import Came, Courier
 from dualfl.federation.keeper import Keeper
-from dualfl.federation.remote import Federation, Remote, SilosAfar, Terms
+from dualfl.federation.remote import Federation, Remote, Terms
+from dualfl.federation.silos_afar import SilosAfar
 
 Fault = Callable[["Loopback", int, bytes, bytes], "list[Came] | None"]
 

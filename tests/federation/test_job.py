@@ -14,7 +14,7 @@ from dualfl.federation.flower.job import Job, TurnIsOver, perform
 from dualfl.federation.remote import Terms
 from dualfl.federation.wire import decode
 
-TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
+TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 TERMS = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE)
 
 

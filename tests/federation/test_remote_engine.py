@@ -24,7 +24,7 @@ from dualfl.federation.remote import Federation, Remote, Terms
 from dualfl.federation.silo_folder import SiloFolder
 from dualfl.objectives.penalties import L1
 
-TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
+TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 
 
 def rows(history):
@@ -66,6 +66,8 @@ def test_a_penalty_a_start_and_a_codec_travel(name, tmp_path):
 
 def test_an_algorithm_that_a_silo_has_not_installed_is_refused_by_name(tmp_path, monkeypatch):
     """And nothing is agreed: the same experiment goes on with another one."""
+    monkeypatch.setattr(ALGORITHMS, "plugins", {})
+    monkeypatch.setattr(plugins, "_files", {})
     (HeavyBall,) = plugins.load_plugin(Path(__file__).parents[2] / "examples" / "own_algorithm.py")
     problem = make_problem("iris", clients=2)
     homes = pickled_homes(tmp_path, problem)
@@ -82,7 +84,6 @@ def test_an_algorithm_that_a_silo_has_not_installed_is_refused_by_name(tmp_path,
     again = replace(terms, experiment="f")  # installed by now
     result, _ = run_over(Loopback(homes), again, problem.clients[0], rounds=3)
     assert same(result, run(problem, HeavyBall(), rounds=3, threads=1))
-    monkeypatch.setattr(ALGORITHMS, "plugins", {})
 
 
 def test_files_are_harmonised_and_standardised_by_sums_alone(tmp_path):
@@ -93,8 +94,10 @@ def test_files_are_harmonised_and_standardised_by_sums_alone(tmp_path):
     assert same(result, run(Problem(objectives), make("dualfl"), rounds=4, threads=1))
     table = [line.split(",") for home in homes for line in (home / "data.csv").read_text().splitlines()[1:]]
     ages = np.array([float(row[0]) for row in table])
-    assert engine.setup.schema.features == ("age", "income", "town=south", "town=west")
-    assert engine.setup.schema.labels == ("no", "yes")
+    towns = [row[2] for row in table]
+    assert max(towns, key=towns.count) == "west"  # the most frequent level has no column
+    assert engine.setup.schema.names == ("age", "income", "town=north", "town=south")
+    assert engine.setup.schema.classes == ("no", "yes")
     assert np.isclose(engine.setup.center[0], ages.mean()) and np.isclose(engine.setup.spread[0], ages.std())
     pooled = np.concatenate([f.design.X for f in objectives])
     assert np.allclose(pooled.mean(axis=0), 0) and np.allclose(pooled.std(axis=0), 1)
@@ -132,8 +135,11 @@ def test_the_bytes_of_a_round_are_its_floats_times_eight(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"data.csv": "age,town,sick\n1.0,x,yes\n2.0,y,no\n"}, "Silo 'b' lacks 'income'"),
-        ({"data.csv": "age,income,town,sick,zip\n1,2,x,yes,3\n2,1,y,no,4\n"}, "Silo 'b' has 'zip' besides"),
+        ({"data.csv": "age,town,sick\n1.0,x,yes\n2.0,y,no\n"}, "Silo 'b' has no column 'income', which silo 'a' has"),
+        (
+            {"data.csv": "age,income,town,sick,zip\n1,2,x,yes,3\n2,1,y,no,4\n"},
+            "Silo 'a' has no column 'zip', which silo 'b' has",
+        ),
         (
             {"data.csv": "age,income,town,sick\n1,2,x,0.5\n2,1,y,1.7\n"},
             "a regression target and silo 'a' a classification",
@@ -187,7 +193,7 @@ def test_other_files_do_too(kind, tmp_path):
         (home / "silo.json").write_text(json.dumps(settings))
         homes.append(home)
     result, engine = run_over(Loopback(homes), Terms("e", ("a", "b"), make("dualfl"), TABLE), None, rounds=2)
-    assert engine.setup.schema.features == ("x0", "x1", "x2") and result.energy < np.log(2)
+    assert engine.setup.schema.names == ("x0", "x1", "x2") and result.energy < np.log(2)
     assert (engine.setup.center is None) == (kind == "libsvm")  # sparse rows stay sparse
 
 
@@ -253,8 +259,8 @@ def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(secure, stand
     _, engine = run_over(Loopback(homes), terms, None, rounds=1)
     tables = [[line.split(",") for line in (home / "data.csv").read_text().splitlines()[1:]] for home in homes]
     ages = np.array([float(row[0]) for table in tables for row in table if row[0] and row[3] != "n/a"])
-    assert np.isclose(engine.setup.fill[0], ages.mean(), rtol=1e-9)
-    assert engine.setup.schema.features == ("age", "income", "town=south", "town=west", "town=(missing)")
+    assert np.isclose(engine.setup.schema.features[0].mean, ages.mean(), rtol=1e-12)
+    assert engine.setup.schema.names == ("age", "income", "town=north", "town=south", "town=(missing)")
     X = [Experiment(SiloFolder(home), "e").source[0].design.X for home in homes]
     assert [len(x) for x in X] == [40, 24, 35]  # one row has no target
     age = X[1][2, 0] * engine.setup.spread[0] + engine.setup.center[0] if standardise else X[1][2, 0]
@@ -266,14 +272,33 @@ def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(secure, stand
         assert np.allclose(towns, [0, 0, 1], atol=1e-9)
 
 
-def test_a_column_without_a_number_anywhere_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("silos", "allowed", "sentence"),
+    [
+        (
+            1,
+            False,
+            "Silo 'a': its data file has no entry at all in column 'age'; put 'age' under 'ig.*allow_empty",
+        ),
+        (3, True, "No silo has an entry in column 'age'; put 'age' under 'ignore' in the silo.json of every silo"),
+        (1, True, None),
+    ],
+)
+def test_a_column_without_an_entry_is_named_and_filled_only_if_allowed(silos, allowed, sentence, tmp_path):
     homes = csv_homes(tmp_path)
-    for home in homes:
+    for home in homes[:silos]:
+        settings = json.loads((home / "silo.json").read_text()) | {"allow_empty": allowed}
+        (home / "silo.json").write_text(json.dumps(settings))
         head, *lines = (home / "data.csv").read_text().splitlines()
         empty = [",".join(["", *line.split(",")[1:]]) for line in lines]
         (home / "data.csv").write_text("\n".join([head, *empty]) + "\n")
-    with pytest.raises(InputError, match="'age' has no number in any silo"):
-        run_over(Loopback(homes), Terms("e", ("a", "b", "c"), make("dualfl"), TABLE), None, rounds=1)
+    terms = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE)
+    if sentence is None:
+        _, engine = run_over(Loopback(homes), terms, None, rounds=1)
+        assert "age" in engine.setup.schema.names
+        return
+    with pytest.raises(InputError, match=sentence):
+        run_over(Loopback(homes), terms, None, rounds=1)
 
 
 @pytest.mark.parametrize(("name", "rounds"), [("feddyn", 3), ("dualfl", 0)])

@@ -52,7 +52,7 @@ def put(folder, name, data):
 @pytest.mark.parametrize("packed", [False, True])
 def test_idx_is_read_plain_and_gzipped(tmp_path, packed):
     data = idx(IMAGES)
-    path = put(tmp_path, "images.gz" if packed else "images", gzip.compress(data) if packed else data)
+    path = put(tmp_path, "images.gz" if packed else "images", gzip.compress(data, mtime=0) if packed else data)
     np.testing.assert_array_equal(read_idx(path), IMAGES)
 
 
@@ -84,7 +84,7 @@ def test_images_without_pixels_are_named(tmp_path, shape):
 
 
 def test_a_damaged_gzip_file_is_named(tmp_path):
-    path = put(tmp_path, "images.gz", gzip.compress(idx(IMAGES))[:-12])
+    path = put(tmp_path, "images.gz", gzip.compress(idx(IMAGES), mtime=0)[:-12])
     with pytest.raises(InputError, match=r"images\.gz cannot be read"):
         read_idx(path)
 
@@ -92,7 +92,7 @@ def test_a_damaged_gzip_file_is_named(tmp_path):
 def test_mnist_keeps_its_bytes(folder, small):
     small("mnist", 4, 6)
     put(folder, MNIST[0], idx(IMAGES))
-    put(folder, MNIST[1] + ".gz", gzip.compress(idx(LABELS)))
+    put(folder, MNIST[1] + ".gz", gzip.compress(idx(LABELS), mtime=0))
     data = load("mnist", layout="dense")
     np.testing.assert_array_equal(data.X, IMAGES.reshape(4, 6))
     assert data.X.dtype == np.uint8
@@ -122,7 +122,7 @@ def test_mnist_notices_files_that_do_not_match(folder):
 
 def test_fashion_mnist_is_read_like_mnist(folder, small):
     small("fashion-mnist", 4, 6)
-    put(folder, FASHION[0] + ".gz", gzip.compress(idx(IMAGES)))
+    put(folder, FASHION[0] + ".gz", gzip.compress(idx(IMAGES), mtime=0))
     put(folder, FASHION[1], idx(LABELS))
     data = load("fashion-mnist")
     np.testing.assert_array_equal(data.X, IMAGES.reshape(4, 6))
@@ -166,7 +166,7 @@ def test_cifar_batches_of_python_hold_the_same(folder, small, protocol, packed):
     batch = {b"data": pixels, b"labels": [3, 5], b"filenames": [b"a.png", b"b.png"]}
     data = PYTHON_2 if protocol == "python 2" else pickle.dumps(batch, protocol=protocol)
     for file in CIFAR10_PYTHON:
-        put(folder, file + ".gz" if packed else file, gzip.compress(data) if packed else data)
+        put(folder, file + ".gz" if packed else file, gzip.compress(data, mtime=0) if packed else data)
     data = load("cifar10")
     assert data.X.dtype == np.uint8 and data.X.shape == (10, PIXELS)
     assert (data.X == 7).all() and data.y.tolist() == [3, 5] * 5
@@ -179,7 +179,7 @@ def test_cifar_batches_of_python_hold_the_same(folder, small, protocol, packed):
 
 def test_a_binary_batch_whose_first_label_looks_like_a_pickle_is_binary(tmp_path):
     rows = b"\x80" + bytes(PIXELS)
-    for name, data in (("data_batch_1.bin", rows), ("data_batch_1.bin.gz", gzip.compress(rows))):
+    for name, data in (("data_batch_1.bin", rows), ("data_batch_1.bin.gz", gzip.compress(rows, mtime=0))):
         with pytest.raises(InputError, match="it has the label 128"):
             load(put(tmp_path, name, data))
 
@@ -243,7 +243,7 @@ def test_a_foreign_libsvm_file_is_named(tmp_path, data):
 )
 @pytest.mark.parametrize("packed", [False, True])
 def test_the_line_that_is_not_libsvm_is_named(tmp_path, data, says, packed):
-    content = gzip.compress(data.encode()) if packed else data.encode()
+    content = gzip.compress(data.encode(), mtime=0) if packed else data.encode()
     path = put(tmp_path, "a8a.gz" if packed else "a8a", content)
     with pytest.raises(InputError, match=says) as error:
         read_libsvm(path, 123)
@@ -251,7 +251,7 @@ def test_the_line_that_is_not_libsvm_is_named(tmp_path, data, says, packed):
 
 
 def test_a_damaged_libsvm_gzip_is_named(tmp_path):
-    data = bytearray(gzip.compress(b"-1 3:1 5:1\n" * 30))
+    data = bytearray(gzip.compress(b"-1 3:1 5:1\n" * 30, mtime=0))
     data[10] = 0xFF  # not how compressed data begin
     with pytest.raises(InputError, match=r"a8a\.gz is not a LIBSVM file"):
         read_libsvm(put(tmp_path, "a8a.gz", bytes(data)))
@@ -283,7 +283,7 @@ def test_of_five_batches_the_one_that_was_cut_is_named(folder, small, names, pac
     for file, rows in zip(names, (4, 4, 3, 4, 4)):
         batch = {b"data": np.zeros((rows, PIXELS), np.uint8), b"labels": [0] * rows}
         data = bytes(rows * (1 + PIXELS)) if names is CIFAR10 else pickle.dumps(batch, protocol=2)
-        paths.append(put(folder, file + ".gz" * packed, gzip.compress(data) if packed else data))
+        paths.append(put(folder, file + ".gz" * packed, gzip.compress(data, mtime=0) if packed else data))
     with pytest.raises(InputError, match=r"batch of CIFAR-10 has 4 rows, and .* has 3; get the file again\.") as error:
         load("cifar10")
     assert [str(path) in str(error.value) for path in paths] == [False, False, True, False, False]
@@ -334,7 +334,7 @@ def sized(folder, name, size, head=b""):
 
 
 HEAD = bytes.fromhex("00000803 0000ea60 0000001c 0000001c")
-PACKED = gzip.compress(HEAD)
+PACKED = gzip.compress(HEAD, mtime=0)
 
 
 def test_every_file_of_a_known_set_has_its_looks():

@@ -9,11 +9,10 @@ import numpy as np
 
 from dualfl.analysis.influence import Without
 from dualfl.analysis.ledger import ledger
-from dualfl.analysis.model_folder import INTERCEPT
 from dualfl.analysis.whole_fit import Fit
 from dualfl.lines import LABEL, WIDTH, entry
 from dualfl.objectives import Squared
-from dualfl.tables.schema import MISSING
+from dualfl.tables.schema import INTERCEPT, MISSING
 
 SHOWN = 40  # coefficients in a table
 NAME = 40  # characters of a name in a sentence

@@ -24,7 +24,7 @@ from dualfl.errors import InputError
 from dualfl.outputs import check_folder, replacing, resolved
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import COEFFICIENTS, FIT, HISTORY, PARTITION, REPORT
-from dualfl.tables.schema import Schema
+from dualfl.tables.schema import INTERCEPT, Schema
 from dualfl.typing import Array
 from dualfl.version import __version__
 
@@ -32,7 +32,6 @@ FORMAT = 2
 UNSIGNED = 1  # what dualfl 0.1.0 wrote: no digest
 DECISIVE = ("recipe", "schema", "outputs", "columns", "coefficients", "intercepts")  # of model.json, for a prediction
 MODEL, RECORD, PATH, PICTURE, INFLUENCE = "model.json", "fit.json", "path.csv", "path.png", "influence.csv"
-INTERCEPT = "(intercept)"
 WRITTEN = frozenset({MODEL, RECORD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HISTORY, PARTITION, REPORT})  # by a fit
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from dualfl.analysis.model_folder import Model
 from dualfl.errors import InputError
 from dualfl.estimators.metrics import Evaluation, evaluate
-from dualfl.tables.encoding import features, targets
+from dualfl.tables.encoding import features, substituted, targets
 from dualfl.tables.reading import Table, check_usable, missing
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
@@ -43,6 +43,18 @@ def harmless(text: str) -> str:
         return text if np.isfinite(float(text)) and text.isascii() else f"'{text}"
     except ValueError:
         return f"'{text}"
+
+
+def substitutions(model: Model, table: Table) -> str:
+    """What predictions had to put in place of entries, in one sentence; nothing if they had to do nothing."""
+    gaps, unseen = substituted(table, model.schema)
+    said = []
+    if gaps:
+        said.append(f"{gaps:,} missing number{'s' * (gaps > 1)} became the mean that the model was fitted with")
+    if unseen:
+        known = "s that the model does not know count" if unseen > 1 else " that the model does not know counts"
+        said.append(f"{unseen:,} level{known} as the reference level")
+    return f"{table.name}: {'; '.join(said)}." if said else ""
 
 
 def evaluated(model: Model, tables: Sequence[Table], unseen: str = "error", bins: int = 1000) -> tuple[Evaluation, int]:

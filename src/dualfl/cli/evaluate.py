@@ -8,6 +8,8 @@ from typing import Any
 import click
 import numpy as np
 
+from dualfl.cli.options import spelling_options
+
 
 @click.command("evaluate", context_settings={"show_default": True})
 @click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path))
@@ -19,10 +21,18 @@ import numpy as np
     default="error",
     help="Levels that the model does not know: refuse them, or count them as the reference level.",
 )
+@spelling_options
 @click.option("--force", is_flag=True, help="Replace the file --out.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the numbers and the curves here, as JSON.")
 def evaluate_command(
-    folder: Path, files: tuple[Path, ...], bins: int, unseen: str, force: bool, out: Path | None
+    folder: Path,
+    files: tuple[Path, ...],
+    bins: int,
+    unseen: str,
+    na: tuple[str, ...],
+    decimal: str,
+    force: bool,
+    out: Path | None,
 ) -> None:
     """Evaluate a model on files, each a silo, and on all of them together.
 
@@ -38,11 +48,12 @@ def evaluate_command(
     from dualfl.analysis.predicting import evaluated
     from dualfl.files import write_atomically
     from dualfl.outputs import check_file
+    from dualfl.tables.cells import Spelling
     from dualfl.tables.reading import read_tables
 
     check_file(out, force)
     model = read(folder)
-    evaluation, lost = evaluated(model, read_tables(files), unseen, bins)
+    evaluation, lost = evaluated(model, read_tables(files, Spelling(na, decimal)), unseen, bins)
     if out is not None:
         write_atomically(out, as_json(details(evaluation, model.schema.classes)))
     click.echo("\n".join(lines(evaluation, model, bins, lost)))

@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from dualfl.analysis.models import MODELS, PENALTIES, SMALL_RIDGE
-from dualfl.cli.options import page_option
+from dualfl.cli.options import page_option, spelling_options
 from dualfl.cli.run import command_line, say
 from dualfl.errors import InputError
 
@@ -67,6 +67,7 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option("--standardise/--no-standardise", default=True, help="Whether alpha acts on columns of unit spread.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave it out; repeatable.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="Its numbers are categories; repeatable.")
+@spelling_options
 @click.option(
     "--missing",
     type=click.Choice(["fill", "indicator", "drop"]),
@@ -110,6 +111,7 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     from dualfl.analysis.models import Recipe
     from dualfl.analysis.whole_fit import Wishes, fit_tables
     from dualfl.outputs import alone
+    from dualfl.tables.cells import Spelling
     from dualfl.tables.reading import read_tables
     from dualfl.tables.schema import Request
 
@@ -142,7 +144,7 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     )
     out = given["out"]
     model_folder.check_place(out, given["force"])
-    tables = read_tables(given["files"])
+    tables = read_tables(given["files"], Spelling(given["na"], given["decimal"]))
     for name in (*given["drop"], *given["categorical"]):
         check_column(name, tables)
     with alone(out):

@@ -14,9 +14,10 @@ from dualfl.deploy import keys, pages
 from dualfl.deploy.project import MINIMUM, NAME, write_script
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
-from dualfl.federation.rows import Rows, read_rows
+from dualfl.federation.rows import SiloRows, read_rows
 from dualfl.federation.silo_folder import SiloFolder
 from dualfl.files import write_atomically
+from dualfl.tables.cells import USUAL, Spelling
 
 PAUSE = 5.0  # seconds before a SuperNode that ended is started again
 Say = Callable[[str], None]
@@ -41,9 +42,10 @@ def join(
     ca: Path | None,
     *,
     ignore: tuple[str, ...] = (),
+    spelling: Spelling = USUAL,
     minimum: int = MINIMUM,
     allow_plain: bool | None = None,
-) -> tuple[str, Rows]:
+) -> tuple[str, SiloRows]:
     """Write a silo's folder; returns its card, which is all that is handed over, and what its file holds.
 
     allow_plain : whether the coordinator may run without masks; None: only where there is no TLS either.
@@ -62,13 +64,15 @@ def join(
         raise InputError(f"minimum must be at least 1 silo, and it is {minimum}.")
     if ca is not None:
         check_certificate(ca)
-    rows = read_rows(data, target, ignore)  # a file that cannot be read is known now, not in the first round
+    rows = read_rows(data, target, ignore, spelling)  # a file that cannot be read is known now, not in the first round
     private, public = keys.new_key_pair()
     settings = {
         "name": name,
         "data": str(data.absolute()),
         "target": target,
         "ignore": list(ignore),
+        "na": list(spelling.na),
+        "decimal": spelling.decimal,
         "coordinator": coordinator,
         "minimum": minimum,
         "allow_plain": ca is None if allow_plain is None else allow_plain,

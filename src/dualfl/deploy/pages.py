@@ -95,7 +95,7 @@ Silos of this project: {", ".join(settings.silos)}. They connect to {where}.
 6. See who is there, and run:
 
        dualfl deploy status {here}
-       dualfl deploy run {here} --algorithm dualfl --rounds 50 --tol 1e-6
+       dualfl deploy run {here} --tol 1e-6
 
    Results are in `{folder}/runs/`. A run that was interrupted goes on when the same command is given again.
 

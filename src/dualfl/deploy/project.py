@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from dualfl.algorithms.contract import Algorithm
+from dualfl.analysis.models import SMALL_RIDGE
 from dualfl.data.problem import REGRESSION, parse_loss
 from dualfl.deploy import keys, pages
 from dualfl.errors import InputError
@@ -26,6 +28,7 @@ MINIMUM = 3  # silos, below which a sum is hardly a secret
 LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
 HOST = re.compile(rf"(?=.{{1,253}}\Z){LABEL}(\.{LABEL})*")  # a name in the DNS
 TASKS = ("classification", "regression")
+INTERCEPTS = ("free", "penalised")
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,12 @@ class ProjectSettings:
     tls: bool = True
     secure: bool = True
     loss: str = "auto"
-    ridge: float = 1e-2
+    ridge: float = SMALL_RIDGE
     l1: float = 0.0
+    intercept: str = "free"  # from ridge and l1; or "penalised"
     solver: str | None = None
     task: str | None = None
+    categorical: tuple[str, ...] = ()  # columns whose numbers are names
     standardise: bool = True
     patience: float = 3600.0
 
@@ -130,7 +135,8 @@ def read_settings(path: Path) -> ProjectSettings:
     except ValueError as error:
         raise InputError(f"{path} is not JSON ({error}); mend it, or make the project anew.") from error
     check_content(given, path)
-    settings = ProjectSettings(**given | {"silos": tuple(given["silos"])})
+    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
+    settings = ProjectSettings(**given | lists)
     check(settings)
     return settings
 
@@ -204,6 +210,8 @@ def check_model(settings: ProjectSettings) -> None:
     suits = None if name == "auto" else "regression" if name in REGRESSION else "classification"
     if settings.task is not None and suits not in (None, settings.task):
         raise InputError(f"The loss {name} is for {suits}, and the task is {settings.task}; give another of them.")
+    if settings.intercept not in INTERCEPTS:
+        raise InputError(nearest("intercept", settings.intercept, INTERCEPTS))
     if not settings.patience > 0:
         raise InputError(f"patience must be a number of seconds > 0, and it is {settings.patience}.")
 
@@ -244,4 +252,14 @@ def write_script(path: Path, command: Sequence[str]) -> None:
 
 
 def plain(settings: ProjectSettings) -> dict[str, Any]:
-    return {"loss": settings.loss, "ridge": settings.ridge, "l1": settings.l1, "solver": settings.solver}
+    """What decides the objective, apart from the data."""
+    return {name: getattr(settings, name) for name in ("loss", "ridge", "l1", "intercept", "solver")}
+
+
+def check_algorithm(settings: ProjectSettings, algorithm: Algorithm) -> None:
+    """Refuse, before anybody is asked, a method that cannot do without a penalty on the intercept."""
+    if settings.intercept == "free" and algorithm.strongly_convex:
+        raise InputError(
+            f'{algorithm.name} needs a penalty on the intercept too, and it is free; set "intercept" to '
+            '"penalised" in project.json, or take --algorithm auto.'
+        )

@@ -8,12 +8,13 @@ import pickle
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dualfl.algorithms.contract import Algorithm, Constants
-from dualfl.deploy.project import Project, plain
+from dualfl.algorithms.few_exchanges.auto import Auto
+from dualfl.deploy.project import Project, check_algorithm, plain
 from dualfl.engines.engine import Result
 from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
@@ -57,6 +58,9 @@ def execute(
     alive: Callable[[], None] = lambda: None,
 ) -> Finished:
     """Run `algorithm` on the project's silos, or go on with such a run."""
+    if isinstance(algorithm, Auto):
+        algorithm = replace(algorithm, proof=True)
+    check_algorithm(project.settings, algorithm)
     check_limits(limits)
     if limits.tol is not None:
         check_tol(algorithm, Recording())
@@ -77,6 +81,7 @@ def execute(
         secure=BITS if settings.secure else None,
         standardise=settings.standardise,
         task=settings.task,
+        categorical=settings.categorical,
         roster=project.roster if settings.tls else None,
     )
     job = Job(
@@ -122,6 +127,7 @@ def decisive(project: Project, algorithm: Algorithm, seed: int) -> dict[str, Any
         "secure": settings.secure,
         "standardise": settings.standardise,
         "task": settings.task,
+        "categorical": list(settings.categorical),
     }
 
 

@@ -111,7 +111,8 @@ def attempt(
     names = [f"silo-{j + 1}" for j in range(silos)]
     (folder / "data").mkdir(parents=True)
     files = write_data(folder / "data", silos)
-    deployment = Deployment(folder, files, "diagnosis", names, secure=secure)
+    intercept = "penalised" if algorithm.strongly_convex else "free"
+    deployment = Deployment(folder, files, "diagnosis", names, secure=secure, intercept=intercept)
     with deployment.running(say):
         say(f"Running {algorithm.name}; every message starts a process, so a round takes some seconds ...")
         return deployment.run(algorithm, limits, progress=progress, say=say, alive=deployment.alive)

@@ -46,9 +46,8 @@ class Survey(Algorithm):
         known = at.send(minus_mu=-f.mu, n=float(f.n))
         if not self.smoothness:
             return known, None
-        L_row = getattr(f.objective, "L_row", f.L)
         largest = np.finfo(float).max  # stands for 1/L of a constant cost
-        inverse_L, inverse_L_row = min(inverse(f.L), largest), min(inverse(L_row), largest)
+        inverse_L, inverse_L_row = min(inverse(f.L), largest), min(inverse(f.objective.L_row), largest)
         return known.also(minus_inverse_L=-inverse_L, minus_inverse_L_row=-inverse_L_row), None
 
     def round(self, s: State, at: Place) -> Round:

@@ -169,7 +169,7 @@ def constants_of(problem: Problem) -> Constants:
         L=max(f.L for f in clients),
         N=problem.N,
         d=problem.d,
-        L_row=max(getattr(f, "L_row", f.L) for f in clients),
+        L_row=max(f.L_row for f in clients),
         n=max(f.n for f in clients),
     )
 

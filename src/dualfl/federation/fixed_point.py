@@ -46,7 +46,7 @@ class FixedPoint(Codec):
         if isinstance(value, tuple):
             return tuple(self._on_grid(name, v) for v in value)
         x = np.asarray(dense(value))
-        if not x.shape:  # scalars travel in three words, and lose nothing
+        if not x.shape:  # scalars travel in five words, and lose nothing
             return canonical(value)
         words = to_words(name, x, self.weight, self.bits).reshape(x.shape)
         return canonical(words.view(np.int64) / (self.weight * 2.0**self.bits))
@@ -86,11 +86,12 @@ def from_words(words: Words, bits: int) -> Array:
     return words.view(np.int64) / 2.0**bits
 
 
-# -- scalars, and sums of raw columns, whose size is not known: three words a number -----------------------
+# -- scalars, and sums of raw columns, whose size is not known: five words a number ------------------------
 
 # Bits after the point. What is left of a number after one of them is at most half a step of it, so 2^47 steps of the
 # next, which leaves room to add up those of 2^15 silos.
-LIMBS = {"high": -36, "coarse": 12, "fine": 60}
+# The last one is for squares of small columns: 2^-156 is 1e-47, so a spread of 1e-16 keeps a dozen digits.
+LIMBS = {"high": -36, "coarse": 12, "fine": 60, "finer": 108, "finest": 156}
 
 
 def reach(silos: int) -> float:

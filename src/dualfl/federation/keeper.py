@@ -19,12 +19,13 @@ from dualfl.engines.client import ClientMemory, Envelope, answer
 from dualfl.errors import DualflError, InputError
 from dualfl.federation.experiment import CHANGED, Experiment
 from dualfl.federation.masks import Offer, check, public_part
-from dualfl.federation.rows import Unfit, describe
+from dualfl.federation.rows import describe
 from dualfl.federation.silo_folder import LOG, SiloFolder
 from dualfl.federation.wire import decode, encode, tag
+from dualfl.tables.refusals import Unfit
 from dualfl.version import __version__
 
-PROTOCOL = 5
+PROTOCOL = 6
 SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
 Content = dict[str, Any]
 
@@ -96,14 +97,15 @@ class Keeper:
         experiment = self.experiment(request)
         content: Content = {"d": None}
         if "pickle" not in self.home.settings:
-            content |= describe(self.home.rows(), request.get("task"))
+            allow_empty = bool(self.home.settings.get("allow_empty"))
+            content |= describe(self.home.rows(), request.get("task"), request.get("categorical", ()), allow_empty)
         key = self.home.path / "key"
         if key.exists():
             content["offer"] = experiment.offer(key)
         return content
 
     def agree(self, request: Content, message: bytes) -> Content | bytes:
-        """Take note of the plan, and answer with how much this silo counts and the sums of its columns."""
+        """Take note of the plan, and answer with how much this silo counts and the sums of its columns and levels."""
         experiment = self.experiment(request)
         self._check_plan(request, experiment)
         experiment.fix("plan", message, "another plan was agreed for this experiment; start a new one")
@@ -113,7 +115,7 @@ class Keeper:
         return self._once(
             experiment,
             message,
-            lambda: experiment.uploads.setup(experiment.sums(request), tag(message)) | {"data": self.home.salted},
+            lambda: experiment.uploads.setup(experiment.counts(), tag(message)) | {"data": self.home.salted},
         )
 
     def _once(self, experiment: Experiment, message: bytes, answer: Callable[[], Content]) -> bytes:
@@ -151,13 +153,13 @@ class Keeper:
             raise InputError("the plan holds another key than this silo offered; start a new experiment")
 
     def moments(self, request: Content, message: bytes) -> Content | bytes:
-        """Sums of squares around the common centre."""
+        """Sums of deviations from the common centre, and of their squares."""
         experiment = self.experiment(request)
         experiment.check_data()
         return self._once(
             experiment,
             message,
-            lambda: experiment.uploads.setup({"squares": experiment.squares(request["center"])}, tag(message)),
+            lambda: experiment.uploads.setup(experiment.deviations(request["center"]), tag(message)),
         )
 
     # -- rounds ------------------------------------------------------------------------------------

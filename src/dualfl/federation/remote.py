@@ -1,8 +1,9 @@
 """Runs an algorithm on silos in other places: the server's side, over any transport.
 
-Before the first round: hello (who is there), agree (the plan, and the sums that standardisation needs), one more sum
-for the spread, and the survey of constants. Then one message a silo and exchange. The value of the last model rides on
-the first exchange of the next round, where both go to all, so measuring costs no exchange of its own but the last.
+Before the first round: hello (who is there, and with which columns), agree (the plan, and the sums that columns and
+levels need), one more sum for the spread, and the survey of constants. Then one message a silo and exchange. The value
+of the last model rides on the first exchange of the next round, where both go to all, so measuring costs no exchange of
+its own but the last.
 """
 
 from __future__ import annotations
@@ -21,19 +22,21 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
-from dualfl.engines.decision import converse
 from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
 from dualfl.engines.inprocess import digest
-from dualfl.engines.survey import Inquiry, Survey
+from dualfl.engines.survey import Survey
 from dualfl.errors import InputError, NotSupported
 from dualfl.federation import fixed_point
 from dualfl.federation.courier import Courier
 from dualfl.federation.keeper import PROTOCOL
-from dualfl.federation.rows import Schema, agree
+from dualfl.federation.rows import agree
 from dualfl.federation.wire import encode
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
 from dualfl.problem import equalised
+from dualfl.tables.refusals import IN_SILOS
+from dualfl.tables.schema import Draft, Request, Schema, settled
+from dualfl.tables.sums import Totals, centre
 from dualfl.typing import Array
 from dualfl.version import __version__
 
@@ -54,6 +57,7 @@ class Terms:
     secure: int | None = None  # bits after the point, or None
     standardise: bool = True
     task: str | None = None
+    categorical: tuple[str, ...] = ()  # columns whose numbers are names
     tables: bool = True  # False: silos hold objectives, not files
     roster: Mapping[str, str] | None = None
 
@@ -65,7 +69,6 @@ class Setup:
     schema: Schema | None
     center: Array | None
     spread: Array | None
-    fill: Array | None  # what gaps become
     mass: float
     sizes: tuple[float, ...]  # equal ones under secure aggregation, where nobody knows them
     equal: bool  # whether every silo counts 1
@@ -73,7 +76,8 @@ class Setup:
 
     @property
     def scaling(self) -> Content:
-        known = {"center": self.center, "spread": self.spread, "fill": self.fill}
+        schema = None if self.schema is None else self.schema.as_json()
+        known = {"schema": schema, "center": self.center, "spread": self.spread}
         return known | {"mass": self.mass, "equal": self.equal}
 
 
@@ -101,9 +105,9 @@ class Federation:
         """Hello, agreement, standardisation."""
         terms = self.terms
         # Only here: silos keep the plan as it came, and a coordinator may go on with it in a later version.
-        met = self.ask("hello", task=terms.task, version=__version__)
+        met = self.ask("hello", task=terms.task, categorical=terms.categorical, version=__version__)
         self._check_signatures(met)
-        schema = agree(met) if terms.tables else None
+        draft = agree(met) if terms.tables else None
         codec = None if terms.codec is None else (type(terms.codec).__name__, dataclasses.asdict(terms.codec))
         answers = self.ask(
             "agree",
@@ -111,12 +115,12 @@ class Federation:
             offers=None if terms.secure is None else {name: met[name]["offer"] for name in terms.names},
             secure=terms.secure,
             problem=dict(terms.problem),
-            schema=None if schema is None else dataclasses.asdict(schema),
+            draft=None if draft is None else draft.as_json(),
+            categorical=terms.categorical,
             algorithm=terms.algorithm.to_json(),
             seed=terms.seed,
             start=terms.start,
             codec=codec,
-            standardise=terms.standardise and terms.tables,
         )
         data = tuple(str(answers[name]["data"]) for name in terms.names)
         if known is not None:
@@ -124,7 +128,7 @@ class Federation:
                 odd = next(name for name, a, b in zip(terms.names, known.data, data) if a != b)
                 raise InputError(f"The data of silo {odd!r} have changed since the run began; start a new experiment.")
             return known
-        return self._scaling(schema, answers, data)
+        return self._settled(draft, answers, data)
 
     def _check_signatures(self, met: Mapping[str, Content]) -> None:
         from dualfl.federation.masks import Offer, check
@@ -136,24 +140,32 @@ class Federation:
                 raise InputError(f"Silo {name!r} has no key; make one with `dualfl deploy join`.")
             check(self.terms.roster[name], self.terms.experiment, name, Offer(*answer["offer"]))
 
-    def _scaling(self, schema: Schema | None, answers: Mapping[str, Content], data: tuple[str, ...]) -> Setup:
+    def _settled(self, draft: Draft | None, answers: Mapping[str, Content], data: tuple[str, ...]) -> Setup:
         summed = self.added(answers)
-        center = spread = fill = None
         total = float(summed["size"])
-        if schema is not None and schema.gaps:
-            fill = filling(schema, summed)
-        if self.terms.standardise and schema is not None and not schema.sparse:
-            center = summed["sums"] / total if fill is None else fill
-            squares = self.added(self.ask("moments", center=center))["squares"]
-            spread = np.sqrt(np.maximum(squares / total, 0.0))
-            # A column that is constant everywhere says nothing; rounding must not blow it up.
-            spread[spread <= 1e-9 * np.maximum(np.abs(center), 1.0)] = 1.0
+        schema, center, spread = self._schema(draft, summed)
         if self.terms.secure is None:
             sizes = equalised([float(answers[name]["wire"]["size"]) for name in self.terms.names])
-            return Setup(schema, center, spread, fill, sum(sizes), tuple(sizes), set(sizes) == {1.0}, data)
+            return Setup(schema, center, spread, sum(sizes), tuple(sizes), set(sizes) == {1.0}, data)
         N = len(self.terms.names)
         sizes = [total / N] * N  # who has how much is not known
-        return Setup(schema, center, spread, fill, total, tuple(sizes), False, data)
+        return Setup(schema, center, spread, total, tuple(sizes), False, data)
+
+    def _schema(self, draft: Draft | None, summed: Content) -> tuple[Schema | None, Array | None, Array | None]:
+        """What becomes of the columns, and the mean and spread of what they become."""
+        if draft is None:
+            return None, None, None
+        request = Request("", remedies=IN_SILOS)
+        coding = "full" if self.terms.problem["l1"] else "reference"  # as `dualfl fit` does
+        if draft.sparse or (draft.width and not self.terms.standardise):  # columns are taken as they are
+            return settled(draft, {}, request, coding), None, None
+        center = centre(summed)
+        totals = Totals(draft, summed, center, self.added(self.ask("moments", center=center)))
+        schema = settled(draft, totals.columns(), request, coding)
+        if not self.terms.standardise:
+            return schema, None, None
+        scaling = totals.scaling(schema)
+        return schema, scaling.mean, scaling.spread
 
     def added(self, answers: Mapping[str, Content]) -> Content:
         """The sums of what silos uploaded outside a step."""
@@ -207,18 +219,6 @@ class Federation:
                     f"Silo {name!r} answered with {words(mine)}, and the rest with {words(most)}; it runs another "
                     "model or another version, so look at that silo."
                 )
-
-
-def filling(schema: Schema, summed: Content) -> Array:
-    """The mean of every column over the numbers that are there."""
-    counts: Array = np.asarray(summed["counts"]).round()
-    empty = [name for name, count in zip(schema.features, counts) if count == 0]
-    if empty:
-        raise InputError(
-            f"Column {empty[0]!r} has no number in any silo; every operator can leave it out by 'ignore' in silo.json."
-        )
-    mean: Array = summed["sums"] / counts
-    return mean
 
 
 def kind(value: Any) -> Any:
@@ -373,20 +373,6 @@ class Remote(Engine):
         answers = self._step(self.algorithm, asked, request, range(self.place.N), theta)
         self._early = request.id, answers, time.perf_counter() - began
         return answers
-
-
-class SilosAfar(Remote):
-    """The silos before there is an engine for a run: they answer an inquiry, and nothing is settled."""
-
-    def __init__(self, federation: Federation, setup: Setup, template: Objective, penalty: Penalty | None) -> None:
-        self._bind(federation, setup, template, penalty, federation.terms.algorithm)
-
-    def inquire(self, inquiry: Inquiry) -> Constants:
-        if self.secure:  # what is best for alike silos asks one of them alone, and masks need all
-            inquiry = replace(inquiry, alike=False)
-        return converse(
-            inquiry, self.place, self.template.shape[0], lambda driver, asked: self.exchange(inquiry, driver, asked)
-        )
 
 
 def nested(sums: Mapping[str, Any]) -> Content:

@@ -3,7 +3,7 @@
     silo.json               its name, its data file, what its operator insists on
     key, key.pub, roster.json   its registered key, and the keys of all silos
     salt                    a random number for the digest of its data, which never leaves
-    cache/                  its rows, harmonised, so that the data file is parsed once
+    cache/                  its rows, encoded, so that the data file is parsed once
     experiments/ID/         what it keeps of one experiment (`experiment`)
     logs/silo.log           what went wrong, with the words that the coordinator must not read
 
@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.errors import InputError
-from dualfl.federation.rows import Rows, digest_of, no_file, read_rows
+from dualfl.federation.rows import SiloRows, digest_of, no_file, read_rows
 from dualfl.files import locked, write_atomically
+from dualfl.tables.cells import Spelling
 
 PRIVATE = 0o600  # rows, uploads without masks and secrets: nobody else on this machine reads them
 LOG = "logs/silo.log"
@@ -71,7 +72,13 @@ class SiloFolder:
     def fingerprint(self) -> str:
         """Of all that decides what is read: the file, and which columns of it."""
         target, ignore = self.settings.get("target"), sorted(self.settings.get("ignore", ()))
-        return hashlib.sha256(json.dumps([self.data_digest, target, ignore]).encode()).hexdigest()
+        spelling = [sorted(self.spelling.na), self.spelling.decimal]
+        return hashlib.sha256(json.dumps([self.data_digest, target, ignore, *spelling]).encode()).hexdigest()
+
+    @property
+    def spelling(self) -> Spelling:
+        """How the data file writes gaps and the decimal point."""
+        return Spelling(tuple(self.settings.get("na", ())), str(self.settings.get("decimal", ".")))
 
     @property
     def salted(self) -> str:
@@ -83,8 +90,8 @@ class SiloFolder:
                     write(path, secrets.token_bytes(32))
         return hashlib.sha256(path.read_bytes() + self.fingerprint.encode()).hexdigest()[:16]
 
-    def rows(self) -> Rows:
-        return read_rows(self.data, self.settings.get("target"), self.settings.get("ignore", ()))
+    def rows(self) -> SiloRows:
+        return read_rows(self.data, self.settings.get("target"), self.settings.get("ignore", ()), self.spelling)
 
     @property
     def masked_only(self) -> bool:

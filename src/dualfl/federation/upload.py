@@ -14,7 +14,7 @@ from dualfl.engines.client import Reply, Work
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.masks import Masks
-from dualfl.federation.rows import Schema
+from dualfl.tables.schema import Draft
 
 WORK_BITS = 20  # counts of work are larger than coefficients, and need fewer digits
 Content = dict[str, Any]
@@ -69,7 +69,8 @@ class Uploads:
         among = list(self.plan["names"])
         parts: dict[str, fixed_point.Part] = {}
         for field, x in wire.items():
-            self._check_reach(x, fixed_point.reach(len(among)))
+            if field != "levels":  # which are counts
+                self._check_reach(x, fixed_point.reach(len(among)))
             parts |= fixed_point.limbs(field, x, len(among))
         return masked(self.masks, parts, name, among)
 
@@ -77,9 +78,9 @@ class Uploads:
         """Refuse sums of columns that are too large for words, and name the column."""
         beyond = np.flatnonzero(~(np.abs(x) < reach))
         if np.shape(x) and len(beyond):
-            features = Schema(**self.plan["schema"]).features
+            columns = Draft.from_json(self.plan["draft"]).numeric
             raise InputError(
-                f"column {features[int(beyond[0])]!r} adds up to {reach:.0e} or more, which secure sums do "
+                f"column {columns[int(beyond[0])]!r} adds up to {reach:.0e} or more, which secure sums do "
                 "not carry; divide it by a power of ten in every silo, or put it under 'ignore' in silo.json"
             )
 

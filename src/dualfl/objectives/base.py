@@ -93,6 +93,11 @@ class Objective(ABC):
         return np.inf
 
     @property
+    def L_row(self) -> float:
+        """The smoothness of the worst single row, for stochastic methods; L where there are no rows."""
+        return self.L
+
+    @property
     def convexity(self) -> float | Array:
         """m with f - (1/2) <m x, x> convex: one number, or one for each coordinate; mu is the smallest."""
         return self.mu
@@ -176,7 +181,7 @@ class Objective(ABC):
         raise self._no_moments()
 
     def _no_moments(self) -> NotSupported:
-        return NotSupported(f"{self.name} gives no second-order sums; use a first-order method, or prox-newton.")
+        return NotSupported(f"{self.name} gives no second-order sums; use a first-order method such as lbfgs.")
 
     # -- views ------------------------------------------------------------------------------------
 

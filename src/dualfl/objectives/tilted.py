@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from dualfl.arguments import checked
 from dualfl.errors import InputError
@@ -57,6 +58,10 @@ class Tilted(Objective):
         return self.base.L + float(np.max(self.a))
 
     @property
+    def L_row(self) -> float:
+        return self.base.L_row + float(np.max(self.a))
+
+    @property
     def name(self) -> str:
         return self.base.name
 
@@ -85,6 +90,9 @@ class Tilted(Objective):
         for b in range(a.shape[1]):
             blocks[:, b, :, b] += (U.T * a[:, b]) @ U
         return M
+
+    def sample_gradient(self, rows: npt.NDArray[np.intp], x: Array) -> Array:
+        return self.base.sample_gradient(rows, x) + self.a * x - self.c
 
     def moment(self, x: Array) -> tuple[Array, Array]:
         """Of the data part, which a tilt leaves alone; so are the next two."""

@@ -6,11 +6,10 @@ Columns of numbers are features. Columns of text are not, but rows can be split 
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.files import contents
 from dualfl.names import nearest
+from dualfl.tables.cells import BOOLEAN, GAPS, USUAL, brief, decimal_commas, quoted, tidy
 from dualfl.typing import AnyArray
 
 TARGETS = ("target", "label", "class", "y")  # what a target is called where nobody says it
@@ -29,9 +29,8 @@ QUOTED = r'(?:\A|(?<=[,;\t]))"(?:[^"]|"")*"'  # a cell in quotes, in which separ
 HEADER = re.compile(rf"(?:{QUOTED}|[^\n])*")
 NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
 LIBSVM = re.compile(rf"\s*{NUMBER}(?:[ \t]+(?:\d+|qid):{NUMBER})+\s*(?:#.*)?")  # label index:value index:value
-GAPS = ("", "na", "n/a", "null")  # how spreadsheets write that there is no number
 ELSEWHERE = " (dualfl fit handles gaps)"
-WHOLE = 1000  # characters of a text that is kept as it is
+COMMAS = " (dualfl fit reads them with --decimal ,)"
 INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
 
 
@@ -59,7 +58,7 @@ def csv_rows(path: Path, libsvm: str | None = None) -> tuple[list[str], list[lis
         raise InputError(
             f"{path} is not a CSV file: it is not text ({error.reason} at byte {error.start}); save it as CSV in UTF-8."
         ) from error
-    text = io.StringIO(text, newline=None).read()  # a lone CR ends a line too, as old spreadsheets write it
+    text = tidy(io.StringIO(text, newline=None).read())  # a lone CR ends a line too, as old spreadsheets write it
     if not text.strip():
         raise InputError(f"{path} is empty; it needs a first line with the names of the columns, and rows below it.")
     head = HEADER.match(text)[0]  # type: ignore[index]  # matches always
@@ -68,19 +67,51 @@ def csv_rows(path: Path, libsvm: str | None = None) -> tuple[list[str], list[lis
             f"{path} does not look like CSV but like LIBSVM text: its first line is {_short(head)!r}; "
             f"{libsvm or f'rename it to {_renamed(path)}'}."
         )
-    lines = _cells(path, text, delimiter=max(",;\t", key=re.sub(QUOTED, "", head).count))
-    names = [name.strip() for name in lines[0][1]]
+    delimiter = max(",;\t", key=re.sub(QUOTED, "", head).count)
+    records, lines = _records(path, text, delimiter)
+    names = [name.strip() for name in records[0]]
     if not names or len(set(names)) < len(names) or not all(names):
         raise InputError(f"{path} needs a first line with a different name for each column, and it is {head!r:.80}.")
-    table = []
-    for number, row in lines[1:]:
-        if len(row) not in (0, len(names)):
-            raise InputError(f"{path}, line {number} has {len(row)} entries, and the first line {len(names)}.")
-        if row:
-            table.append(row)
+    if lines > len(records) or not {len(record) for record in records} <= {0, len(names)}:
+        _check_records(path, text, delimiter, names)
+    table = [record for record in records[1:] if record]
     if not table:
         raise InputError(f"{path} holds no rows below its header.")
     return names, table
+
+
+def _records(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], int]:
+    """The cells of each record, and how many lines they take."""
+    before = csv.field_size_limit(LONGEST)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    try:
+        return list(reader), reader.line_num
+    except csv.Error as error:
+        what = "a quotation mark opens a cell and none closes it" if "end of data" in str(error) else error
+        raise InputError(f"{path}, line {reader.line_num} is not CSV ({what}); correct it.") from error
+    finally:
+        csv.field_size_limit(before)  # it is the whole process's, not ours
+
+
+def _check_records(path: Path, text: str, delimiter: str, names: Sequence[str]) -> None:
+    """Every record has an entry for each column, and none has swallowed others.
+
+    A quotation mark too many makes one cell of all text up to the next one. If m line ends are in it and no cell is
+    lost, the m rows that are gone have left their m (columns - 1) separators in it.
+    """
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    next(reader)
+    for row in reader:
+        if len(row) not in (0, len(names)):
+            raise InputError(f"{path}, line {reader.line_num} has {len(row)} entries, and the first line {len(names)}.")
+        breaks = [cell.count("\n") for cell in row]
+        if any(breaks) and sum(cell.count(delimiter) for cell in row) == sum(breaks) * (len(names) - 1):
+            name, first = names[int(np.argmax(breaks))], reader.line_num - sum(breaks)
+            raise InputError(
+                f"{path} has a cell in column {name!r} that begins in line {first:,} and ends in line "
+                f"{reader.line_num:,}, as if {sum(breaks):,} rows were in it; take out the quotation mark that is too "
+                "many, or write no line breaks into cells."
+            )
 
 
 def _short(line: str) -> str:
@@ -93,33 +124,24 @@ def _renamed(path: Path) -> str:
     return Path(plain).with_suffix(".libsvm").name + path.name[len(plain) :]
 
 
-def _cells(path: Path, text: str, delimiter: str) -> list[tuple[int, list[str]]]:
-    """The cells of each line, and the line's number in the file."""
-    before = csv.field_size_limit(LONGEST)
-    rows = csv.reader(io.StringIO(text), delimiter=delimiter)
-    try:
-        return [(rows.line_num, row) for row in rows]
-    except csv.Error as error:
-        raise InputError(f"{path}, line {rows.line_num} is not CSV ({error}); correct it.") from error
-    finally:
-        csv.field_size_limit(before)  # it is the whole process's, not ours
-
-
 def _column(path: Path, name: str, values: tuple[str, ...]) -> AnyArray:
     """Numbers where all are; text otherwise. A gap is an error: it must not become a class, or end a feature."""
-    try:
-        return np.array([float(value) for value in values])
-    except ValueError:
-        pass
+    numbers = [USUAL.number(value) for value in values]
+    if None not in numbers:
+        return np.array(numbers, dtype=np.float64)
     texts = [value.strip() for value in values]
     _check_numbers(path, name, texts)
     _check_whole(path, name, [not text for text in texts])
-    return np.array([brief(text) for text in texts])
+    return np.array([text.lower() if text.lower() in BOOLEAN else brief(text) for text in texts])
 
 
 def _check_numbers(path: Path, name: str, texts: Sequence[str]) -> None:
     """Most entries of a column are numbers only if all are meant to be."""
-    others = [i for i, text in enumerate(texts) if not _is_number(text)]
+    others = [i for i, text in enumerate(texts) if USUAL.number(text) is None]
+    if commas := decimal_commas(np.array([brief(text) for text in texts])):
+        raise InputError(
+            f"{path} has decimal commas in column {name!r}, such as {quoted(commas, 1)}; write them as points{COMMAS}."
+        )
     words = sum(texts[i].lower() not in GAPS for i in others)
     if len(texts) - len(others) <= words:
         return
@@ -142,21 +164,6 @@ def _check_whole(path: Path, name: str, empty: Sequence[bool] | AnyArray) -> Non
             f"{path} has {len(rows):,} empty entries in column {name!r}, the first in row {rows[0] + 1}; fill or drop "
             f"such rows{ELSEWHERE}."
         )
-
-
-def brief(text: str) -> str:
-    """The text, or if it is a long one its beginning and a hash: arrays of text are as wide as their longest entry."""
-    if len(text) <= WHOLE:
-        return text
-    return f"{text[:100]}... {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-        return True
-    except ValueError:
-        return False
 
 
 def parquet_columns(path: Path) -> dict[str, Any]:
@@ -217,20 +224,35 @@ def _flat(column: Any) -> Any:
     return column
 
 
-def split_target(columns: dict[str, AnyArray], target: str | None, path: Path) -> Columns:
-    """Features and target. Without a name, the target is the one column called target, label, class or y."""
-    usual = [name for name in columns if name.lower() in TARGETS]
+def target_name(columns: Iterable[str], target: str | None, path: Path) -> str:
+    """The target's column. Without a name, it is the one column called target, label, class or y."""
+    names = list(columns)
+    usual = [name for name in names if name.lower() in TARGETS]
     if target is None and len(usual) != 1:
-        some = ", ".join(list(columns)[:8]) + (", ..." if len(columns) > 8 else "")
+        some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
         raise InputError(f"{path} has the columns {some}; say which is the target, by target=NAME or --target NAME.")
     chosen = usual[0] if target is None else target
-    if chosen not in columns:
-        raise InputError(f"{path}: " + nearest("column", chosen, columns))
+    if chosen not in names:
+        raise InputError(f"{path}: " + nearest("column", chosen, names))
+    return chosen
+
+
+def split_target(columns: dict[str, AnyArray], target: str | None, path: Path) -> Columns:
+    """Features and target."""
+    chosen = target_name(columns, target, path)
     names = tuple(name for name, values in columns.items() if name != chosen and values.dtype.kind == "f")
     others = {name: values for name, values in columns.items() if name != chosen and values.dtype.kind != "f"}
     if not names:
         raise InputError(f"{path} has no column of numbers besides its target {chosen!r}, so there are no features.")
     return Columns(np.stack([columns[name] for name in names], axis=1), columns[chosen], names, others)
+
+
+def is_class_target(y: AnyArray) -> bool:
+    """Whether targets look like classes: texts, or a few whole numbers."""
+    if y.dtype.kind not in "biuf":
+        return True
+    known = np.unique(y)
+    return len(known) <= CLASSES and bool((np.floor(known.astype(np.float64)) == known).all())
 
 
 def targets(y: AnyArray, task: str | None, path: Path) -> tuple[AnyArray, tuple[str, ...]]:
@@ -240,9 +262,8 @@ def targets(y: AnyArray, task: str | None, path: Path) -> tuple[AnyArray, tuple[
         row = int(np.argmin(np.isfinite(y)))
         raise InputError(f"{path}, row {row + 1} has the target {y[row]}; targets must be finite.")
     known = np.unique(y)
-    whole = numbers and bool((np.floor(known.astype(np.float64)) == known).all())
     if task is None:
-        task = "classification" if not numbers or (whole and len(known) <= CLASSES) else "regression"
+        task = "classification" if is_class_target(y) else "regression"
     if task == "regression":
         if not numbers:
             raise InputError(f"{path} has targets such as {y[0]!r:.40}, and regression needs numbers.")

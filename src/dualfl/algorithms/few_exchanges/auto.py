@@ -43,10 +43,13 @@ class Auto(Algorithm):
     ----------
     cost : "exchanges", or "floats".
     least_rows : clients with fewer rows send no second-order sums; then a first-order method runs.
+    proof : the method itself must prove how near it is, also where the intercept is free; a fit in one process need not
+        ask for that, because it has a proof of its own.
     """
 
     cost: Literal["exchanges", "floats"] = "exchanges"
     least_rows: int = 5
+    proof: bool = False
 
     name = "auto"
     needs = frozenset()
@@ -89,6 +92,8 @@ class Auto(Algorithm):
             )  # fmt: skip
         if facts.loss == "Squared" and k.d <= one_shot.LARGEST:
             return one_shot.OneShot(self.least_rows), f"{what} is solved by its second moments, in one exchange"
+        if self.proof and proves_by_prox_newton(facts) and penalty is None and self.fits_prox_newton(k, penalty):
+            return prox_newton.ProxNewton(least_rows=self.least_rows), f"{what} with Newton's model, the intercept free"
         if facts.smooth and penalty is None and facts.moments and k.d <= sketched_newton.LARGEST:
             how = "the whole Hessian" if small(facts) else "a sketch of the Hessian and secant pairs"
             return sketched_newton.SketchedNewton(least_rows=self.least_rows), f"{what} with {how}, from sums"
@@ -147,6 +152,11 @@ class Auto(Algorithm):
 
     def model(self, s: State) -> Array:
         raise NotImplementedError
+
+
+def proves_by_prox_newton(facts: Facts) -> bool:
+    """Whether it proves how near it is where sketched-newton does not."""
+    return facts.free and facts.smooth and facts.moments and facts.k == 1
 
 
 def small(facts: Facts) -> bool:

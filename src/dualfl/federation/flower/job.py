@@ -28,7 +28,8 @@ from dualfl.engines.request import Limits, Recording
 from dualfl.engines.session import Session
 from dualfl.errors import DualflError
 from dualfl.federation.courier import Came, Courier, Traffic, Transport
-from dualfl.federation.remote import Federation, Remote, Setup, SilosAfar, Terms
+from dualfl.federation.remote import Federation, Remote, Setup, Terms
+from dualfl.federation.silos_afar import SilosAfar
 from dualfl.files import write_atomically
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
