@@ -101,7 +101,7 @@ def test_the_citation_is_of_the_paper():
 def test_the_version_stands_in_one_place():
     """Not in a file that was written by an earlier version, and not in the changelog, which names all of them."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode:
+    if listed.returncode or not listed.stdout:
         pytest.skip("this is no clone of the repository")
     assert PROJECT["project"]["dynamic"] == ["version"]
     holders = []
