@@ -77,7 +77,7 @@ class ClassificationSums:
     def aucs(self) -> Array:
         """The area under each ROC curve, one class against the others."""
         curves = [self.roc(output) for output in range(len(self.of_class))]
-        return np.array([np.trapezoid(tpr, fpr) for fpr, tpr in curves])
+        return np.array([(np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2).sum() for fpr, tpr in curves])
 
     @property
     def auc(self) -> float:
