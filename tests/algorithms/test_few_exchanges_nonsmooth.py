@@ -47,6 +47,8 @@ from dualfl.objectives import (
 from dualfl.solvers import FISTA, SDCA, DampedNewton, GradientNorm, PrimalDualGap, minimise
 from oracles import l1_logistic
 
+pytestmark = pytest.mark.long
+
 SIZES = (12, 60, 25, 18)
 PIECEWISE: list[Loss] = [Hinge(), Absolute(), Quantile(0.8), EpsilonInsensitive(0.3)]
 SMOOTH: list[Loss] = [Logistic(), Softmax(3), Squared(), Huber(0.5), SquaredHinge(), Poisson()]
