@@ -10,7 +10,7 @@ TESTED  = $(VENV)/.tested
 # start a process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types unit test-extras test-deploy reproduce bench bench-deploy theory clean
+.PHONY: demo test lint types unit test-extras test-deploy test-oldest reproduce bench bench-deploy theory clean
 
 demo: $(READY)
 	$(RUN) -m dualfl demo --out demo
@@ -34,6 +34,20 @@ test-extras: $(TESTED)
 
 test-deploy: $(TESTED)
 	CI=true $(RUN) -m pytest -m "deploy or faults" tests/deploy -v
+
+# The oldest libraries that pyproject.toml allows, in an environment of their own. Deployments are left out (Flower and Ray
+# are not installed, so that their tests skip, in CI too), and the four files of tests that take longest: on two
+# processors the rest takes about three minutes.
+OLDEST = .venv-oldest
+
+test-oldest: $(OLDEST)/.ready
+	env -u CI DUALFL_OLDEST=1 $(OLDEST)/bin/python -m pytest -n 2 -m "not long and not extras and not deploy and not faults"
+
+$(OLDEST)/.ready: constraints-oldest.txt pyproject.toml setup.py $(wildcard native/*)
+	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	@echo "Installing dualfl and the oldest libraries that it allows into $(OLDEST) ..."
+	@$(OLDEST)/bin/pip install -q --no-compile --disable-pip-version-check -r constraints-oldest.txt -e .
+	@touch $@
 
 reproduce: $(READY)  # tables, figure and matrix of docs/experiments.md; a finished part is not run again
 	$(VENV)/bin/dualfl reproduce all
@@ -63,4 +77,4 @@ $(TESTED): $(READY)
 	@touch $(TESTED)
 
 clean:
-	rm -rf $(VENV) build demo src/*.egg-info src/dualfl/kernels/*.so
+	rm -rf $(VENV) $(OLDEST) build demo src/*.egg-info src/dualfl/kernels/*.so

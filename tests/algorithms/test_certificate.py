@@ -30,6 +30,8 @@ from dualfl.objectives import (
 )
 from dualfl.solvers import FISTA, LBFGS, SDCA, DampedNewton, FixedIterations, GradientNorm, PrimalDualGap, minimise
 
+pytestmark = pytest.mark.long
+
 RIDGE = 0.1
 SIZES = (12, 40, 25, 18)
 

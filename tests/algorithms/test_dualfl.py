@@ -278,7 +278,7 @@ def test_the_strong_convexity_may_come_from_the_penalty():
 
 @pytest.mark.parametrize(
     ("codec", "nu", "rounds", "up"),
-    [(TopK(5), 1.0, 260, 10), (RandK(15), 1.0, 170, 15), (RandK(10), 0.25, 360, 10), (Quantise(4), 1.0, 130, 1 + 2)],
+    [(TopK(5), 1.0, 500, 10), (RandK(15), 1.0, 170, 15), (RandK(10), 0.25, 360, 10), (Quantise(4), 1.0, 130, 1 + 2)],
 )
 def test_compressed_uploads_reach_the_optimum(codec, nu, rounds, up):
     instance = problems.quad()

@@ -11,7 +11,7 @@ import pytest
 from instances import Walk
 from scipy.optimize import linprog
 from sklearn.linear_model import ElasticNet as SkElasticNet
-from sklearn.linear_model import LogisticRegression, QuantileRegressor
+from sklearn.linear_model import QuantileRegressor
 
 from dualfl.algorithms import Place
 from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton, SketchedNewton, piecewise_sums
@@ -45,6 +45,9 @@ from dualfl.objectives import (
     SquaredHinge,
 )
 from dualfl.solvers import FISTA, SDCA, DampedNewton, GradientNorm, PrimalDualGap, minimise
+from oracles import l1_logistic
+
+pytestmark = pytest.mark.long
 
 SIZES = (12, 60, 25, 18)
 PIECEWISE: list[Loss] = [Hinge(), Absolute(), Quantile(0.8), EpsilonInsensitive(0.3)]
@@ -445,9 +448,7 @@ def test_l1_logistic_is_scikit_learns() -> None:
     X, _, w, _ = rows()
     y = targets(Logistic())
     alpha = 0.05
-    theirs = LogisticRegression(
-        l1_ratio=1.0, C=1 / (alpha * w.sum()), solver="saga", tol=1e-12, max_iter=100_000, fit_intercept=True
-    ).fit(X, y, sample_weight=w)
+    theirs = l1_logistic(C=1 / (alpha * w.sum()), solver="saga", tol=1e-12, max_iter=100_000).fit(X, y, sample_weight=w)
     problem = federated(Logistic(), 0.0, intercept="free", penalty=L1(alpha))
     result = run(problem, ProxNewton(), rounds=20, tol=1e-10, threads=1)
     assert result.energy <= problem.value(np.r_[theirs.coef_[0], theirs.intercept_]) * (1 + 1e-12)
@@ -537,7 +538,8 @@ def test_hardly_a_ridge_is_certified_within_rounding(ridge: float) -> None:
     for apart in (1e-2, 1e-3, 1e-4):
         B = rng.standard_normal((60, 3))
         X, y = np.c_[B[:, :2], B[:, 0] + apart * B[:, 2]], B @ rng.standard_normal(3) + 1e-3 * rng.standard_normal(60)
-        exact = np.linalg.lstsq(np.r_[X / np.sqrt(60), np.sqrt(ridge) * np.eye(3)], np.r_[y / np.sqrt(60), 0, 0, 0])[0]
+        A, b = np.r_[X / np.sqrt(60), np.sqrt(ridge) * np.eye(3)], np.r_[y / np.sqrt(60), 0, 0, 0]
+        exact = np.linalg.lstsq(A, b, rcond=None)[0]
         whole = LinearModel(X, y, Squared(), ridge)
         problem = Problem([LinearModel(X[i::2], y[i::2], Squared(), ridge) for i in range(2)])
         for rounds in (1, 3):

@@ -19,6 +19,8 @@ from dualfl.objectives import Huber, LinearModel, Logistic, Loss, Poisson, Softm
 from dualfl.solvers import DampedNewton, GradientNorm, minimise
 from dualfl.typing import Array
 
+pytestmark = pytest.mark.long
+
 RNG = np.random.default_rng(3)
 
 

@@ -117,7 +117,10 @@ def same(a, b):
 def assert_equal_states(a, b):
     assert type(a) is type(b)
     for name, value in vars(a).items() if a is not None else ():
-        np.testing.assert_equal(value, getattr(b, name), err_msg=name, strict=isinstance(value, np.ndarray))
+        other = getattr(b, name)
+        np.testing.assert_equal(value, other, err_msg=name)
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(value, other, err_msg=name, strict=True)  # shape and kind too
 
 
 @pytest.mark.parametrize(("algorithm", "options"), EVERYTHING)

@@ -38,6 +38,9 @@ SILO = np.array(["a", "b", "c"])[np.arange(150) % 3]
 OWN_FOLDS = dict.fromkeys(
     [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")], "folds are made in silos"
 )
+# scikit-learn 1.6 hands sparse rows to every estimator; later versions ask first whether it takes them.
+NOT_CENTRED = {"check_sample_weight_equivalence_on_sparse_data": "sparse rows are not centred"}
+EXPECTED = {LogisticRegressionCV: OWN_FOLDS, RidgeCV: OWN_FOLDS, StandardScaler: NOT_CENTRED}
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +64,7 @@ def no_search_for_blas(monkeypatch):
         LogisticRegressionCV(Cs=[0.1, 1.0], cv=2),
         RidgeCV(alphas=[0.1, 1.0], cv=2),
     ],
-    expected_failed_checks=lambda estimator: OWN_FOLDS if hasattr(estimator, "cv") else {},
+    expected_failed_checks=lambda estimator: EXPECTED.get(type(estimator), {}),
 )
 def test_scikit_learns_checks(estimator, check):
     check(estimator)

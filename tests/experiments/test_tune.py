@@ -207,12 +207,12 @@ def test_the_command_prints_the_table_and_writes_what_figure_1_reads(tmp_path):
     assert CliRunner().invoke(main, words, catch_exceptions=False).exit_code == 0
     assert set(read_best(tmp_path / "tuned.json")[1]) == {"feddyn", "fedpd"}  # what was found before stays
     other = CliRunner().invoke(main, [*words, "--ridge", "0.1"])
-    assert other.exit_code == 2 and "has values for ridge = 0.01, and this search is for ridge = 0.1" in other.output
+    assert other.exit_code == 2 and "has values for ridge = 0.01, and this search is for ridge = 0.1" in other.stderr
     wrong = CliRunner().invoke(main, [*words, "--rounds", "0"])
-    assert wrong.exit_code == 2 and "rounds must be at least 1" in wrong.output
+    assert wrong.exit_code == 2 and "rounds must be at least 1" in wrong.stderr
     for given in (["--cell-minutes", "inf"], ["--algorithms", ","], ["--solver", "bogus"], ["--out", "/proc/x"]):
         wrong = CliRunner().invoke(main, [*words, *given])
-        assert wrong.exit_code == 2 and wrong.output.startswith("Error: "), given
+        assert wrong.exit_code == 2 and wrong.stderr.startswith("Error: "), given
 
 
 def test_what_another_search_wrote_meanwhile_stays(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 from sklearn.linear_model import ElasticNet as SklearnElasticNet
-from sklearn.linear_model import Lasso, LogisticRegression
+from sklearn.linear_model import Lasso
 
 from dualfl.data import load, make_problem
 from dualfl.engines import Problem
@@ -25,6 +25,7 @@ from dualfl.objectives import (
 from dualfl.optimum import find_reference
 from dualfl.optimum.minimum import OTHERS, SMOOTH
 from dualfl.optimum.pooled import pool
+from oracles import l1_logistic
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 4))
@@ -118,9 +119,7 @@ def test_lasso_and_elastic_net_against_scikit_learn(ridge):
 def test_l1_logistic_without_a_ridge_has_a_true_gap():
     alpha = 0.03
     found = find_reference(problem(Logistic(), SIGNS, 0.0, L1(alpha), intercept=False), cache=False)
-    kind = LogisticRegression(
-        l1_ratio=1.0, C=1 / (alpha * 60), solver="liblinear", fit_intercept=False, tol=1e-10, max_iter=10_000
-    )
+    kind = l1_logistic(C=1 / (alpha * 60), solver="liblinear", fit_intercept=False, tol=1e-10, max_iter=10_000)
     theta = kind.fit(X, SIGNS).coef_[0]
     value = np.log1p(np.exp(-SIGNS * (X @ theta))).mean() + alpha * np.abs(theta).sum()
     assert found.energy <= value

@@ -69,7 +69,7 @@ class ClassificationSums:
     def roc(self, output: int = 0) -> tuple[Array, Array]:
         """False and true positive rates, from the highest score to the lowest; nan where a class is missing."""
         others, own = self.of_others[output][::-1], self.of_class[output][::-1]
-        with np.errstate(invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0/0: NumPy 1.26 may take it for either
             fpr, tpr = (np.concatenate([[0.0], np.cumsum(h)]) / h.sum() for h in (others, own))
         return fpr, tpr
 
@@ -77,7 +77,7 @@ class ClassificationSums:
     def aucs(self) -> Array:
         """The area under each ROC curve, one class against the others."""
         curves = [self.roc(output) for output in range(len(self.of_class))]
-        return np.array([np.trapezoid(tpr, fpr) for fpr, tpr in curves])
+        return np.array([(np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2).sum() for fpr, tpr in curves])
 
     @property
     def auc(self) -> float:
@@ -87,7 +87,7 @@ class ClassificationSums:
     @property
     def auc_error(self) -> float:
         """How far the binned area can be from the exact one."""
-        with np.errstate(invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             pairs = self.of_class.sum(axis=1) * self.of_others.sum(axis=1)
             ties = (self.of_class * self.of_others).sum(axis=1) / pairs
         return float(ties.mean() / 2)

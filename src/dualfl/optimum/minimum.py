@@ -176,7 +176,7 @@ def _with_l1_rows(model: LinearModel, penalty: L1 | ElasticNetPenalty) -> DualPr
         X, s = sp.vstack([X, X]), np.tile(s, 2)
         q, b = np.concatenate([q, -q]), np.concatenate([b - box.eps, -b - box.eps])
         lo, hi = np.zeros(2 * n), np.tile(hi, 2)
-    X = sp.csr_array(sp.vstack([X, sp.eye_array(D)]))
+    X = sp.csr_array(sp.vstack([X, sp.eye(D)]))
     if not is_sparse(model.design.X):
         X = X.toarray()
     ones = np.ones(D)

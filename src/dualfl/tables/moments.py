@@ -36,7 +36,7 @@ class Moments:
 
     @property
     def variance(self) -> Array:
-        with np.errstate(invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             variance: Array = self.squares / self.mass
         return variance
 
