@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
-LINTERS = {"ruff", "mypy", "scipy-stubs", "import-linter"}  # no test runs them
+LINTERS = {"ruff", "mypy", "scipy-stubs", "import-linter", "check-jsonschema"}  # no test runs them
 
 
 def declared(*extras: str) -> dict[str, Requirement]:
