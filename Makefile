@@ -35,8 +35,8 @@ test-deploy: $(READY)
 	CI=true $(RUN) -m pytest -m "deploy or faults" tests/deploy -v
 
 # The oldest libraries that pyproject.toml allows, in an environment of their own. Deployments are left out (Flower and Ray
-# are not installed, so that their tests skip, in CI too), and the four files of tests that take longest: on two
-# processors the rest takes about three minutes.
+# are not installed, so that their tests skip, in CI too), and so are the four files of tests that take longest, a quarter
+# of the time; they have the marker `long`.
 OLDEST = .venv-oldest
 
 test-oldest: $(OLDEST)/.ready
