@@ -35,13 +35,14 @@ test-extras: $(TESTED)
 test-deploy: $(TESTED)
 	CI=true $(RUN) -m pytest -m "deploy or faults" tests/deploy -v
 
-# The oldest libraries that pyproject.toml allows, in an environment of their own. Deployments are left out (Flower and Ray
-# are not installed, so that their tests skip, in CI too), and the four files of tests that take longest: on two
-# processors the rest takes about three minutes.
+# The oldest libraries that pyproject.toml allows, in an environment of their own. Deployments are left out: Flower and
+# Ray are not installed, so their tests skip, in CI too. Left out as well are the four files of tests that take longest,
+# a quarter of the time; they have the marker `long`.
 OLDEST = .venv-oldest
 
 test-oldest: $(OLDEST)/.ready
-	env -u CI DUALFL_OLDEST=1 $(OLDEST)/bin/python -m pytest -n 2 -m "not long and not extras and not deploy and not faults"
+	env -u CI DUALFL_OLDEST=1 $(OLDEST)/bin/python -m pytest -n 2 \
+		-m "not long and not extras and not deploy and not faults"
 
 $(OLDEST)/.ready: constraints-oldest.txt pyproject.toml setup.py $(wildcard native/*)
 	@test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
