@@ -55,10 +55,11 @@ import numpy as np
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import canonical, not_finite
 from dualfl.algorithms.streams import Stream
-from dualfl.arguments import check, hints_of
+from dualfl.arguments import check, hints_of, shown
 from dualfl.errors import InputError
 from dualfl.typing import Array
 
+MOST = 10**7  # of anything that a hyperparameter counts: a round with more local steps would never end
 Means = SimpleNamespace
 State = Any  # a small frozen dataclass of the algorithm's own
 Step = TypeVar("Step", bound=Callable[..., Any])
@@ -338,6 +339,8 @@ class Algorithm(ABC):
             value = getattr(self, field.name)
             if value is not None or "compute" not in field.metadata:
                 check(f"{self.name}: {field.name}", value, hints.get(field.name, Any))
+            if isinstance(value, int) and value > MOST:
+                raise InputError(f"{self.name}: {field.name} must be at most {MOST:,}, and it is {shown(value)}.")
 
     def _theory(self, field: dataclasses.Field[Any], c: Constants, filled: Self) -> float:
         with np.errstate(all="ignore"):
