@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-
 from benchmarks.fuzz import api, commands
 from benchmarks.fuzz.campaign import FAMILIES, campaign, family_of, one, read
 from benchmarks.fuzz.evil import damaged, edited

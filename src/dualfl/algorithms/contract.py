@@ -325,7 +325,8 @@ class Algorithm(ABC):
         self.check_kinds()
         filled = copy.copy(self)  # to be marked: the user's own may be bound to several problems
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            self.require(getattr(self, field.name) == getattr(self, field.name), field.name, "it must be a number")
+            value = getattr(self, field.name)
+            self.require(not (isinstance(value, float) and value != value), field.name, "it must be a number")
             if getattr(filled, field.name) is None and "compute" in field.metadata:
                 filled = dataclasses.replace(filled, **{field.name: self._theory(field, c, filled)})  # type: ignore[type-var]
         filled.check(c)

@@ -64,7 +64,7 @@ def _first_bad(X: Any) -> tuple[int, int]:
 
 def check_scale(scale: float) -> float:
     check("scale", scale, float)
-    if not (np.isfinite(scale) and scale != 0):
+    if not (np.isfinite(float(scale)) and scale != 0):
         raise InputError(f"scale must be a finite number other than 0, and it is {scale}.")
     return float(scale)
 
