@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.fuzz.campaign import FAMILIES, LIMIT, PROCESS_LIMIT, Outcome, campaign, one
+from benchmarks.fuzz.campaign import FAMILIES, LIMIT, PROCESS_LIMIT, Outcome, campaign, family_of, one
 from benchmarks.fuzz.ground import prepare
 from benchmarks.fuzz.judging import FAULTS
 from benchmarks.fuzz.traps import TRAPS
@@ -23,6 +23,7 @@ def main() -> int:
     parser.add_argument(
         "--out", type=Path, default=Path("runs/fuzz"), help="folder of outcomes  [default: %(default)s]"
     )
+    parser.add_argument("--only", choices=list(FAMILIES), help="cases of one family, and no traps")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dualfl-ground-") as ground:
         if given.case is not None:
@@ -32,7 +33,8 @@ def main() -> int:
         kept, began = given.out / f"seed-{given.seed}.jsonl", time.monotonic()
         print(f"seed {given.seed}, {given.cases:,} cases and {len(TRAPS)} traps; outcomes in {kept}", flush=True)
         found: list[Outcome] = []
-        for outcome in campaign(given.seed, range(given.cases), Path(ground), kept=kept):
+        cases = [n for n in range(given.cases) if given.only in (None, family_of(given.seed, n))]
+        for outcome in campaign(given.seed, cases, Path(ground), traps=given.only is None, kept=kept):
             found.append(outcome)
             if outcome.fault:
                 print(
@@ -49,9 +51,8 @@ def main() -> int:
 def summary(found: list[Outcome], seed: int) -> str:
     """The table of a campaign, for people."""
     lines = [
-        f"Seed {seed}; {sum(o.family != 'traps' for o in found):,} cases, {len(TRAPS)} traps; "
-        f"at most {LIMIT:.0f} s a case",
-        f"({PROCESS_LIMIT:.0f} s with processes of its own).",
+        f"Seed {seed}; {sum(o.family != 'traps' for o in found):,} cases and {len(TRAPS)} traps;",
+        f"at most {LIMIT:.0f} s a case, {PROCESS_LIMIT:.0f} s with processes of its own.",
         "",
         "| family | cases | accepted | refused | " + " | ".join(FAULTS) + " |",
         "|---|---|---|---|" + "---|" * len(FAULTS),

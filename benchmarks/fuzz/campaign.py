@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import random
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -134,6 +133,8 @@ def campaign(
     wanted = [("traps", number) for number in range(len(TRAPS)) if traps and (True, number) not in known]
     wanted += [(family_of(seed, number), number) for number in cases if (False, number) not in known]
     worker = Worker(ground, seed)
+    if kept is not None:  # without the half of a line at which it was interrupted
+        kept.write_text("".join(json.dumps(outcome) + "\n" for outcome in done))
     try:
         for family, number in wanted:
             outcome = worker.do(family, number)
@@ -152,7 +153,3 @@ def read(path: Path) -> Iterator[Outcome]:
                 yield Outcome(*json.loads(line))
             except (ValueError, TypeError):  # half a line: the campaign was interrupted there
                 continue
-
-
-def clear(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

@@ -16,7 +16,8 @@ from benchmarks.fuzz.judging import ACCEPTED, REFUSED, Keepsakes, Verdict, half_
 
 QUICK = ("--no-report",)
 ENDLESS = ("--rounds", "--seconds", "--epsilon")  # options by which somebody may ask for very long runs
-LEFT_OUT = ("show", "engine")  # opens a browser, starts a cluster
+LEFT_OUT = ("show", "engine", "check")  # opens a browser, starts a cluster, takes minutes
+ENDED = ("tune", "reproduce", "demo")  # would run for minutes, were their --out a place
 PLACES = (
     "out",
     "mine.txt",
@@ -89,7 +90,8 @@ def parameters(words: list[Any]) -> list[click.Parameter]:
 def altered(words: list[Any], rng: random.Random) -> list[str]:
     """The words with a few options given, wrongly more often than not."""
     new = [str(word) for word in words]
-    known = [each for each in parameters(words) if isinstance(each, click.Option) and each.name not in LEFT_OUT]
+    left_out = (*LEFT_OUT, "out") if words[0] in ENDED else LEFT_OUT
+    known = [each for each in parameters(words) if isinstance(each, click.Option) and each.name not in left_out]
     for option in rng.sample(known, min(len(known), rng.choice([1, 1, 1, 2, 3]))):
         flag = rng.choice([*option.opts, *option.secondary_opts])
         if option.is_flag:
@@ -107,7 +109,7 @@ def altered(words: list[Any], rng: random.Random) -> list[str]:
             new += [flag, value]
         if flag in ENDLESS:  # who asks for a long run gets one; it must end when its time is over
             new += ["--seconds", "0.2"] if words[0] in ("run", "compare") else []
-    kind = rng.randrange(12)
+    kind = rng.randrange(12) if words[0] not in ENDED else -1
     if kind == 0 and len(new) > 1:
         del new[rng.randrange(1, len(new))]
     elif kind == 1:
@@ -132,7 +134,7 @@ def attack(ground: Ground, folder: Path, rng: random.Random) -> tuple[Verdict, s
     finally:
         os.chdir(before)
     if verdict.kind in (ACCEPTED, REFUSED):
-        fault = half_written(folder) or kept.lost()
+        fault = half_written(folder) or ("" if "--force" in words and "mine.txt" in words else kept.lost())
         if fault:
             verdict = Verdict("half-written", fault)
     return verdict, "dualfl " + " ".join(word if len(word) < 60 else word[:57] + "..." for word in words)

@@ -1,4 +1,4 @@
-"""What the cases start from: small valid files, a model, a run, a comparison and a checkpoint, made once."""
+"""What the cases start from: small valid files, a model, a run with its checkpoint, a comparison; made once."""
 
 from __future__ import annotations
 

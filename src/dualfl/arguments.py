@@ -106,6 +106,8 @@ def conforms(value: Any, hint: Any) -> bool:
         return callable(value)
     if origin in (collections.abc.Sequence, list, tuple):
         return _is_sequence(value, origin, parts)
+    if origin is collections.abc.Iterable and isinstance(value, collections.abc.Sequence | np.ndarray):
+        return _is_sequence(value, origin, parts)
     if isinstance(hint, type) and not getattr(hint, "_is_protocol", False):
         return isinstance(value, hint)
     return not isinstance(origin, type) or isinstance(value, origin)
@@ -158,7 +160,7 @@ def in_words(hint: Any) -> str:
         return "an array of numbers"
     if origin is collections.abc.Callable or origin is Callable:
         return "a function"
-    if origin in (collections.abc.Sequence, list, tuple):
+    if origin in (collections.abc.Sequence, collections.abc.Iterable, list, tuple):
         of = [part for part in parts if part is not Ellipsis][:1]
         return f"a list of which each is {in_words(of[0])}" if of and of[0] is not Any else "a list"
     name = getattr(origin or hint, "__name__", str(hint))

@@ -59,12 +59,13 @@ import numpy as np
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import canonical, not_finite
-from dualfl.arguments import check, hints_of
+from dualfl.arguments import check, hints_of, shown
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised, Penalty
 from dualfl.streams import Stream
 from dualfl.typing import Array
 
+MOST = 10**7  # of anything that a hyperparameter counts: a round with more local steps would never end
 Means = SimpleNamespace
 State = Any  # a small frozen dataclass of the algorithm's own
 Step = TypeVar("Step", bound=Callable[..., Any])
@@ -344,7 +345,8 @@ class Algorithm(ABC):
         self.check_kinds()
         filled = copy.copy(self)  # to be marked: the user's own may be bound to several problems
         for field in dataclasses.fields(self):
-            self.require(getattr(self, field.name) == getattr(self, field.name), field.name, "it must be a number")
+            value = getattr(self, field.name)
+            self.require(not (isinstance(value, float) and value != value), field.name, "it must be a number")
             if getattr(filled, field.name) is None and "compute" in field.metadata:
                 filled = dataclasses.replace(filled, **{field.name: self._theory(field, k, filled)})
         filled.check(k)
@@ -358,6 +360,8 @@ class Algorithm(ABC):
             value = getattr(self, field.name)
             if value is not None or "compute" not in field.metadata:
                 check(f"{self.name}: {field.name}", value, hints.get(field.name, Any))
+            if isinstance(value, int) and value > MOST:
+                raise InputError(f"{self.name}: {field.name} must be at most {MOST:,}, and it is {shown(value)}.")
 
     def _theory(self, field: dataclasses.Field[Any], k: Constants, filled: Self) -> float:
         with np.errstate(all="ignore"):

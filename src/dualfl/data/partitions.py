@@ -29,10 +29,17 @@ from dualfl.streams import Stream
 from dualfl.typing import AnyArray, Array
 
 Rows = npt.NDArray[np.intp]
+MOST = 10**9  # rows or clients: their numbers must fit into memory
 
 
 def _stream(seed: int, client: int = -1, exchange: int = 0) -> Stream:
     return Stream(seed, "partition", client, -1, exchange)
+
+
+def _check_counts(n: int, clients: int) -> None:
+    for what, count in (("n", n), ("clients", clients)):
+        if not 1 <= count <= MOST:
+            raise InputError(f"{what} must be from 1 to {MOST:,}, and it is {count}.")
 
 
 @checked
@@ -42,12 +49,14 @@ def even(n: int, clients: int, seed: int = 0) -> list[Rows]:
     >>> even(5, 2)
     [array([0, 1, 2]), array([3, 4])]
     """
+    _check_counts(n, clients)
     return np.array_split(np.arange(n), clients)
 
 
 @checked
 def shuffled(n: int, clients: int, seed: int = 0) -> list[Rows]:
     """As `even`, after a permutation that depends on the seed only, not on the version of NumPy."""
+    _check_counts(n, clients)
     return [np.sort(part) for part in np.array_split(_stream(seed).permutation(n), clients)]
 
 

@@ -172,7 +172,8 @@ def _silo_folds(silos: list[SiloRows]) -> list[Fold]:
 def _row_folds(silos: list[SiloRows], k: int, stratify: bool, seed: int) -> list[Fold]:
     most = max(silo.n for silo in silos)
     if k > most:
-        raise InputError(f"cv = {k} folds need a silo of as many rows, and the largest has {most:,}; take fewer.")
+        samples = f"{most:,} sample{'s' * (most > 1)}"
+        raise InputError(f"cv = {k} folds need a silo of as many rows, and the largest has {samples}; take fewer.")
     numbers = [_dealt(silo, j, k, stratify, seed) for j, silo in enumerate(silos)]
     folds = []
     for fold in range(k):

@@ -109,7 +109,10 @@ def _one(estimator: Any, silo: Any, name: str, first: bool) -> SiloRows:
 
 def _checked(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, AnyArray]:
     numeric = is_regressor(estimator)
-    X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=KINDS, y_numeric=numeric)
+    try:
+        X, y = validate_data(estimator, X, y, reset=reset, accept_sparse="csr", dtype=KINDS, y_numeric=numeric)
+    except OverflowError as error:
+        raise InputError(f"A number among the features or targets is too large for a float ({error}).") from error
     return X, y
 
 

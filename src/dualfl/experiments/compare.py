@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.arguments import checked
+from dualfl.arguments import check, checked
 from dualfl.engines import Problem, Result, run
 from dualfl.engines.history import History, Row
 from dualfl.errors import Diverged, InputError, NotSupported
@@ -139,6 +139,8 @@ def compare(
     ['dualfl', 'lbfgs']
     """
     chosen = list(algorithms)
+    for algorithm in chosen:
+        check("each of the algorithms", algorithm, Algorithm)
     if not chosen:
         raise InputError("There is nothing to compare: give at least one algorithm.")
     entries = []

@@ -8,13 +8,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dualfl.arguments import checked
+from dualfl.arguments import check, checked
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.typing import Array
@@ -37,6 +39,7 @@ class Penalty(ABC):
 
 
 def _strength(name: str, value: float) -> None:
+    check(name, value, float)
     if not 0 <= value < np.inf:
         raise InputError(f"{name} must be a finite number >= 0, and it is {value}.")
 
@@ -104,6 +107,7 @@ class GroupL2(Penalty):
 
     def __post_init__(self) -> None:
         _strength("GroupL2's alpha", self.alpha)
+        check("GroupL2's groups", self.groups, Sequence[Any] | None)
         if self.groups is not None:
             object.__setattr__(self, "groups", tuple(self.groups))  # a list would not hash
 
