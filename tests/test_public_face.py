@@ -1,9 +1,7 @@
 """What a user sees first: names that lead to what they say, and objects that print as a few readable lines."""
 
-import json
 import subprocess
 import sys
-import zipfile
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ import pytest
 import dualfl
 from dualfl import LinearModel, Problem, Squared, run
 from dualfl.algorithms.registry import ALGORITHMS
+from dualfl.engines import checkpoint
 
 # In a process of its own: it imports everything, Flower and Ray among it, and others' warnings are not ours.
 WALK = """
@@ -91,16 +90,12 @@ def test_a_checkpoint_that_calls_the_penalty_by_its_former_name_goes_on(tmp_path
 
 
 def with_former_name(path):
-    """The checkpoint as version 0.1.0 would have written it."""
-    with np.load(path) as stored:
-        arrays = {name: stored[name] for name in stored.files}
-    tree = json.loads(arrays["tree"].tobytes())
+    """The checkpoint with the name that version 0.1.0 wrote."""
+    tree, arrays = checkpoint.read(path)
     key = tree["dict"]["key"]
     assert "ElasticNetPenalty(" in key
     tree["dict"]["key"] = key.replace("ElasticNetPenalty(", "ElasticNet(")
-    arrays["tree"] = np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8)
-    np.savez(path, **arrays)
-    assert zipfile.is_zipfile(path)
+    path.write_bytes(checkpoint.archive(tree, arrays))
 
 
 # -- what print shows ---------------------------------------------------------------------------------------
