@@ -59,7 +59,6 @@ class Terms:
     secure: int | None = None  # bits after the point, or None
     standardise: bool = True
     task: str | None = None
-    categorical: tuple[str, ...] = ()  # columns whose numbers are names
     tables: bool = True  # False: silos hold objectives, not files
     roster: Mapping[str, str] | None = None
 
@@ -106,7 +105,7 @@ class Federation:
     def meet(self, known: Setup | None = None) -> Setup:
         """Hello, agreement, standardisation."""
         terms = self.terms
-        met = self.ask("hello", task=terms.task, categorical=terms.categorical)
+        met = self.ask("hello", task=terms.task)
         self._check_signatures(met)
         draft = agree(met) if terms.tables else None
         codec = None if terms.codec is None else (type(terms.codec).__name__, dataclasses.asdict(terms.codec))  # type: ignore[call-overload]
@@ -117,7 +116,6 @@ class Federation:
             secure=terms.secure,
             problem=dict(terms.problem),
             draft=None if draft is None else draft.as_json(),
-            categorical=terms.categorical,
             algorithm=terms.algorithm.to_json(),
             seed=terms.seed,
             start=terms.start,
