@@ -53,7 +53,7 @@ def deploy_command() -> None:
 @click.option("--silos", default=3, help="How many, each in processes of its own.")
 @click.option("--algorithm", "name", default="auto", help="See `dualfl algorithms`.")
 @click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
-@click.option("--rounds", default=5, help="Communication rounds at most; it ends when 1e-6 is proven.")
+@click.option("--rounds", default=12, help="Communication rounds at most; it ends when 1e-6 is proven.")
 @click.option("--secure/--no-secure", default=None, help="Mask the sums.  [default: with 3 silos or more]")
 @click.option("--keep", type=FOLDER, help="Keep everything in this new folder.  [default: a temporary one]")
 def try_command(
