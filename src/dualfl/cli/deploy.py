@@ -53,7 +53,7 @@ def deploy_command() -> None:
 @click.option("--silos", default=3, help="How many, each in processes of its own.")
 @click.option("--algorithm", "name", default="auto", help="See `dualfl algorithms`.")
 @click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
-@click.option("--rounds", default=5, help="Communication rounds at most; it ends when 1e-6 is proven.")
+@click.option("--rounds", default=12, help="Communication rounds at most; it ends when 1e-6 is proven.")
 @click.option("--secure/--no-secure", default=None, help="Mask the sums.  [default: with 3 silos or more]")
 @click.option("--keep", type=FOLDER, help="Keep everything in this new folder.  [default: a temporary one]")
 def try_command(
@@ -114,7 +114,6 @@ def end(finished: Any) -> None:
     default="free",
     help="Whether ridge and l1 spare it; some algorithms need penalised.",
 )
-@click.option("--categorical", multiple=True, metavar="COLUMN", help="Its numbers are categories; repeatable.")
 @click.option("--task", type=click.Choice(["classification", "regression"]), help="[default: from the targets]")
 @click.option("--standardise/--no-standardise", default=True, help="Columns to mean 0 and spread 1, over all silos.")
 def init_command(folder: Path, silos: str, insecure: bool, **given: Any) -> None:
@@ -245,6 +244,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
 @click.option("--data", required=True, type=FILE, help="CSV, Parquet, NPZ or LIBSVM; it stays where it is.")
 @click.option("--target", help="The column to predict.")
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column that stays out; repeatable.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="Its numbers are categories; repeatable.")
 @spelling_options
 @click.option("--ca", type=FILE, help="The coordinator's certificate, ca.crt.")
 @click.option("--insecure", is_flag=True, help="No TLS and no keys; only if the coordinator does the same.")
@@ -261,6 +261,7 @@ def join_command(
     data: Path,
     target: str | None,
     ignore: tuple[str, ...],
+    categorical: tuple[str, ...],
     na: tuple[str, ...],
     decimal: str,
     ca: Path | None,
@@ -286,6 +287,7 @@ def join_command(
         coordinator,
         ca,
         ignore=ignore,
+        categorical=categorical,
         spelling=Spelling(na, decimal),
         minimum=minimum,
         allow_plain=allow_plain,

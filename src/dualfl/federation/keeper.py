@@ -98,7 +98,7 @@ class Keeper:
         content: Content = {"d": None}
         if "pickle" not in self.home.settings:
             allow_empty = bool(self.home.settings.get("allow_empty"))
-            content |= describe(self.home.rows(), request.get("task"), request.get("categorical", ()), allow_empty)
+            content |= describe(self.home.rows(), request.get("task"), allow_empty)
         key = self.home.path / "key"
         if key.exists():
             content["offer"] = experiment.offer(key)

@@ -57,7 +57,6 @@ class Terms:
     secure: int | None = None  # bits after the point, or None
     standardise: bool = True
     task: str | None = None
-    categorical: tuple[str, ...] = ()  # columns whose numbers are names
     tables: bool = True  # False: silos hold objectives, not files
     roster: Mapping[str, str] | None = None
 
@@ -105,7 +104,7 @@ class Federation:
         """Hello, agreement, standardisation."""
         terms = self.terms
         # Only here: silos keep the plan as it came, and a coordinator may go on with it in a later version.
-        met = self.ask("hello", task=terms.task, categorical=terms.categorical, version=__version__)
+        met = self.ask("hello", task=terms.task, version=__version__)
         self._check_signatures(met)
         draft = agree(met) if terms.tables else None
         codec = None if terms.codec is None else (type(terms.codec).__name__, dataclasses.asdict(terms.codec))
@@ -116,7 +115,6 @@ class Federation:
             secure=terms.secure,
             problem=dict(terms.problem),
             draft=None if draft is None else draft.as_json(),
-            categorical=terms.categorical,
             algorithm=terms.algorithm.to_json(),
             seed=terms.seed,
             start=terms.start,
