@@ -19,7 +19,7 @@ from dualfl.estimators import (
     StandardScaler,
 )
 from dualfl.estimators.silos import SiloRows
-from dualfl.estimators.solving import FitCost, energy_at_zero, federated
+from dualfl.estimators.solving import FitCost, energy_at_zero, federated_problem
 from dualfl.objectives import Huber, Poisson, Quantile, Softmax, Squared
 
 RNG = np.random.default_rng(3)
@@ -212,5 +212,5 @@ def test_the_energy_at_zero_is_that_of_the_problem(loss, weighted):
         )
         for n in (5, 9)
     ]
-    problem = federated(silos, FitCost(loss, 0.1), "free")
+    problem = federated_problem(silos, FitCost(loss, 0.1), "free")
     assert energy_at_zero(silos, loss) == pytest.approx(problem.value(np.zeros(problem.d)), rel=1e-12)

@@ -43,7 +43,7 @@ def command_line(ctx: click.Context, kept: bool = False) -> str:
             continue
         value = ctx.params[option.name or ""]
         if kept and option.name in ("out", "plugins"):
-            value = tuple(named(path) for path in value) if isinstance(value, tuple) else named(value)
+            value = tuple(portable_path(path) for path in value) if isinstance(value, tuple) else portable_path(value)
         if isinstance(option, click.Argument):
             words += [str(item) for item in (value if isinstance(value, tuple) else (value,))]
             continue
@@ -56,7 +56,7 @@ def command_line(ctx: click.Context, kept: bool = False) -> str:
     return shlex.join(words)
 
 
-def named(path: Path) -> Path:
+def portable_path(path: Path) -> Path:
     """A path as it may stand in a file that leaves this machine."""
     return path if below_here(path) else Path(path.resolve().name)
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from dualfl import kernels
 from dualfl.algorithms.client_cost import Solved
 from dualfl.algorithms.contract import Algorithm, Place
-from dualfl.algorithms.messages import settled
+from dualfl.algorithms.messages import as_remembered
 from dualfl.errors import Diverged, DualflError, InputError, NotSupported
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
@@ -209,7 +209,7 @@ def answer(
     cost.gradients += gradients
     cost.hessian_products += products
     reply = Reply(sent.wire, work)
-    return reply, ClientMemory(settled(state), request.id, reply, sent.memory or {})
+    return reply, ClientMemory(as_remembered(state), request.id, reply, sent.memory or {})
 
 
 def forget(f: Objective) -> None:

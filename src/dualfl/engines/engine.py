@@ -151,7 +151,7 @@ class Engine(ABC):
         assert asked is not None
         driver.tell(self.exchange(survey, driver, asked))
         self.silos, self.account = before  # set-up is not a part of any round
-        return survey.found(driver.state, self.place)
+        return survey.to_constants(driver.state, self.place)
 
     # -- what differs between engines --------------------------------------------------------------
 
@@ -330,23 +330,23 @@ def check_fit(clients: Sequence[Objective], penalty: Penalty | None, algorithm: 
     if penalty is not None and algorithm.penalty is None:
         raise NotSupported(
             f"{algorithm.name} is for smooth problems, and this one has the penalty {penalty}; "
-            f"{those(lambda a: a.penalty is not None)} take one."
+            f"{names_of(lambda a: a.penalty is not None)} take one."
         )
     if codec is not None and not algorithm.compresses:
         raise NotSupported(
             f"{algorithm.name} cannot carry a codec, because a client would have to keep what it released; "
-            f"{those(lambda a: a.compresses)} can."
+            f"{names_of(lambda a: a.compresses)} can."
         )
     for j, f in enumerate(clients):
         missing = [need for need in sorted(algorithm.needs - {"local"}) if need not in f.offers]
         if missing:
             raise NotSupported(
                 f"{algorithm.name} is not compatible with client {j}'s {f.name}: it must offer {OFFERS[missing[0]]}; "
-                f"{those(lambda a: a.penalty == 'client')} need none."
+                f"{names_of(lambda a: a.penalty == 'client')} need none."
             )
 
 
-def those(fit: Callable[[type[Algorithm]], bool]) -> str:
+def names_of(fit: Callable[[type[Algorithm]], bool]) -> str:
     """The names of the algorithms that would do, for a sentence."""
     from dualfl.algorithms.registry import ALGORITHMS
 

@@ -41,7 +41,7 @@ class FitCost:
     l1: float = 0.0
 
 
-def federated(silos: Sequence[SiloRows], cost: FitCost, intercept: Intercept) -> Problem:
+def federated_problem(silos: Sequence[SiloRows], cost: FitCost, intercept: Intercept) -> Problem:
     """The pooled objective, spread over the silos."""
     clients = [
         LinearModel(silo.X, silo.y, cost.loss, cost.ridge, weights=silo.weights, intercept=intercept) for silo in silos
@@ -78,7 +78,7 @@ class FitLimits:
 
 def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:
     """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
-    chosen = named(algorithm) if isinstance(algorithm, str) else algorithm
+    chosen = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, and it is {algorithm!r}.")
     check_able(problem, chosen)
@@ -92,10 +92,10 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
         stop=settled,
         progress=limits.progress,
     )
-    return settled.completed(result)
+    return settled.with_proof(result)
 
 
-def named(algorithm: str) -> Algorithm:
+def algorithm_named(algorithm: str) -> Algorithm:
     """The algorithm of that name. A fit runs in one process, where no sum of few rows leaves anybody's hands."""
     return Auto(least_rows=1) if algorithm == "auto" else make(algorithm)
 
@@ -135,7 +135,7 @@ class Settled:
         """By how much the energy has fallen in the last rounds; infinite if there were not so many."""
         return self.energies[-1 - rounds] - self.energies[-1] if len(self.energies) > rounds else np.inf
 
-    def completed(self, result: Result) -> Result:
+    def with_proof(self, result: Result) -> Result:
         """The result with what was proven here, and with the exchanges that it took."""
         reason = result.certificate_reason
         if result.certificate is None and self.proof is None and result.algorithm.certifies:

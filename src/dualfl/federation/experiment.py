@@ -70,7 +70,7 @@ class Experiment:
         else:
             write(path, content)
 
-    def kept(self, name: str, answer: Callable[[], bytes]) -> bytes:
+    def answered_once(self, name: str, answer: Callable[[], bytes]) -> bytes:
         """The answer to a set-up request, found once: other numbers under the same masks would tell both."""
         path = self.path / "answers" / name
         if not path.exists():

@@ -119,7 +119,7 @@ class Keeper:
         )
 
     def _once(self, experiment: Experiment, message: bytes, answer: Callable[[], Content]) -> bytes:
-        return experiment.kept(tag(message), lambda: self._encoded(message, answer()))
+        return experiment.answered_once(tag(message), lambda: self._encoded(message, answer()))
 
     def _check_plan(self, plan: Content, experiment: Experiment) -> None:
         names, settings = list(plan["names"]), self.home.settings

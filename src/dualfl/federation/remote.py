@@ -303,12 +303,12 @@ class Remote(Engine):
             reduce=asked.reduce,
             after=tuple(self.silos[j].answered for j in clients),
             probe=probe,
-            scaling=self._unsaid(to),
+            scaling=self._scaling_if_new(to),
         )
         self.federation.scaled |= set(to)
         return answers
 
-    def _unsaid(self, to: Sequence[str]) -> Content | None:
+    def _scaling_if_new(self, to: Sequence[str]) -> Content | None:
         """The scaling, if one of these silos has not heard it: without it a silo has no cost to answer about."""
         return None if self.federation.scaled.issuperset(to) else self.setup.scaling
 
@@ -359,7 +359,7 @@ class Remote(Engine):
 
     def _ask_value(self, theta: Array) -> dict[str, Content]:
         """The value alone; if no survey was made and a cohort is asked first, this is the first that silos hear."""
-        scaling = self._unsaid(self.names)
+        scaling = self._scaling_if_new(self.names)
         answers = self.federation.ask("value", probe=theta, under=self.bound.to_json(), scaling=scaling)
         self.federation.scaled |= set(self.names)
         return answers
