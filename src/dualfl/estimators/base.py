@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from dualfl.engines.inprocess import Result
 from dualfl.errors import InputError
 from dualfl.estimators.silos import KINDS, Silo, grouped, listed, total_mass
-from dualfl.estimators.solving import Cost, Limits, energy_at_zero, federated, solve, warn_unless_certified
+from dualfl.estimators.solving import Cost, Limits, federated, solve, warn_unless_certified
 from dualfl.objectives.linear import Intercept
 from dualfl.typing import AnyArray, Array
 
@@ -95,8 +95,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
     def _limits(self, silos: list[Silo]) -> Limits:
         tol, rounds = check_number("tol", self.tol, above=0), check_number("max_rounds", self.max_rounds, above=0)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        at_zero = energy_at_zero(self._parts(silos)[0], self._cost(total_mass(silos)).loss)
-        return Limits(tol, int(rounds), seed, bool(self.verbose), self._offset(silos), at_zero)
+        return Limits(tol, int(rounds), seed, bool(self.verbose), self._offset(silos))
 
     def _parts(self, silos: list[Silo]) -> list[list[Silo]]:
         """The silos of each problem, with targets from which the shift is taken off."""

@@ -33,6 +33,11 @@ class FixedPoint(Codec):
     weight: float
     bits: int = BITS
 
+    @property
+    def step(self) -> float:
+        """Of the grid, for what this silo sends."""
+        return float(1 / (self.weight * 2.0**self.bits))
+
     def compress(self, x: Array, stream: Stream) -> Quantised:
         raise NotImplementedError  # `encode` is all there is
 
@@ -91,6 +96,9 @@ def from_words(words: Words, bits: int) -> Array:
 # Bits after the point. What is left of a number after one of them is at most half a step of it, so 2^47 steps of the
 # next, which leaves room to add up those of 2^15 silos.
 LIMBS = {"high": -36, "coarse": 12, "fine": 60}
+
+
+FINEST = 2.0 ** -LIMBS["fine"]  # how far off two scalars of one silo may be together
 
 
 def reach(silos: int) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 
 import dualfl
 from dualfl.algorithms.contract import Algorithm
-from dualfl.engines.client import Envelope, Silo, answer
+from dualfl.engines.client import Envelope, Silo, answer, measured
 from dualfl.errors import DualflError, InputError
 from dualfl.federation.experiment import CHANGED, Experiment
 from dualfl.federation.home import LOG, Home
@@ -24,7 +24,7 @@ from dualfl.federation.masks import Offer, check, public_part
 from dualfl.federation.rows import Unfit, describe
 from dualfl.federation.wire import decode, encode, tag
 
-PROTOCOL = 5
+PROTOCOL = 6
 SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
 Content = dict[str, Any]
 
@@ -173,7 +173,7 @@ class Keeper:
             cost, place, j, weight = experiment.client(algorithm_of(request["under"]))
             if request["reduce"] == "max":  # maxima are compared, not added: the grid of sums is not theirs
                 place = replace(place, codec=None)
-            value = None if request["probe"] is None else cost.objective.value(request["probe"])
+            value = None if request["probe"] is None else measured(cost.objective, request["probe"])
             envelope = Envelope(request["round"], request["exchange"], request["step"], request["message"])
             after = None if surveys else request["after"][list(request["to"]).index(self.home.name)]
             reply, moved = answer(algorithm, cost, silo, envelope, place, j, weight, after)
@@ -184,12 +184,12 @@ class Keeper:
         return sent
 
     def value(self, request: Content, message: bytes) -> Content:
-        """f at a point, weighted as an upload is."""
+        """f at a point and how far off it may be, weighted as an upload is."""
         experiment = self.experiment(request)
         with experiment.locked():
             experiment.note_scaling(request)
         cost, _, _, weight = experiment.client(algorithm_of(request["under"]))
-        value = cost.objective.value(request["probe"])
+        value = measured(cost.objective, request["probe"])
         return experiment.uploads.value(value, tag(message), weight)
 
 
