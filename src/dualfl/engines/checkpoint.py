@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
+from dualfl.algorithms.cuts import Cut
 from dualfl.algorithms.messages import LowRank, Quantised, Sparse
 from dualfl.engines.client import Reply, Silo, Work
 from dualfl.engines.driver import Saved
@@ -27,7 +28,7 @@ from dualfl.errors import InputError
 from dualfl.typing import AnyArray, sealed
 
 FORMAT = 1
-_KNOWN: dict[str, Any] = {c.__name__: c for c in (Sparse, LowRank, Quantised, Silo, Reply, Work, Saved)}
+_KNOWN: dict[str, Any] = {c.__name__: c for c in (Sparse, LowRank, Quantised, Cut, Silo, Reply, Work, Saved)}
 
 
 class Packer:

@@ -126,11 +126,8 @@ def column_sizes(f: LinearModel) -> Array:
         for first in range(0, f.n, rows):
             piece: Any = X[first : first + rows]
             s = f.s[first : first + rows]
-            if sp.issparse(piece):
-                piece = piece.astype(np.float64)
-                squares[: X.shape[1]] += np.asarray(piece.multiply(piece).T @ s).ravel()
-            else:
-                squares[: X.shape[1]] += s @ (piece.astype(np.float64) ** 2)
+            wide = piece.astype(np.float64)
+            squares[: X.shape[1]] += (wide.multiply(wide) if sp.issparse(piece) else wide**2).T @ s
         squares *= design.scale**2
         if design.intercept:
             squares[-1] = f.s.sum()
