@@ -107,7 +107,7 @@ def test_the_bound_holds_at_every_exchange_and_closes(loss: Loss, near: int) -> 
     best = np.minimum.accumulate(result.history.column("energy"))
     certificates = result.history.column("certificate")
     assert (certificates >= best - star - 1e-12 * abs(star)).all()
-    assert (np.diff(certificates) <= 0).all()
+    assert (np.diff(certificates) <= 4 * result.rounding).all()
     assert bounds and certificates[-1] <= 1e-8 * abs(star)
 
 
