@@ -12,7 +12,7 @@ the slopes p_i = l'(z~_i) and the column sizes c_k = sqrt(sum_i s_i x_ik^2), Cau
 
     sum_i s_i |p_i| |x_ik|  <=  P c_k,      P = sqrt(sum_i s_i p_i^2),
 
-so all that rounding does to g_k is at most K u P c_k. To the value it does
+so all that rounding does to g_k is at most K u P c_k (small designs are added up as on the left). To the value it does
 
     K u ( sum_i s_i |l_i|  +  P sum_k c_k |theta_k| )  +  (l''/2) (K u sum_k c_k |theta_k|)^2 :
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 UNIT = 2.0**-53
 SPARE = 16  # roundings that everything gets beyond those of its sums
 CHUNK = 1 << 20  # numbers of a design that are squared at a time
+SMALL = 1 << 16  # numbers of a design that may be walked over once more
 
 
 class Rounding(NamedTuple):
@@ -79,14 +80,23 @@ def linear(f: LinearModel, x: Array, drift: float = 0.0) -> Rounding:
     extra, slopes, curvature = row_sizes(f, Z)
     P = np.sqrt(np.einsum("i,ik,ik->k", f.s, slopes, slopes))  # one for each output
     c = f.column_sizes[:, None]
-    off = K * (c * theta).sum(axis=0) + drift * np.abs(Z).max(initial=0.0)
+    off, more = K * (c * theta).sum(axis=0), drift * np.abs(Z).max(initial=0.0)
+    pull = product(f, f.s[:, None] * slopes) if f.n * f.design.D <= SMALL else c * P
     ridge = f.ridge * np.abs(f.ridge_part(x))
-    sizes = abs(point.value) + float(f.s @ extra) + float(ridge @ np.abs(x))
-    gradient = K * ((c * P).ravel() + ridge)
-    value = K * sizes + float(P @ off + curvature / 2 * (off @ off))
+    sizes = abs(point.value) + float(f.s @ extra) + float(ridge @ np.abs(x)) + float((pull * theta).sum())
+    gradient = K * (pull.ravel() + ridge)
+    value = K * sizes + float((P * more).sum() + curvature / 2 * ((off + more) ** 2).sum())
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
         return Rounding(np.inf, np.full(f.d, np.inf))
     return Rounding(value, gradient)
+
+
+def product(f: LinearModel, R: Array) -> Array:
+    """|X|'R, where that costs nothing to speak of: the sums themselves instead of Cauchy's and Schwarz's bound."""
+    X: Any = f.design.X
+    wide = abs(X.astype(np.float64)) * abs(f.design.scale)
+    data = np.asarray(wide.T @ R)
+    return np.vstack([data, R.sum(axis=0)]) if f.design.intercept else data
 
 
 def slope_spread(f: LinearModel, x: Array) -> float:

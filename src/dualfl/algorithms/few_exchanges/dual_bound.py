@@ -29,6 +29,7 @@ from dualfl.objectives.rounding import UNIT, of_mean, roundings
 from dualfl.typing import Array
 
 FEW = 8 * UNIT
+LEAN = 16  # roundings; balancing a free intercept costs up to ten of them
 MEAN = 64  # roundings of a mean over silos, for what is not known to be exact
 
 
@@ -136,7 +137,7 @@ def leaning(R: Regulariser, off: Array) -> Array:
     side = np.where(
         np.isfinite(P.lo) & ~np.isfinite(P.hi), 1.0, np.where(np.isfinite(P.hi) & ~np.isfinite(P.lo), -1.0, 0)
     )
-    return np.asarray(np.where(flat, side * 4 * off, 0.0))
+    return np.asarray(np.where(flat, side * LEAN * off, 0.0))
 
 
 # -- a free intercept ------------------------------------------------------------------------------------
