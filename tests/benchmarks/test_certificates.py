@@ -1,4 +1,4 @@
-"""300 problems of the campaign on certificates, others every day; the seed is printed, so that a failure can be repeated.
+"""300 problems of the campaign on certificates, others every day; the seed is printed, so a failure can be repeated.
 
 python -m benchmarks.certificates --seed SEED --count 300
 """
