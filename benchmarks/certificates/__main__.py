@@ -32,7 +32,7 @@ from benchmarks.certificates.reference import LD, Smooth, reference
 from dualfl.algorithms.registry import make
 from dualfl.engines import run
 from dualfl.errors import DualflError
-from dualfl.estimators.solving import FLOOR, Limits, solve
+from dualfl.estimators.solving import FLOOR, FitLimits, solve
 
 TOL, ROUNDS, FURTHER = 1e-6, 100, 4
 OTHERS = ("gd", "nesterov", "lbfgs", "dualfl", "bundle", "cocoa", "disco", "giant", "prox-newton", "sketched-newton")
@@ -43,7 +43,7 @@ def fit(problem: Any, tol: float) -> tuple[Any, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return solve(problem, "auto", Limits(tol, ROUNDS, 0, False)), ""
+            return solve(problem, "auto", FitLimits(tol, ROUNDS, 0, False)), ""
         except DualflError as error:
             return None, str(error)
         except Exception as error:  # what it is will be printed
@@ -96,7 +96,7 @@ def runs_away(smooth: Smooth, least: Any) -> bool:
 def described(smooth: Smooth, least: Any, result: Any) -> dict[str, Any]:
     gap = float(smooth.energy(smooth.at(result.theta)) - least)
     floor, price = smooth.floor(result.theta)
-    met = Limits(TOL, ROUNDS, 0, False).met(result.certificate, result.energy, result.rounding)
+    met = FitLimits(TOL, ROUNDS, 0, False).met(result.certificate, result.energy, result.rounding)
     kept = {"algorithm": result.algorithm.name, "rounds": result.rounds, "stopped": result.stopped}
     return kept | {
         "E": result.energy, "gap": gap, "certificate": result.certificate, "rounding": result.rounding, "floor": floor,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.certificates.problems import Case
-from dualfl.objectives import BoxConstraint, ElasticNet, GroupL2
+from dualfl.objectives import BoxConstraint, ElasticNetPenalty, GroupL2
 
 LD: Any = np.longdouble
 UNIT = 2.0**-53
@@ -110,7 +110,7 @@ class Smooth:
             return value + LD(P.alpha) * np.sqrt((kept**2).sum(axis=1)).sum()
         if P is not None:
             value = value + LD(P.alpha) * np.abs(kept).sum()
-        return value + LD(P.beta) / 2 * (kept**2).sum() if isinstance(P, ElasticNet) else value
+        return value + LD(P.beta) / 2 * (kept**2).sum() if isinstance(P, ElasticNetPenalty) else value
 
     def at(self, theta: Any) -> Any:
         """A model of the library's in the shape of this one."""
@@ -126,7 +126,7 @@ class Smooth:
             for b in range(k):
                 H[:, a, :, b] = self.X.T @ ((self.s * c[:, a, b])[:, None] * self.X)
         V, square = self.unscaled(W), (1 / self.scale**2)[:, None] * np.ones((1, k), dtype=LD)
-        ridge = LD(case.ridge) + (LD(case.penalty.beta) if isinstance(case.penalty, ElasticNet) else 0)
+        ridge = LD(case.ridge) + (LD(case.penalty.beta) if isinstance(case.penalty, ElasticNetPenalty) else 0)
         m = np.where(self.kept, ridge, 0)
         value, g, diagonal = value + (m * V * V).sum() / 2, g + m * V / self.scale[:, None], m * square
         P = case.penalty

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.errors import InputError
+
 Array = npt.NDArray[np.float64]
 """A float64 array; a model is one flat vector of them."""
 
@@ -21,7 +23,10 @@ def frozen(x: npt.ArrayLike) -> Array:
     and so the same numbers always have the same memory layout: strides change the last bits of a
     matrix product.
     """
-    array = np.asarray(x, dtype=np.float64)
+    try:
+        array = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"An array of numbers is needed, and it is a {type(x).__name__} ({error}).") from error
     if array.flags.writeable or not array.flags.c_contiguous:
         array = np.array(array, dtype=np.float64, order="C")
         array.flags.writeable = False

@@ -15,7 +15,7 @@ from dualfl.errors import InputError, NotSupported
 from dualfl.objectives import (
     L1,
     Absolute,
-    ElasticNet,
+    ElasticNetPenalty,
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -29,6 +29,8 @@ from dualfl.objectives import (
     SquaredHinge,
 )
 from dualfl.solvers import FISTA, LBFGS, SDCA, DampedNewton, FixedIterations, GradientNorm, PrimalDualGap, minimise
+
+pytestmark = pytest.mark.long
 
 RIDGE = 0.1
 SIZES = (12, 40, 25, 18)
@@ -63,7 +65,7 @@ def family(name):
             continue
         target, loss = losses[name]
         f = LinearModel(X, target, loss, ridge=RIDGE)
-        penalty = {"l1": L1(0.1), "elastic net": ElasticNet(0.05, 0.1)}.get(name)
+        penalty = {"l1": L1(0.1), "elastic net": ElasticNetPenalty(0.05, 0.1)}.get(name)
         clients.append(f if penalty is None else f + penalty)
     return Problem(clients, sizes=SIZES)
 

@@ -11,7 +11,7 @@ import pytest
 from instances import Walk
 from scipy.optimize import linprog
 from sklearn.linear_model import ElasticNet as SkElasticNet
-from sklearn.linear_model import LogisticRegression, QuantileRegressor
+from sklearn.linear_model import QuantileRegressor
 
 from dualfl.algorithms import Place
 from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton, SketchedNewton, dual_bound, piecewise_sums
@@ -27,7 +27,7 @@ from dualfl.objectives import (
     L1,
     Absolute,
     BoxConstraint,
-    ElasticNet,
+    ElasticNetPenalty,
     EpsilonInsensitive,
     Function,
     GroupL2,
@@ -46,11 +46,20 @@ from dualfl.objectives import (
     SquaredHinge,
 )
 from dualfl.solvers import FISTA, SDCA, DampedNewton, GradientNorm, PrimalDualGap, minimise
+from oracles import l1_logistic
+
+pytestmark = pytest.mark.long
 
 SIZES = (12, 60, 25, 18)
 PIECEWISE: list[Loss] = [Hinge(), Absolute(), Quantile(0.8), EpsilonInsensitive(0.3)]
 SMOOTH: list[Loss] = [Logistic(), Softmax(3), Squared(), Huber(0.5), SquaredHinge(), Poisson()]
-PENALTIES: list[Penalty | None] = [None, L1(0.05), ElasticNet(0.03, 0.1), GroupL2(0.06), BoxConstraint(-0.1, 0.2)]
+PENALTIES: list[Penalty | None] = [
+    None,
+    L1(0.05),
+    ElasticNetPenalty(0.03, 0.1),
+    GroupL2(0.06),
+    BoxConstraint(-0.1, 0.2),
+]
 
 
 @cache
@@ -441,9 +450,7 @@ def test_l1_logistic_is_scikit_learns() -> None:
     X, _, w, _ = rows()
     y = targets(Logistic())
     alpha = 0.05
-    theirs = LogisticRegression(
-        l1_ratio=1.0, C=1 / (alpha * w.sum()), solver="saga", tol=1e-12, max_iter=100_000, fit_intercept=True
-    ).fit(X, y, sample_weight=w)
+    theirs = l1_logistic(C=1 / (alpha * w.sum()), solver="saga", tol=1e-12, max_iter=100_000).fit(X, y, sample_weight=w)
     problem = federated(Logistic(), 0.0, intercept="free", penalty=L1(alpha))
     result = run(problem, ProxNewton(), rounds=20, tol=1e-10, threads=1)
     assert result.energy <= problem.value(np.r_[theirs.coef_[0], theirs.intercept_]) * (1 + 1e-12)
@@ -533,7 +540,8 @@ def test_hardly_a_ridge_is_certified_within_rounding(ridge: float) -> None:
     for apart in (1e-2, 1e-3, 1e-4):
         B = rng.standard_normal((60, 3))
         X, y = np.c_[B[:, :2], B[:, 0] + apart * B[:, 2]], B @ rng.standard_normal(3) + 1e-3 * rng.standard_normal(60)
-        exact = np.linalg.lstsq(np.r_[X / np.sqrt(60), np.sqrt(ridge) * np.eye(3)], np.r_[y / np.sqrt(60), 0, 0, 0])[0]
+        A, b = np.r_[X / np.sqrt(60), np.sqrt(ridge) * np.eye(3)], np.r_[y / np.sqrt(60), 0, 0, 0]
+        exact = np.linalg.lstsq(A, b, rcond=None)[0]
         whole = LinearModel(X, y, Squared(), ridge)
         problem = Problem([LinearModel(X[i::2], y[i::2], Squared(), ridge) for i in range(2)])
         for rounds in (1, 3):
@@ -559,7 +567,7 @@ def test_one_exchange_is_enough_for_squared_losses(penalty: Penalty | None, ridg
 
 def test_the_lasso_is_scikit_learns() -> None:
     X, y, w, _ = rows()
-    problem = federated(Squared(), 0.0, intercept="free", penalty=ElasticNet(0.1, 0.05))
+    problem = federated(Squared(), 0.0, intercept="free", penalty=ElasticNetPenalty(0.1, 0.05))
     theirs = SkElasticNet(alpha=0.15, l1_ratio=0.1 / 0.15, tol=1e-14, max_iter=100_000).fit(X, y, sample_weight=w)
     found = run(problem, OneShot(), rounds=1, threads=1)
     assert np.allclose(found.theta, np.r_[theirs.coef_, theirs.intercept_], atol=1e-7)

@@ -17,12 +17,12 @@ from dualfl.algorithms.registry import make
 from dualfl.algorithms.server.gd import GradientDescent
 from dualfl.engines import Problem, run
 from dualfl.engines.engine import Energy
-from dualfl.engines.run import Best
+from dualfl.engines.session import Best
 from dualfl.estimators import LogisticRegression
 from dualfl.objectives import (
     L1,
     Absolute,
-    ElasticNet,
+    ElasticNetPenalty,
     GroupL2,
     LinearModel,
     Logistic,
@@ -188,7 +188,7 @@ SIGNS = np.where(X[:, 0] + RNG.standard_normal(40) > 0, 1.0, -1.0)
 USELESS: dict[str, tuple[Loss, Any, Penalty | None, float, Any]] = {
     "softmax, l1, free intercept": (Softmax(3), RNG.integers(0, 3, 40).astype(float), L1(0.01), 0.0, "free"),
     "Poisson, elastic net, free intercept": (
-        Poisson(), RNG.poisson(30.0, 40).astype(float), ElasticNet(0.01, 0.01), 0.0, "free",
+        Poisson(), RNG.poisson(30.0, 40).astype(float), ElasticNetPenalty(0.01, 0.01), 0.0, "free",
     ),
     "squared, free intercept, targets of 1e9": (Squared(), 1e9 + X[:, 0] + RNG.standard_normal(40), None, 0.0, "free"),
     "squared hinge, box": (SquaredHinge(), SIGNS, NonNegative(), 0.0, False),

@@ -15,6 +15,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, mean_poisson_deviance, roc_auc_score
 
+from dualfl.analysis.predicting import harmless
 from dualfl.cli import main
 from dualfl.report.results import read
 
@@ -200,7 +201,7 @@ def test_files_that_no_fit_wrote_are_never_replaced(tmp_path):
 
 
 def test_a_folder_that_cannot_be_replaced_is_refused_before_the_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr("dualfl.fitting.fit.fit_tables", None)
+    monkeypatch.setattr("dualfl.analysis.whole_fit.fit_tables", None)
     (tmp_path / "m").mkdir()
     monkeypatch.chdir(tmp_path / "m")
     for out in (".", "../m", tmp_path / "m"):
@@ -280,7 +281,7 @@ BAD = {
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "a.csv").write_text(GOOD + "\n")  # no copy of another with the same rows
     return tmp_path
 
 
@@ -304,7 +305,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(place, name):
 
 def test_one_class_only(place):
     (place / "a.csv").write_text(GOOD.replace("no", "yes"))
-    (place / "b.csv").write_text(GOOD.replace("no", "yes"))
+    (place / "b.csv").write_text(GOOD.replace("no", "yes") + "\n")
     sentence = refused(place, [])
     assert "'y', the target, is 'yes' in all 40 rows of a.csv, b.csv" in sentence
     (place / "b.csv").write_text(GOOD)  # one file with one class is fine
@@ -312,16 +313,16 @@ def test_one_class_only(place):
 
 
 def test_classes_that_can_be_separated_need_a_penalty(place):
-    for name in ("a.csv", "b.csv"):
-        (place / name).write_text(SIDES)
+    for name, end in (("a.csv", ""), ("b.csv", "\n")):
+        (place / name).write_text(SIDES + end)
     sentence = refused(place, ["--penalty", "none"])
     assert "a.csv, b.csv" in sentence and "'y'" in sentence and "--penalty l2" in sentence
     dualfl("fit", "a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report")
 
 
 def test_a_level_with_one_class_only_needs_a_penalty(place):
-    for name in ("a.csv", "b.csv"):
-        (place / name).write_text(QUASI)
+    for name, end in (("a.csv", ""), ("b.csv", "\n")):
+        (place / name).write_text(QUASI + end)
     sentence = refused(place, ["--penalty", "none"])
     assert "'g=" in sentence and "one class of 'y' only" in sentence and "--penalty l2" in sentence
 
@@ -329,8 +330,8 @@ def test_a_level_with_one_class_only_needs_a_penalty(place):
 def test_columns_that_repeat_each_other_need_a_penalty(place):
     lines = GOOD.splitlines()
     doubled = ["z," + lines[0], *(f"{3 * float(line.split(',')[0]) + 1}," + line for line in lines[1:])]
-    for name in ("a.csv", "b.csv"):
-        (place / name).write_text("\n".join(doubled))
+    for name, end in (("a.csv", ""), ("b.csv", "\n")):
+        (place / name).write_text("\n".join(doubled) + end)
     sentence = refused(place, ["--penalty", "none"])
     assert "'x'" in sentence and "'z'" in sentence and "determine each other" in sentence
     dualfl("fit", "a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report")
@@ -480,13 +481,63 @@ def test_what_a_model_cannot_predict(model, tmp_path):
     dualfl("predict", out, tmp_path / "new.csv")  # predictions need no target
 
 
+def changed(text, change):
+    content = json.loads(text)
+    change(content)
+    return json.dumps(content)
+
+
+def unsigned(change):
+    """The change in a model of dualfl 0.1.0, which has no digest."""
+
+    def change_old(content):
+        content["format"] = 1
+        del content["digest"]
+        change(content)
+
+    return change_old
+
+
+def test_a_model_of_version_0_1_0_is_read_and_spaces_do_not_matter(model, tmp_path):
+    out, _ = model
+    expected = dualfl("predict", out, FILES[2]).stdout
+    (tmp_path / "m").mkdir()
+    text = (out / "model.json").read_text()
+    for written in (changed(text, unsigned(lambda content: None)), changed(text, lambda content: None)):
+        (tmp_path / "m" / "model.json").write_text(written)
+        assert dualfl("predict", tmp_path / "m", FILES[2]).stdout == expected
+
+
+def test_predictions_are_harmless_in_a_spreadsheet(tmp_path):
+    """A class may be called anything; numbers stay numbers."""
+    names = ["=cmd|' /C calc'!A0", "@SUM(1)", "+cmd", "-1"]
+    lines = [f'{i},"{names[i % 4]}"' for i in range(80)]
+    (tmp_path / "a.csv").write_text("x,y\n" + "\n".join(lines) + "\n")
+    words = ("--target", "y", "--model", "multinomial", "--alpha", 1, "--no-influence", "--no-report")
+    dualfl("fit", tmp_path / "a.csv", *words, "--out", tmp_path / "m")
+    dualfl("predict", tmp_path / "m", tmp_path / "a.csv", "--out", tmp_path / "p.csv")
+    found = {row["prediction"] for row in rows(tmp_path / "p.csv")}
+    assert found <= {"'=cmd|' /C calc'!A0", "'@SUM(1)", "'+cmd", "-1"}
+    assert harmless("-1") == "-1" and harmless("+2.5e3") == "+2.5e3" and harmless("-inf") == "'-inf"
+    assert harmless("=1") == "'=1" and harmless("-٣") == "'-٣" and harmless("\tx") == "'\tx"
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda text: text.replace('"format": 1', '"format": 2').replace('"dualfl": "0.', '"dualfl": "9.'), "format 2"),
+        (lambda text: text.replace('"format": 2', '"format": 3').replace('"dualfl": "0.', '"dualfl": "9.'), "format 3"),
         (lambda text: text[:200], "not JSON"),
         (lambda text: "[]", "format None"),
-        (lambda text: text.replace('"intercepts"', '"constants"'), "damaged"),
+        (lambda text: text.replace('"intercepts"', '"constants"'), "somebody has edited it"),
+        (lambda text: changed(text, lambda model: model["coefficients"][0].__setitem__(0, None)), "edited"),
+        (lambda text: changed(text, lambda model: model["schema"]["features"].reverse()), "edited"),
+        (lambda text: changed(text, lambda model: model["coefficients"][0].reverse()), "edited"),
+        (lambda text: changed(text, lambda model: model.pop("digest")), "edited"),
+        (lambda text: changed(text, unsigned(lambda model: model.pop("intercepts"))), "damaged"),
+        (lambda text: changed(text, unsigned(lambda model: model["coefficients"][0].__setitem__(0, None))), "damaged"),
+        (lambda text: changed(text, unsigned(lambda model: model["columns"].reverse())), "damaged"),
+        (lambda text: changed(text, unsigned(lambda model: model.update(schema=[1]))), "damaged"),
+        (lambda text: changed(text, unsigned(lambda model: model.update(recipe={"model": 3}))), "damaged"),
     ],
 )
 def test_a_model_that_this_version_cannot_read(model, tmp_path, damage, said):

@@ -29,7 +29,7 @@ def test_csv_has_features_classes_and_other_columns(tmp_path):
     assert data.names == ("age", "dose") and data.classes == ("no", "yes")
     assert data.y.tolist() == [0, 1, 1, 0]
     assert data.columns["ward"].tolist() == ["north", "south", "north", "east"]
-    assert str(data) == "patients.csv, 4 rows x 2 features, 2 classes"
+    assert data.title == "patients.csv, 4 rows x 2 features, 2 classes"
     assert data.source == str(tmp_path / "patients.csv")
 
 
@@ -72,7 +72,7 @@ def test_long_cells_are_read_and_take_little_room(tmp_path):
 
 
 def test_what_is_not_csv_is_a_sentence_with_its_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("dualfl.data.tables.LONGEST", 10)
+    monkeypatch.setattr("dualfl.tables.delimited.LONGEST", 10)
     with pytest.raises(InputError, match=r"t.csv, line 3 is not CSV \(.*limit.*\); correct it"):
         load(put(tmp_path, "t.csv", "x,y\n1,2\n3," + "4" * 20 + "\n"))
 
@@ -184,6 +184,33 @@ def test_numpy_files(tmp_path):
     assert pixels.X.shape == (6, 4) and pixels.X.dtype == np.uint8 and pixels.scale == 1 / 255
 
 
+def test_bytes_in_a_table_are_numbers_and_no_pixels(tmp_path):
+    """Small counts and ages are saved as uint8; divided by 255, a ridge would shrink their coefficients to nothing."""
+    X, y = np.random.default_rng(0).integers(0, 90, (40, 3)), np.arange(40) % 2
+    for kind in (np.uint8, np.int64):
+        np.savez(tmp_path / f"{np.dtype(kind)}.npz", X=X.astype(kind), y=y)
+    small, wide = load(tmp_path / "uint8.npz"), load(tmp_path / "int64.npz")
+    assert small.scale == wide.scale == 1.0
+    np.testing.assert_array_equal(small.X, wide.X)
+    np.testing.assert_allclose(small.X.std(axis=0), 1.0)
+
+
+@pytest.mark.parametrize("content", [b"1 1:0.25 2:0.375\n-1 1:0.5 2:0.37", b"1 1:0.25\n-1 2:0.5\n1", b"1 1:2\n-1 1:35"])
+def test_libsvm_text_that_was_cut_inside_a_number_is_refused(tmp_path, content):
+    path = put(tmp_path, "cut.libsvm", content)
+    with pytest.raises(InputError, match=r"cut\.libsvm ends in the middle of a line, as if it had been cut"):
+        load(path)
+    path.write_bytes(content + b"\n")
+    load(path)
+    load(put(tmp_path, "whole.libsvm.gz", gzip.compress(content)))
+
+
+def test_a_libsvm_index_that_no_model_could_hold(tmp_path):
+    for index in (2**31 - 1, 10**8 + 1):
+        with pytest.raises(InputError, match="has an index that is not from 1 to 100,000,000"):
+            load(put(tmp_path, "t.libsvm", f"1 1:1 {index}:1\n-1 2:1\n".encode()))
+
+
 @pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia"])
 @pytest.mark.parametrize("shape", [(4, 4), (4, 6)])
 def test_a_sparse_matrix_is_read_in_the_layout_that_it_names(tmp_path, kind, shape):
@@ -282,7 +309,7 @@ def test_a_folder_of_cifar_batches(tmp_path):
         (
             "t.libsvm",
             "1 999999999999:1\n-1 2:1\n",
-            "line 1 is not LIBSVM text: .* not from 1 to 2,147,483,647",
+            "line 1 is not LIBSVM text: .* not from 1 to 100,000,000",
         ),
         ("t.libsvm", "<html>", "t.libsvm, line 1 is not LIBSVM text: it begins with '<html>'"),
         ("t.bin", b"123", "not a multiple of 3073"),

@@ -23,6 +23,8 @@ from loopback import csv_homes
 from dualfl.cli import main
 from dualfl.deploy import keys, pages
 from dualfl.deploy.project import Project
+from dualfl.deploy.runs import checked_name
+from dualfl.errors import InputError
 
 
 def run(*words, code=0):
@@ -267,3 +269,28 @@ def test_without_flower_the_command_says_what_to_install(monkeypatch, tmp_path):
 
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert "pip install 'dualfl[flower]'" in run("try", code=2).stderr
+
+
+@pytest.mark.parametrize("name", ["../../x", "/tmp/x", ".hidden", "a/b", "", "x" * 200, "a\nb"])
+def test_a_run_cannot_leave_the_folder_of_runs(name, tmp_path):
+    with pytest.raises(InputError, match="--name must be made of letters"):
+        checked_name(name)
+    assert checked_name("fit-2_b.1") == "fit-2_b.1"
+
+
+def test_a_loss_that_contradicts_the_task_is_refused(tmp_path):
+    words = ("init", tmp_path / "p", "--silos", "a,b,c", "--host", "h", "--loss")
+    for loss, task in (("logistic", "regression"), ("squared", "classification"), ("quantile:0.9", "classification")):
+        assert "is for" in run(*words, loss, "--task", task, code=2).stderr
+    assert not (tmp_path / "p").exists()
+
+
+def test_a_method_that_needs_a_penalised_intercept_is_refused_with_the_setting(made):
+    said = run("run", made / "project", "--algorithm", "dualfl", code=2).stderr
+    assert "dualfl needs a penalty on the intercept too, and it is free" in said
+    assert 'set "intercept" to "penalised" in project.json, or take --algorithm auto' in said
+    path = made / "project" / "project.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"intercept": "penalised"}))
+    assert "has not been admitted" in run("run", made / "project", "--algorithm", "dualfl", code=2).stderr
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"intercept": "fre"}))
+    assert "There is no intercept 'fre'; did you mean free?" in run("run", made / "project", code=2).stderr

@@ -19,7 +19,8 @@ from dualfl.engines import Problem, checkpoint, run
 from dualfl.engines import run as run_function
 from dualfl.engines.driver import Driver
 from dualfl.engines.inprocess import InProcess
-from dualfl.engines.run import Session
+from dualfl.engines.request import Recording
+from dualfl.engines.session import Session
 from dualfl.errors import InputError
 from dualfl.objectives import L1, Hinge, LinearModel, Softmax, Squared
 
@@ -54,7 +55,7 @@ RUNS = {
 
 def session(name, path):
     build, algorithm, options = RUNS[name]
-    return Session(InProcess(build(), algorithm, threads=1, **options), None, True, path, 1)
+    return Session(InProcess(build(), algorithm, threads=1, **options), Recording(checkpoint=path))
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -119,7 +120,7 @@ def test_without_canonical_arrays_the_bits_would_differ(tmp_path, monkeypatch):
 def test_a_round_that_cannot_be_replayed_is_found_out(tmp_path):
     path = tmp_path / "run.npz"
     problem = Problem(toys.logistics())
-    now = Session(InProcess(problem, toys.Unseeded(), threads=1), None, True, path, 1)
+    now = Session(InProcess(problem, toys.Unseeded(), threads=1), Recording(checkpoint=path))
     for _ in range(2):  # the start, and the first exchange of round 0
         now.step()
     assert now.driver.exchange == 1
@@ -285,7 +286,18 @@ def refused(path, sentence, *, problem=None, algorithm=None, **options):
             **options,
         )
     assert path.read_bytes() == before and path.stat().st_mtime_ns == stamp
-    assert list(path.parent.iterdir()) == [path]
+    assert sorted(path.parent.iterdir()) == [path, rows_of(path)]
+
+
+def rows_of(path):
+    return path.with_name(f"{path.name}.rows")
+
+
+def edited(path, change):
+    """Let `change` alter the tree of a checkpoint, and seal it again."""
+    tree, arrays = checkpoint.read(path)
+    change(tree["dict"])
+    path.write_bytes(checkpoint.archive(tree, arrays))
 
 
 def test_no_file(tmp_path):
@@ -335,14 +347,94 @@ def test_a_damaged_file(saved):
 
 
 def test_another_format(saved):
+    edited(saved, lambda tree: tree.update(format=99))
+    refused(saved, f"has checkpoint format 99, and this version reads 1 and {checkpoint.FORMAT}")
+
+
+@pytest.mark.parametrize("part", ["tree", "a0", "digest", "rows"])
+def test_an_edited_checkpoint(saved, part):
+    """It would go on as a run that never was."""
     with np.load(saved) as file:
         arrays = dict(file)
-    tree = json.loads(arrays["tree"].tobytes())
-    tree["dict"]["format"] = 99
-    arrays["tree"] = np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8)
+    if part == "rows":
+        rows_of(saved).write_bytes(rows_of(saved).read_bytes().replace(b"[[1,", b"[[7,"))
+    elif part == "digest":
+        del arrays["digest"]
+    elif part == "tree":
+        arrays["tree"] = np.frombuffer(arrays["tree"].tobytes().replace(b'"round": 3', b'"round": 2'), dtype=np.uint8)
+    else:
+        arrays[part] = arrays[part] + 1
     with saved.open("wb") as file:
         np.savez(file, **arrays)
-    refused(saved, f"has checkpoint format 99, and this version reads {checkpoint.FORMAT}")
+    refused(saved, "not the history that belongs to it|somebody has edited it")
+
+
+@pytest.mark.parametrize("name", ["saved", "journal", "best", "account", "silos", "key"])
+@pytest.mark.parametrize("value", [None, 3, "text", [1]])
+def test_a_checkpoint_with_something_else_in_it_is_one_sentence(saved, name, value):
+    edited(saved, lambda tree: tree.update({name: value}))
+    with pytest.raises(InputError, match=r"run again|belongs to another run"):
+        run(Problem(toys.logistics()), DualFL(), rounds=9, checkpoint=saved, resume=True)
+
+
+def test_rows_that_were_written_after_the_checkpoint_are_cut_off(saved):
+    """A process that dies between the two leaves rows, or half of one, that no checkpoint counts."""
+    whole = rows_of(saved).read_bytes()
+    for torn in (b"[[4, 9", b'[[4, 9, 9, 9, 1.0, 1.0, 1.0, null, null, 1, 0], [1]]\n{"', bytes(50)):
+        rows_of(saved).write_bytes(whole + torn)
+        before = saved.read_bytes()
+        resumed = run(Problem(toys.logistics()), DualFL(), rounds=5, checkpoint=saved, resume=True)
+        same(run(Problem(toys.logistics()), DualFL(), rounds=5), resumed)
+        assert rows_of(saved).read_bytes().startswith(whole) and rows_of(saved).read_bytes().count(b"\n") == 6
+        saved.write_bytes(before)
+
+
+def test_saving_costs_as_much_late_in_a_run_as_early(tmp_path):
+    """The history is appended: no checkpoint holds it."""
+    sizes = []
+    for rounds in (5, 80):
+        run(Problem(toys.logistics()), DualFL(), rounds=rounds, checkpoint=tmp_path / f"{rounds}.npz")
+        sizes.append((tmp_path / f"{rounds}.npz").stat().st_size)
+    assert sizes[1] < 1.02 * sizes[0]
+    assert rows_of(tmp_path / "80.npz").read_bytes().count(b"\n") == 81
+
+
+def test_a_checkpoint_of_version_0_1_0_goes_on(saved):
+    """It had its rows in the tree, and no digest."""
+    tree, arrays = checkpoint.read(saved)
+    content = tree["dict"]
+    content |= {"format": 1} | unpacked_rows(rows_of(saved))
+    del content["journal"]
+    text = np.frombuffer(json.dumps({"dict": content}).encode(), dtype=np.uint8)
+    with saved.open("wb") as file:
+        np.savez(file, tree=text, **arrays)
+    rows_of(saved).unlink()
+    resumed = run(Problem(toys.logistics()), DualFL(), rounds=5, checkpoint=saved, resume=True)
+    same(run(Problem(toys.logistics()), DualFL(), rounds=5), resumed)
+    assert checkpoint.read(saved)[0]["dict"]["format"] == 2 and rows_of(saved).read_bytes().count(b"\n") == 6
+
+
+def unpacked_rows(path):
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {
+        "rows": checkpoint.Packer().pack([row for row, _ in rows]),
+        "iterations": checkpoint.Packer().pack([iterations for _, iterations in rows]),
+    }
+
+
+def test_two_runs_on_one_checkpoint(tmp_path):
+    """The second would write its state beside the rows of the first."""
+    path, seen = tmp_path / "run.npz", []
+
+    def second(row, theta):
+        with pytest.raises(InputError, match=r"Another process is writing to .*run\.npz"):
+            run(Problem(toys.logistics()), DualFL(), rounds=2, checkpoint=path)
+        seen.append(row)
+        return row.round == 1
+
+    run(Problem(toys.logistics()), DualFL(), rounds=2, checkpoint=path, stop=second)
+    assert seen and sorted(tmp_path.iterdir()) == [path, rows_of(path)]
+    run(Problem(toys.logistics()), DualFL(), rounds=2, checkpoint=path)
 
 
 def test_the_checkpoint_of_another_run(saved):
@@ -379,12 +471,8 @@ def test_penalties_tell_runs_apart(tmp_path):
 
 
 def test_a_state_that_this_version_does_not_know(saved):
-    with np.load(saved) as file:
-        arrays = dict(file)
-    text = arrays["tree"].tobytes().replace(b'"Local"', b'"Later"')
-    arrays["tree"] = np.frombuffer(text, dtype=np.uint8)
-    with saved.open("wb") as file:
-        np.savez(file, **arrays)
+    tree, arrays = checkpoint.read(saved)
+    saved.write_bytes(checkpoint.archive(json.loads(json.dumps(tree).replace('"Local"', '"Later"')), arrays))
     refused(saved, "holds a state 'Later' that this version of the algorithm does not know")
 
 
@@ -396,11 +484,11 @@ def test_a_disk_that_fails(saved, monkeypatch, where):
     def fail(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"dualfl.engines.checkpoint.os.{where}", fail)
+    monkeypatch.setattr(f"dualfl.files.os.{where}", fail)
     with pytest.raises(OSError, match="No space left"):
         run(Problem(toys.logistics()), DualFL(), rounds=9, checkpoint=saved, resume=True)
     monkeypatch.undo()
-    assert saved.read_bytes() == before and list(saved.parent.iterdir()) == [saved]
+    assert saved.read_bytes() == before and sorted(saved.parent.iterdir()) == [saved, rows_of(saved)]
     resumed = run(Problem(toys.logistics()), DualFL(), rounds=5, checkpoint=saved, resume=True)
     same(run(Problem(toys.logistics()), DualFL(), rounds=5), resumed)
 

@@ -1,12 +1,17 @@
 """The Gram metric: an approximate inverse Hessian, exact where the curvature of the loss is the same in every row."""
 
+import os
+import signal
+import threading
+import warnings
+
 import numpy as np
 import pytest
 
 from dualfl.errors import InputError
 from dualfl.objectives import LinearModel, Logistic, Squared
-from dualfl.solvers import GradientNorm, NewtonCG
-from dualfl.solvers.metric import FULL, choose_metric
+from dualfl.solvers import GradientNorm, NewtonCG, metric
+from dualfl.solvers.moment_metric import FULL, choose_metric
 
 D = FULL + 44  # features: M is cut to a low rank unless all of it is asked for
 
@@ -49,3 +54,33 @@ def test_the_two_metrics_of_one_data_set_are_not_taken_for_each_other():
 def test_a_metric_that_does_not_exist():
     with pytest.raises(InputError, match='"auto", "gram", "full" or "none", and it is \'fisher\''):
         NewtonCG(metric="fisher")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
+def test_a_child_forked_while_another_thread_finds_axes_finds_its_own(monkeypatch):
+    """The lock is held by a thread that the child does not have."""
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(f):
+        begun.set()
+        go_on.wait(60)
+        return metric.Axes(np.ones(1), np.ones((1, 1)))
+
+    f = LinearModel(np.eye(4), np.arange(4.0), Squared(), 0.1)
+    other = LinearModel(np.eye(3), np.arange(3.0), Squared(), 0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(metric, "_all_axes", slow)
+        busy = threading.Thread(target=metric.axes, args=(f,))
+        busy.start()
+        assert begun.wait(60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of forks beside threads; that is the case
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a deadlock ends the child, and the parent sees it
+        metric.axes(other)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    go_on.set()
+    busy.join()
+    assert status == 0

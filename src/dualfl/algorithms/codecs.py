@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import Field, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dualfl.algorithms.messages import Quantised, Sparse, canonical
-from dualfl.algorithms.streams import Stream
+from dualfl.arguments import checked
 from dualfl.errors import InputError
+from dualfl.streams import Stream
 from dualfl.typing import Array
 
 Wire = Sparse | Quantised
@@ -30,6 +31,8 @@ Wire = Sparse | Quantised
 
 class Codec(ABC):
     """A compressor with memory. Every client must answer every exchange: the server keeps the sum of all memories."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # subclasses are dataclasses
 
     @abstractmethod
     def compress(self, x: Array, stream: Stream) -> Wire: ...
@@ -66,6 +69,7 @@ def _count(k: int) -> None:
         raise InputError(f"k must be at least 1 coordinate, and it is {k}.")
 
 
+@checked
 @dataclass(frozen=True)
 class TopK(Codec):
     """The k largest entries in magnitude; each costs a value and an index."""
@@ -82,6 +86,7 @@ class TopK(Codec):
         return Sparse(x[index], index, x.size)
 
 
+@checked
 @dataclass(frozen=True)
 class RandK(Codec):
     """k random entries; the index is drawn from a keyed stream and costs nothing."""
@@ -96,6 +101,7 @@ class RandK(Codec):
         return Sparse(x[index], index, x.size, seeded=True)
 
 
+@checked
 @dataclass(frozen=True)
 class Quantise(Codec):
     """Every entry rounded to the nearest of 2^bits - 1 levels between -max|x| and max|x|."""

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dualfl.cli.options import page_option
+from dualfl.cli.plugins import plugin_option
 from dualfl.cli.run import command_line
-from dualfl.cli.watching import drawing, finish, shortened, wrapped
+from dualfl.cli.watching import check_out, drawing, finish, shortened, wrapped
 from dualfl.errors import InputError
 from dualfl.names import nearest
+
+if TYPE_CHECKING:
+    from dualfl.experiments.figure1 import Plan
+    from dualfl.experiments.matrix import Matrix
+    from dualfl.experiments.network import Network
 
 MATRIX_MINUTES = 3.0  # of a cell
 
@@ -109,10 +115,7 @@ def run_figure1(
 ) -> Path:
     """Run, draw, judge; the folder in which everything is."""
     from dualfl.experiments import figure1 as experiment
-    from dualfl.experiments.claims import table
-    from dualfl.report.figure1 import figure1
-    from dualfl.report.reproduction import verdict_lines, write_about, write_csv, write_figure
-    from dualfl.report.reproduction_page import FIGURE1, panel_part, write_report
+    from dualfl.outputs import alone
 
     datasets = tuple(dict.fromkeys(datasets)) or (("digits",) if quick else ("mnist",))
     plans = [
@@ -129,6 +132,20 @@ def run_figure1(
         for name in datasets
     ]
     out = Path("runs", f"figure1-{'-'.join(datasets)}") if out is None else out
+    check_out(out)
+    with alone(out):
+        return draw_figure1(command, out, datasets, plans, processes, page)
+
+
+def draw_figure1(
+    command: str, out: Path, datasets: Sequence[str], plans: Sequence[Plan], processes: int | None, page: bool
+) -> Path:
+    from dualfl.experiments import figure1 as experiment
+    from dualfl.experiments.claims import table
+    from dualfl.report.figure1 import figure1
+    from dualfl.report.reproduction import verdict_lines, write_about, write_csv, write_figure
+    from dualfl.report.reproduction_page import FIGURE1, panel_part, write_report
+
     cells = [cell for plan in plans for cell in plan.cells]
     store, cpu = finish(out, cells, processes)
     found = [panel for plan in plans for panel in experiment.panels(plan, store)]
@@ -240,6 +257,7 @@ def _short(value: Any) -> str:
 @click.option("--bandwidth", default=10.0, help="Megabits a second, of each client.")
 @click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
 @page_option
+@plugin_option
 @click.pass_context
 def matrix_command(ctx: click.Context, /, **given: Any) -> None:
     """All algorithms on forty problems beyond the paper's.
@@ -269,16 +287,27 @@ def run_matrix(
     processes: int | None = None,
     page: bool = True,
 ) -> None:
-    from dualfl.engines.checkpoint import write_atomically
     from dualfl.experiments import matrix as experiment
     from dualfl.experiments.network import Network
-    from dualfl.report.matrix import heat_map
-    from dualfl.report.reproduction import write_about, write_csv, write_figure
-    from dualfl.report.reproduction_page import EXCHANGES, SEED, Part, write_report
+    from dualfl.outputs import alone
 
     network = Network(latency, bandwidth)
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
     matrix = experiment.Matrix(tuple(rows), names, cell_minutes, quick)
+    check_out(out)
+    with alone(out):
+        draw_matrix(command, out, matrix, network, quick, processes, page)
+
+
+def draw_matrix(
+    command: str, out: Path, matrix: Matrix, network: Network, quick: bool, processes: int | None, page: bool
+) -> None:
+    from dualfl.experiments import matrix as experiment
+    from dualfl.files import write_atomically
+    from dualfl.report.matrix import heat_map
+    from dualfl.report.reproduction import write_about, write_csv, write_figure
+    from dualfl.report.reproduction_page import EXCHANGES, SEED, Part, write_report
+
     store, cpu = finish(out, matrix.cells, processes)
     found = experiment.table(matrix, store, network)
     # drawn first: if there is nothing to draw, nothing of before is lost

@@ -10,10 +10,11 @@ from typing import Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.options import HERE, page_option, problem_options
+from dualfl.cli.plugins import plugin_option
 from dualfl.errors import Diverged, InputError
-from dualfl.experiments.single import Settings, execute
+from dualfl.experiments.single_run import RunSettings, execute
 
 
 def parse_set(items: tuple[str, ...]) -> dict[str, Any]:
@@ -41,8 +42,8 @@ def command_line(ctx: click.Context, kept: bool = False) -> str:
         if source is not click.core.ParameterSource.COMMANDLINE or option.name in ("force", "resume", "page"):
             continue
         value = ctx.params[option.name or ""]
-        if kept and option.name == "out" and not below_here(Path(value)):
-            value = Path(value).resolve().name
+        if kept and option.name in ("out", "plugins"):
+            value = tuple(named(path) for path in value) if isinstance(value, tuple) else named(value)
         if isinstance(option, click.Argument):
             words += [str(item) for item in (value if isinstance(value, tuple) else (value,))]
             continue
@@ -53,6 +54,11 @@ def command_line(ctx: click.Context, kept: bool = False) -> str:
             for item in value if isinstance(value, tuple) else (value,):
                 words += [flag, str(item)]
     return shlex.join(words)
+
+
+def named(path: Path) -> Path:
+    """A path as it may stand in a file that leaves this machine."""
+    return path if below_here(path) else Path(path.resolve().name)
 
 
 def below_here(path: Path) -> bool:
@@ -89,6 +95,7 @@ def say(sentence: str) -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/DATASET-ALGORITHM]"
 )
+@plugin_option
 @click.pass_context
 def run_command(ctx: click.Context, /, **given: Any) -> None:
     """Run an algorithm on a data set split among clients.
@@ -113,7 +120,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     threads, every, page = given.pop("threads"), given.pop("checkpoint_every"), given.pop("page")
     engine = given.pop("engine")
     out = Path("runs", f"{Path(given['dataset']).name}-{given['algorithm']}") if out is None else out
-    settings = Settings(hyperparameters=hyperparameters, **given)
+    settings = RunSettings(hyperparameters=hyperparameters, **given)
     perform(
         settings,
         out,
@@ -128,7 +135,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def perform(
-    settings: Settings,
+    settings: RunSettings,
     out: Path,
     command: str,
     *,
@@ -140,9 +147,28 @@ def perform(
     page: bool = True,
 ) -> None:
     """Run, print the account, write the files; leave with 130 if somebody interrupted it."""
+    from dualfl.outputs import alone, check_folder
+
+    check_folder(out)
+    with alone(out):
+        perform_alone(settings, out, command, threads, engine, every, force, resume, page)
+
+
+def perform_alone(
+    settings: RunSettings,
+    out: Path,
+    command: str,
+    threads: int | None,
+    engine: str,
+    every: int | None,
+    force: bool,
+    resume: bool,
+    page: bool,
+) -> None:
+    from dualfl.lines import entry
     from dualfl.report.folder import CHECKPOINT, FILES, Folder
     from dualfl.report.results import REPORT
-    from dualfl.report.summary import entry, summary
+    from dualfl.report.run_summary import summary
 
     folder = Folder(out)
     folder.open(settings, force=force, resume=resume)
@@ -159,11 +185,7 @@ def perform(
     )
     if not len(run.result.history):  # interrupted before anything was known
         raise KeyboardInterrupt
-    folder.write(run, command, keep_checkpoint=checkpoint is not None)
-    if page:
-        from dualfl.report.page import write_page
-
-        write_page([out])
+    folder.write(run, command, keep_checkpoint=checkpoint is not None, page=page)
     click.echo(summary(run))
     if settings.partition not in ("even", "shuffled"):  # somebody wants unlike clients, and may want to see them
         click.echo(f"\n{run.mix.picture()}\n")

@@ -13,6 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from dualfl.errors import InputError
+from dualfl.files import write_atomically
+from dualfl.outputs import check_file
 from dualfl.theory import Check, run_all
 
 WIDTH = 80
@@ -23,11 +25,12 @@ WIDTH = 80
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the table as JSON.")
 def theory_command(only: str, json_file: Path | None) -> None:
     """Measure every statement of the DualFL paper. The exit code is 1 if one does not hold."""
+    check_file(json_file, force=True)
     found = measure(only)
     if not found:
         raise InputError(f"No statement's name contains {only!r}; `dualfl theory` shows them all.")
     if json_file is not None:
-        json_file.write_text(json.dumps([as_json(check) for check in found], indent=1) + "\n")
+        write_atomically(json_file, (json.dumps([as_json(check) for check in found], indent=1) + "\n").encode())
     Console(width=WIDTH, highlight=False).print(table(found))
     failed = sum(not check.holds for check in found)
     seconds = sum(check.seconds for check in found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.commands import INTERRUPTED
 from dualfl.errors import InputError
+from dualfl.outputs import check_folder
 
 if TYPE_CHECKING:
     from dualfl.experiments.cells import Cell, Outcome
@@ -55,15 +55,8 @@ def drawing() -> Iterator[None]:
 
 def check_out(out: Path) -> None:
     """That results can be written there, before hours have gone into them."""
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out} is a file, and results need a folder; give another --out.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        usable = os.access(out, os.W_OK)
-    except OSError:
-        usable = False
-    if not usable:
-        raise InputError(f"{out} cannot be written to; give another --out.")
+    check_folder(out)
+    out.mkdir(parents=True, exist_ok=True)
 
 
 class Watching:

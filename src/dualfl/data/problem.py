@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.data.catalogue import load
 from dualfl.data.dataset import Dataset
-from dualfl.data.partition import Rows, take
-from dualfl.data.partition import partition as split
-from dualfl.engines.problem import Problem
+from dualfl.data.partitions import Rows, take
+from dualfl.data.partitions import partition as split
 from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.objectives import (
@@ -28,6 +28,7 @@ from dualfl.objectives import (
     Squared,
     SquaredHinge,
 )
+from dualfl.problem import Problem
 from dualfl.solvers.base import Solver
 from dualfl.typing import AnyArray
 
@@ -44,6 +45,7 @@ WITH_NUMBER = {"huber": "huber:1", "quantile": "quantile:0.9", "epsilon-insensit
 LOSSES = ("auto", "softmax", *TWO_CLASSES, *REGRESSION)
 
 
+@checked
 def make_problem(
     dataset: Dataset | str,
     clients: int = 8,
@@ -81,6 +83,7 @@ def make_problem(
     )
 
 
+@checked
 def rows_of_clients(data: Dataset, clients: int, partition: str, seed: int = 0) -> list[Rows]:
     """For each client, the numbers of its rows."""
     return split(partition, data.y, clients, seed, data.column)

@@ -95,7 +95,7 @@ Silos of this project: {", ".join(settings.silos)}. They connect to {where}.
 6. See who is there, and run:
 
        dualfl deploy status {here}
-       dualfl deploy run {here} --algorithm dualfl --rounds 50 --tol 1e-6
+       dualfl deploy run {here} --tol 1e-6
 
    Results are in `{folder}/runs/`. A run that was interrupted goes on when the same command is given again.
 
@@ -113,7 +113,8 @@ def silo(settings: Any) -> str:
 Your data file stays on this machine. What leaves it: column names, class labels and levels of text columns; then sums
 over your rows (of columns, for standardisation) and model vectors, one each round.
 
-1. Install: `pip install "dualfl[flower]"`, the version that the coordinator names.
+1. Install: `pip install "dualfl[flower]"`, on Linux or macOS, in the version that the coordinator names or a patch
+   release of it.
 2. Make this silo's folder. The key pair is made here, and the private key never leaves:
 
        dualfl deploy join my-silo --name NAME --coordinator {where}{ca} --data patients.csv --target sick

@@ -5,26 +5,29 @@ from __future__ import annotations
 import contextlib
 import json
 import pickle
+import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dualfl.algorithms.contract import Algorithm, Constants
-from dualfl.deploy.project import Project, plain
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.algorithms.few_exchanges.auto import Auto
+from dualfl.deploy.project import Project, check_algorithm, plain
 from dualfl.engines.engine import Result
-from dualfl.engines.flower import runtime
-from dualfl.engines.flower.job import Found, Job
 from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
-from dualfl.engines.remote import Setup, Terms
-from dualfl.engines.run import Limits, check_limits, check_tol
+from dualfl.engines.request import Limits, Recording, check_limits, check_tol
 from dualfl.errors import InputError
-from dualfl.federation.fixed import BITS
+from dualfl.federation.fixed_point import BITS
+from dualfl.federation.flower import runtime
+from dualfl.federation.flower.job import Job, JobOutcome
+from dualfl.federation.remote import Setup, Terms
+from dualfl.files import write_atomically
 
 Say = Callable[[str], None]
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
 
 @dataclass(frozen=True)
@@ -55,14 +58,17 @@ def execute(
     alive: Callable[[], None] = lambda: None,
 ) -> Finished:
     """Run `algorithm` on the project's silos, or go on with such a run."""
-    check_limits(limits.rounds, limits.tol, limits.seconds, 1)
+    if isinstance(algorithm, Auto):
+        algorithm = replace(algorithm, proof=True)
+    check_algorithm(project.settings, algorithm)
+    check_limits(limits)
     if limits.tol is not None:
-        check_tol(algorithm, True, None)
+        check_tol(algorithm, Recording())
     if project.missing:
         raise InputError(
             f"Silo {project.missing[0]!r} has not been admitted; get its card.txt and `dualfl deploy admit` it."
         )
-    folder = project.folder.absolute() / "runs" / (name or algorithm.name)
+    folder = folder_of(project, algorithm, name)
     work = folder / "work"
     settings = project.settings
     experiment, resume = open_experiment(work, decisive(project, algorithm, seed), fresh)
@@ -75,12 +81,13 @@ def execute(
         secure=BITS if settings.secure else None,
         standardise=settings.standardise,
         task=settings.task,
+        categorical=settings.categorical,
         roster=project.roster if settings.tls else None,
     )
     job = Job(
         terms,
         limits,
-        path=work / "checkpoint.npz",
+        recording=Recording(checkpoint=work / "checkpoint.npz"),
         resume=resume,
         patience=settings.patience if patience is None else patience,
         authenticated=settings.tls,
@@ -89,9 +96,24 @@ def execute(
     write_atomically(work / "job.pkl", pickle.dumps(job))
     outcome = submit_and_watch(project, work, Bar(algorithm.name, limits.rounds, progress), say, alive)
     result: Result = pickle.loads((work / "result.pkl").read_bytes())
-    found: Found = pickle.loads((work / "setup.pkl").read_bytes())
+    found: JobOutcome = pickle.loads((work / "setup.pkl").read_bytes())
     asked = found.decided[0]
     return Finished(project, folder, asked, seed, result, found.setup, found.constants, outcome["traffic"])
+
+
+def folder_of(project: Project, algorithm: Algorithm, name: str | None) -> Path:
+    """Where a run of that name puts its files."""
+    return project.folder.absolute() / "runs" / checked_name(name or algorithm.name)
+
+
+def checked_name(name: str) -> str:
+    """The name of a folder in runs/, and not of one elsewhere."""
+    if NAME.fullmatch(name) is None:
+        raise InputError(
+            f"--name must be made of letters, digits, dots, hyphens and underscores, and begin with a letter or a "
+            f"digit, and it is {name!r}."
+        )
+    return name
 
 
 def decisive(project: Project, algorithm: Algorithm, seed: int) -> dict[str, Any]:
@@ -105,6 +127,7 @@ def decisive(project: Project, algorithm: Algorithm, seed: int) -> dict[str, Any
         "secure": settings.secure,
         "standardise": settings.standardise,
         "task": settings.task,
+        "categorical": list(settings.categorical),
     }
 
 
@@ -118,7 +141,7 @@ def open_experiment(work: Path, wanted: dict[str, Any], fresh: bool) -> tuple[st
                 f"{work.parent} has another run; give this one another --name, or --fresh to begin anew there."
             )
         return known["id"], True
-    for old in ("checkpoint.npz", "setup.pkl", "result.pkl", "rows.jsonl", "outcome.json"):
+    for old in ("checkpoint.npz", "checkpoint.npz.rows", "setup.pkl", "result.pkl", "rows.jsonl", "outcome.json"):
         (work / old).unlink(missing_ok=True)
     id = secrets.token_hex(12)
     write_atomically(path, (json.dumps({"id": id, "settings": wanted}, indent=2) + "\n").encode())

@@ -1,16 +1,15 @@
 """Saving a run so that it can go on bit for bit: one .npz file, no pickle, written atomically.
 
-The file holds a JSON tree of types and scalars, in which arrays are references, and the arrays themselves.
+The file holds a JSON tree of types and scalars, in which arrays are references, the arrays themselves, and a digest of
+both: a file that was edited would go on as a run that never was. The rows of the run lie beside it, in a `Journal`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import hashlib
 import io
 import json
-import os
-import secrets
 import sys
 import zipfile
 from pathlib import Path
@@ -22,13 +21,23 @@ import numpy as np
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.cuts import Cut
 from dualfl.algorithms.messages import LowRank, Quantised, Sparse
-from dualfl.engines.client import Reply, Silo, Work
+from dualfl.engines.client import ClientMemory, Reply, Work
 from dualfl.engines.driver import Saved
+from dualfl.engines.journal import Mark
 from dualfl.errors import InputError
+from dualfl.files import write_atomically
 from dualfl.typing import AnyArray, sealed
 
-FORMAT = 1
-_KNOWN: dict[str, Any] = {c.__name__: c for c in (Sparse, LowRank, Quantised, Cut, Silo, Reply, Work, Saved)}
+FORMAT = 2
+UNSIGNED = 1  # what dualfl 0.1.0 wrote: no digest, and the rows in the tree
+_KNOWN: dict[str, Any] = {
+    c.__name__: c for c in (Sparse, LowRank, Quantised, Cut, ClientMemory, Reply, Work, Saved, Mark)
+}
+# What version 0.1.0 called them and where they were, so that its checkpoints are still read.
+_FORMER = {
+    ("Silo", "dualfl.engines.client"): ("ClientMemory", "dualfl.engines.client"),
+    ("Best", "dualfl.engines.run"): ("Best", "dualfl.engines.session"),
+}
 
 
 class Packer:
@@ -87,6 +96,7 @@ class Unpacker:
         return {"list": list, "tuple": tuple}[kind](self.unpack(v) for v in items)
 
     def _class(self, name: str, home: str) -> Any:
+        name, home = _FORMER.get((name, home), (name, home))
         if name in self.known and self.known[name].__module__ == home:
             return self.known[name]
         # A method and the one it inherits from may both have a `Server`: the one that was saved comes first.
@@ -97,57 +107,57 @@ class Unpacker:
         raise InputError(f"The checkpoint holds a state {name!r} that this version of the algorithm does not know.")
 
 
-def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """All of `data` at `path`, or nothing: a reader or a crash never sees half a file. `mode` as for `os.open`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    try:
-        # Not mkstemp, whose files nobody else may read, unless `mode` says so, and then from their first byte on.
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _keep_names(path.parent)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-
-
-def _keep_names(folder: Path) -> None:
-    """A new name lasts, even if the power fails now; where folders can be opened, which is not everywhere."""
-    if hasattr(os, "O_DIRECTORY"):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
-
-
 def save(path: Path, content: dict[str, Any], mode: int = 0o666) -> None:
     packer = Packer()
     tree = packer.pack({"format": FORMAT, **content})
-    buffer = io.BytesIO()
-    arrays: dict[str, Any] = {
-        "tree": np.frombuffer(json.dumps(tree).encode(), dtype=np.uint8),
-        **packer.arrays,
+    write_atomically(path, archive(tree, packer.arrays), mode)
+
+
+def archive(tree: dict[str, Any], arrays: dict[str, AnyArray]) -> bytes:
+    """The bytes of a file with this tree and these arrays."""
+    text, buffer = json.dumps(tree).encode(), io.BytesIO()
+    parts: dict[str, Any] = {
+        "tree": np.frombuffer(text, dtype=np.uint8),
+        "digest": np.frombuffer(digest(text, arrays), dtype=np.uint8),
+        **arrays,
     }
-    np.savez(buffer, **arrays)
-    write_atomically(path, buffer.getvalue(), mode)
+    np.savez(buffer, **parts)
+    return buffer.getvalue()
+
+
+def digest(text: bytes, arrays: dict[str, AnyArray]) -> bytes:
+    found = hashlib.blake2b(text, digest_size=16)
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        found.update(array.data if array.size else b"")
+    return found.digest()
 
 
 def load(path: Path, algorithm: Algorithm, key: str, known: dict[str, Any]) -> dict[str, Any]:
     """The content of a checkpoint of this very run, or a sentence that says what is wrong with it."""
     tree, arrays = read(path)
     head = tree["dict"]
-    if head.get("format") != FORMAT:
-        raise InputError(f"{path} has checkpoint format {head.get('format')}, and this version reads {FORMAT}.")
-    if head.get("key") != key:
-        raise InputError(f"{path} belongs to another run: {difference(json.loads(head['key']), json.loads(key))}.")
+    written = _renamed(head.get("key"))
+    if written != key:
+        raise InputError(f"{path} belongs to another run: {difference(facts_of(written), json.loads(key))}.")
     content = Unpacker(arrays, algorithm, known).unpack(tree)
     assert isinstance(content, dict)
     return content
+
+
+def _renamed(key: Any) -> str:
+    """The key of a run with the names of today."""
+    return str(key).replace('"penalty": "ElasticNet(', '"penalty": "ElasticNetPenalty(')  # so until version 0.1.0
+
+
+def facts_of(key: str) -> dict[str, Any]:
+    """What a key says of its run; nothing, if it is none."""
+    try:
+        found = json.loads(key)
+    except (TypeError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, AnyArray]]:
@@ -161,8 +171,16 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, AnyArray]]:
             raise ValueError(f"{broken} is damaged")
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-        tree = json.loads(arrays.pop("tree").tobytes())
-        return {"dict": dict(tree["dict"])}, arrays
+        text, sealed_by = arrays.pop("tree").tobytes(), arrays.pop("digest", None)
+        content = dict(json.loads(text)["dict"])
+        version = content.get("format")
+        if version not in (UNSIGNED, FORMAT):
+            raise InputError(f"{path} has checkpoint format {version}, and this version reads {UNSIGNED} and {FORMAT}.")
+        if version == FORMAT and (sealed_by is None or sealed_by.tobytes() != digest(text, arrays)):
+            raise ValueError("somebody has edited it")
+        return {"dict": content}, arrays
+    except InputError:
+        raise
     except Exception as error:  # a damaged file can fail in any way
         raise InputError(f"{path} is not a whole checkpoint ({error}); delete it and start the run again.") from error
 

@@ -15,17 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
+from dualfl.arguments import checked
 from dualfl.engines.engine import Result
 from dualfl.engines.history import History, Row
-from dualfl.engines.problem import Problem
-from dualfl.engines.run import run
+from dualfl.engines.request import RunKeywords
+from dualfl.engines.session import run
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
+from dualfl.problem import Problem
 from dualfl.typing import Array
 
 SHRINK = 4.0
@@ -55,6 +57,7 @@ class Continuation:
         return sum(stage.rounds for stage in self.stages)
 
 
+@checked
 def run_regularised(
     problem: Problem,
     algorithm: Algorithm,
@@ -62,7 +65,7 @@ def run_regularised(
     alpha: float | None = None,
     epsilon: float | None = None,
     rounds: int = 1000,
-    **options: Any,
+    **options: Unpack[RunKeywords],
 ) -> Continuation:
     """Minimise a cost that is convex and no more.
 

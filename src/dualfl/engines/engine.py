@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -17,9 +17,10 @@ import numpy as np
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place, bad_answer
 from dualfl.algorithms.messages import floats, largest, mean, not_finite
-from dualfl.engines.client import Envelope, Reply, Silo, Work
+from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
 from dualfl.engines.driver import Driver
 from dualfl.engines.history import History
+from dualfl.engines.in_words import result_in_words
 from dualfl.engines.survey import Survey
 from dualfl.errors import Diverged, InputError, NotSupported
 from dualfl.objectives.base import Objective
@@ -49,7 +50,7 @@ class Energy(NamedTuple):
     rounding: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What a run gives back.
 
@@ -70,9 +71,12 @@ class Result:
     constants: Constants | None
     history: History
     state: Any
-    silos: list[Silo] = field(repr=False)
+    silos: list[ClientMemory]
     choice: str = ""
     rounding: float | None = None  # how far off `energy` may be; the certificate is never below it
+
+    def __repr__(self) -> str:
+        return result_in_words(self)
 
     @property
     def model(self) -> Array:
@@ -96,7 +100,7 @@ class Gathered(NamedTuple):
     wire: Mapping[str, Any]  # somebody's upload: it tells what was compressed
     works: Sequence[Work]  # of each client that was asked
     floats: int  # in all uploads together
-    silos: list[Silo]  # where every client stands after it
+    silos: list[ClientMemory]  # where every client stands after it
 
 
 class Engine(ABC):
@@ -136,12 +140,17 @@ class Engine(ABC):
             codec=codec,
         )
         # What an exchange changes is replaced, never changed in place, so that a run can fall back to what it was.
-        self.silos = [Silo() for _ in range(N)]
+        self.silos = [ClientMemory() for _ in range(N)]
         self.account = Account(iterations=(0,) * N)
         self.server_memory: dict[str, Array] = {}
 
     def settle(self, algorithm: Algorithm, constants: Constants | None) -> None:
         """Find out the constants, if nobody knows them, and fill in the algorithm's defaults."""
+        if algorithm.undecided:
+            raise InputError(
+                f"{algorithm.name} chooses another algorithm and runs nothing itself; give it to `run`, which decides, "
+                "or give the engine what `dualfl.engines.decision.decide` returns."
+            )
         self.constants = self._survey(Survey(not algorithm.resolved)) if constants is None else constants
         self.algorithm = algorithm.resolve(self.constants)
 
@@ -176,11 +185,11 @@ class Engine(ABC):
     def fingerprint(self) -> str:
         """A digest of the clients' costs, so that nobody resumes a run on other data."""
 
-    def stored(self, silos: list[Silo]) -> list[Silo]:
+    def stored(self, silos: list[ClientMemory]) -> list[ClientMemory]:
         """What a checkpoint must hold of these silos."""
         return silos
 
-    def restored(self, silos: list[Silo]) -> list[Silo]:
+    def restored(self, silos: list[ClientMemory]) -> list[ClientMemory]:
         """The way back: the clients remember what a checkpoint holds."""
         return silos
 
@@ -219,7 +228,7 @@ class Engine(ABC):
             )
         return clients
 
-    def moved(self, clients: Sequence[int], silos: Sequence[Silo]) -> list[Silo]:
+    def moved(self, clients: Sequence[int], silos: Sequence[ClientMemory]) -> list[ClientMemory]:
         """All silos, those of `clients` replaced."""
         moved = list(self.silos)
         for j, silo in zip(clients, silos):

@@ -13,17 +13,18 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
+from dualfl.arguments import conforms, shown
 from dualfl.engines.inprocess import Result
-from dualfl.errors import InputError
-from dualfl.estimators.silos import KINDS, Silo, grouped, listed, total_mass
-from dualfl.estimators.solving import Cost, Limits, federated, solve, warn_unless_certified
+from dualfl.errors import InputError, NoMinimiser
+from dualfl.estimators.silos import KINDS, SiloRows, grouped, listed, total_mass
+from dualfl.estimators.solving import FitCost, FitLimits, federated, solve, warn_unless_certified
 from dualfl.objectives.linear import Intercept
 from dualfl.typing import AnyArray, Array
 
 Models = list[Array]  # flat, one for each problem that is solved; most estimators solve one
 
 
-class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
+class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
     """A linear model on silos. Subclasses state their objective in `_cost` and their targets in `_targets`."""
 
     _no_minimiser: ClassVar = (
@@ -51,14 +52,14 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
     # -- what subclasses say ----------------------------------------------------------------------
 
     @abstractmethod
-    def _cost(self, mass: float) -> Cost:
+    def _cost(self, mass: float) -> FitCost:
         """The objective, `mass` being the total weight of all rows."""
 
-    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
         """Silos with targets as the losses take them; whatever is learnt on the way becomes an attribute."""
         return silos
 
-    def _problems(self, silos: list[Silo]) -> list[list[Silo]]:
+    def _problems(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         """The silos of each problem to be solved."""
         return [silos]
 
@@ -68,14 +69,14 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
 
     # -- the fit ----------------------------------------------------------------------------------
 
-    def _fit(self, silos: list[Silo], start: Models | None = None) -> Self:
+    def _fit(self, silos: list[SiloRows], start: Models | None = None) -> Self:
         results = self._solve(silos, start)
         limits = self._limits(silos)
         warn_unless_certified(results, limits)
         self._read(results, limits.offset)
         return self
 
-    def _solve(self, silos: list[Silo], start: Models | None = None) -> list[Result]:
+    def _solve(self, silos: list[SiloRows], start: Models | None = None) -> list[Result]:
         """One run for each problem."""
         cost, limits, shift = self._cost(total_mass(silos)), self._limits(silos), self._shift(silos)
         problems = [federated(part, cost, self._intercept()) for part in self._parts(silos)]
@@ -85,32 +86,32 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
                 shifted(solve(problem, self.algorithm, limits, moved(x, problem.shape, -shift)), shift)
                 for problem, x in zip(problems, starts)
             ]
-        except InputError as error:
-            if cost.ridge == cost.l1 == 0 and "no minimiser" in str(error):
-                raise InputError(self._no_minimiser) from error
+        except NoMinimiser as error:
+            if cost.ridge == cost.l1 == 0:
+                raise NoMinimiser(self._no_minimiser) from error
             raise
         self._inspect(silos, cost, results)
         return results
 
-    def _limits(self, silos: list[Silo]) -> Limits:
-        tol, rounds = check_number("tol", self.tol, above=0), check_number("max_rounds", self.max_rounds, above=0)
+    def _limits(self, silos: list[SiloRows]) -> FitLimits:
+        tol, rounds = check_number("tol", self.tol, above=0), check_count("max_iter", self.max_iter)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        return Limits(tol, int(rounds), seed, bool(self.verbose), self._offset(silos))
+        return FitLimits(tol, rounds, seed, bool(self.verbose), self._offset(silos))
 
-    def _parts(self, silos: list[Silo]) -> list[list[Silo]]:
+    def _parts(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         """The silos of each problem, with targets from which the shift is taken off."""
         shift = self._shift(silos)
         return self._problems([silo.with_targets(silo.y - shift) for silo in silos] if shift else silos)
 
-    def _shift(self, silos: list[Silo]) -> float:
+    def _shift(self, silos: list[SiloRows]) -> float:
         """A number to take off the targets and to add to the intercept, so that no digits are lost to it."""
         return 0.0
 
-    def _offset(self, silos: list[Silo]) -> float:
+    def _offset(self, silos: list[SiloRows]) -> float:
         """What E lacks to be zero for a perfect fit."""
         return 0.0
 
-    def _inspect(self, silos: list[Silo], cost: Cost, results: list[Result]) -> None:
+    def _inspect(self, silos: list[SiloRows], cost: FitCost, results: list[Result]) -> None:
         """Refuse what has no minimiser."""
 
     def _intercept(self) -> Intercept:
@@ -122,7 +123,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
         """Everything a fitted estimator tells."""
         W, b = coefficients([result.theta for result in results], results[0].shape, bool(self.fit_intercept))
         self._keep(W, b)
-        self.n_rounds_ = max(result.rounds for result in results)
+        self.n_iter_ = max(result.rounds for result in results)
         self.n_exchanges_ = max(result.history[-1].exchanges for result in results)
         self.history_ = results[0].history if len(results) == 1 else [result.history for result in results]
         gaps = [result.certificate for result in results]
@@ -178,19 +179,25 @@ def described(result: Result) -> str:
 def check_number(name: str, value: Any, above: float | None = None, least: float | None = None) -> float:
     """A real number in its range, or a sentence."""
     right = f"> {above:g}" if above is not None else f">= {least:g}" if least is not None else "finite"
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not number or not (above is None or value > above) or not (least is None or value >= least):
-        raise InputError(f"{name} must be a number {right}, and it is {value!r}.")
+    if not conforms(value, float) or not (above is None or value > above) or not (least is None or value >= least):
+        raise InputError(f"{name} must be a number {right}, and it is {shown(value)}.")
     return float(value)
+
+
+def check_count(name: str, value: Any) -> int:
+    """A whole number of at least 1, or a sentence."""
+    if not check_number(name, value, least=1) < np.inf or value != int(value):
+        raise InputError(f"{name} must be a whole number >= 1, and it is {shown(value)}.")
+    return int(value)
 
 
 # -- classifiers and regressors ---------------------------------------------------------------------------
 
 
-class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
+class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Classes of any kind; a silo may lack some of them."""
 
-    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
         for silo in silos:
             check_classification_targets(silo.y)
         self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
@@ -216,18 +223,18 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
         return labels
 
 
-class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
+class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Real targets."""
 
     _location: ClassVar = True  # whether the loss depends on y - z only
 
-    def _shift(self, silos: list[Silo]) -> float:
+    def _shift(self, silos: list[SiloRows]) -> float:
         """The mean of the targets, where an intercept can take it up."""
         if not self._location or self._intercept() != "free":
             return 0.0
         return sum(silo.total(np.asarray(silo.y, dtype=np.float64)) for silo in silos) / total_mass(silos)
 
-    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
         return [silo.with_targets(np.asarray(silo.y, dtype=np.float64)) for silo in silos]
 
     def _keep(self, W: Array, b: Array) -> None:

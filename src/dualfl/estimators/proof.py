@@ -33,9 +33,9 @@ from scipy.special import xlogy
 
 from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges.dual_bound import FEW
-from dualfl.engines.problem import Problem
 from dualfl.objectives import L1, LinearModel, Poisson, Softmax
 from dualfl.objectives.average import Average
+from dualfl.problem import Problem
 from dualfl.typing import Array
 
 STEPS = (1e-8, 1e-6, 1e-4)  # delta, relative to the intercept; the least that encloses the minimum counts

@@ -15,13 +15,13 @@ from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import Result
-from dualfl.engines.problem import Problem
-from dualfl.engines.run import CONTRADICTION, run
+from dualfl.engines.session import CONTRADICTION, run
 from dualfl.errors import InputError, NotSupported
 from dualfl.estimators.proof import FreeIntercept
-from dualfl.estimators.silos import Silo
+from dualfl.estimators.silos import SiloRows
 from dualfl.objectives import L1, LinearModel, Loss
 from dualfl.objectives.linear import Intercept
+from dualfl.problem import Problem
 from dualfl.typing import Array
 
 FLOOR = 10  # times what E may be off by rounding: a gap that small is proven as well as floating point can
@@ -29,7 +29,7 @@ IDLE, IDLE_CERTIFIED = 5, 20  # rounds without a gain after which a run has sett
 
 
 @dataclass(frozen=True)
-class Cost:
+class FitCost:
     """An estimator's objective as this library writes it:
 
     E = sum_i s_i l(y_i, z_i) + (ridge/2)|w|^2 + l1 |w|_1,  sum_i s_i = 1.
@@ -40,7 +40,7 @@ class Cost:
     l1: float = 0.0
 
 
-def federated(silos: Sequence[Silo], cost: Cost, intercept: Intercept) -> Problem:
+def federated(silos: Sequence[SiloRows], cost: FitCost, intercept: Intercept) -> Problem:
     """The pooled objective, spread over the silos."""
     clients = [
         LinearModel(silo.X, silo.y, cost.loss, cost.ridge, weights=silo.weights, intercept=intercept) for silo in silos
@@ -49,7 +49,7 @@ def federated(silos: Sequence[Silo], cost: Cost, intercept: Intercept) -> Proble
 
 
 @dataclass(frozen=True)
-class Limits:
+class FitLimits:
     """What ends a fit."""
 
     tol: float
@@ -65,7 +65,7 @@ class Limits:
         return gap <= max(self.tol * abs(energy + self.offset), FLOOR * (rounding or 0.0))
 
 
-def solve(problem: Problem, algorithm: str | Algorithm, limits: Limits, start: Array | None = None) -> Result:
+def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:
     """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
     chosen = named(algorithm) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
@@ -92,7 +92,7 @@ def named(algorithm: str) -> Algorithm:
 class Settled:
     """Ends a run: certified by the algorithm, or by `proof`; or once the energy has stopped falling."""
 
-    def __init__(self, limits: Limits, problem: Problem, proof: FreeIntercept | None = None) -> None:
+    def __init__(self, limits: FitLimits, problem: Problem, proof: FreeIntercept | None = None) -> None:
         self.limits, self.proof, self.pooled = limits, proof, problem.pooled
         self.energies: list[float] = []
         self.proven = -np.inf  # lower bound of E*
@@ -150,7 +150,7 @@ class Settled:
         return replace(result, certificate=gap, certificate_reason="")
 
 
-def warn_unless_certified(results: Sequence[Result], limits: Limits) -> None:
+def warn_unless_certified(results: Sequence[Result], limits: FitLimits) -> None:
     """A model whose accuracy is not proven must not pass for one whose accuracy is."""
     for result in results:
         energy = result.energy
@@ -167,7 +167,7 @@ def warn_unless_certified(results: Sequence[Result], limits: Limits) -> None:
             gap = result.certificate / abs((energy or 0.0) + limits.offset or 1.0)
             what = (
                 f"after {rounds} rounds {name} proves E - E* <= {gap:.1e} |E| and tol = {limits.tol:g} was asked for; "
-                "allow more max_rounds, scale the features, or take another algorithm"
+                "raise max_iter, scale the features, or take another algorithm"
             )
         warnings.warn(f"tol was not certified: {what}.", ConvergenceWarning, stacklevel=4)
         return

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
+from dualfl.arguments import check, checked
 from dualfl.engines import Problem, Result, run
 from dualfl.engines.history import History, Row
 from dualfl.errors import Diverged, InputError, NotSupported
@@ -88,7 +89,7 @@ class Comparison:
     def _summary(entry: Entry) -> list[Any]:
         last: Row | None = entry.history[-1] if len(entry.history) else None
         reached = [entry.reached(level, count) for level in LEVELS for count in COUNTS]
-        hyperparameters = json.dumps(dataclasses.asdict(entry.algorithm))  # type: ignore[call-overload]
+        hyperparameters = json.dumps(dataclasses.asdict(entry.algorithm))
         final: list[Any] = ["", "", ""]
         if last is not None:
             final = [entry.final_error, last.local_gradients, last.seconds]
@@ -115,6 +116,7 @@ def _csv(head: list[str], rows: Iterable[list[Any]]) -> str:
     return text.getvalue()
 
 
+@checked
 def compare(
     problem: Problem,
     algorithms: Iterable[Algorithm],
@@ -137,6 +139,8 @@ def compare(
     ['dualfl', 'lbfgs']
     """
     chosen = list(algorithms)
+    for algorithm in chosen:
+        check("each of the algorithms", algorithm, Algorithm)
     if not chosen:
         raise InputError("There is nothing to compare: give at least one algorithm.")
     entries = []

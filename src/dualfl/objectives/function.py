@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dualfl.arguments import check
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives.base import PlainObjective
 from dualfl.typing import Array
@@ -45,6 +46,10 @@ class Function(PlainObjective):
         super().__init__()
         if not isinstance(d, (int, np.integer)) or d < 1:
             raise InputError(f"d must be a whole number >= 1, the length of x, and it is {d!r}.")
+        check("n", n, int)
+        check("name", name, str)
+        for what, call in {"value": value, "gradient": gradient, "hessian_times": hessian_times or gradient}.items():
+            check(what, call, Callable[..., Any])
         check_constants(mu, L)
         self.shape, self.n, self.mu, self._L, self._name = (int(d),), n, float(mu), float(L), name
         self.call_value, self.call_gradient, self.call_hessian_times = value, gradient, hessian_times
@@ -79,6 +84,8 @@ class Function(PlainObjective):
 
 
 def check_constants(mu: float, L: float) -> None:
+    check("mu", mu, float)
+    check("L", L, float)
     if not 0 <= mu < np.inf:
         raise InputError(f"mu must be a finite number >= 0, and it is {mu}.")
     if not mu <= L or L <= 0:

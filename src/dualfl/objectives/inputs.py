@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dualfl.arguments import check
 from dualfl.errors import InputError
 from dualfl.typing import AnyArray, Array, frozen
 
@@ -62,7 +63,8 @@ def _first_bad(X: Any) -> tuple[int, int]:
 
 
 def check_scale(scale: float) -> float:
-    if not (np.isfinite(scale) and scale != 0):
+    check("scale", scale, float)
+    if not (np.isfinite(float(scale)) and scale != 0):
         raise InputError(f"scale must be a finite number other than 0, and it is {scale}.")
     return float(scale)
 

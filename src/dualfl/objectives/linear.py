@@ -20,6 +20,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dualfl import kernels
+from dualfl.arguments import check
 from dualfl.errors import InputError
 from dualfl.kernels import Design
 from dualfl.objectives import curvature, moments, rounding
@@ -68,6 +69,7 @@ class LinearModel(Objective):
         scale: float = 1.0,
     ) -> None:
         super().__init__()
+        check("ridge", ridge, float)
         if not 0 <= ridge < np.inf:
             raise InputError(f"ridge must be a finite number >= 0, and it is {ridge}.")
         if intercept not in (True, False, "free"):

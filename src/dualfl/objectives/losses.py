@@ -21,6 +21,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import xlogy
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError, NotSupported
 from dualfl.typing import AnyArray, Array, sealed
 
@@ -154,6 +155,7 @@ class Squared(Loss):
         return u * u / 2 + u * y
 
 
+@checked
 @dataclass(frozen=True)
 class Huber(Loss):
     """r^2/2 for |r| <= delta and delta |r| - delta^2/2 beyond, r = z - y."""
@@ -243,6 +245,7 @@ class Absolute(PiecewiseLinear):
         return Box(q=np.ones_like(y), b=y, lo=-1.0, hi=1.0, eps=0.0)
 
 
+@checked
 @dataclass(frozen=True)
 class Quantile(PiecewiseLinear):
     """tau max(y - z, 0) + (1 - tau) max(z - y, 0); its minimiser is the tau-quantile."""
@@ -262,6 +265,7 @@ class Quantile(PiecewiseLinear):
         return Box(q=np.ones_like(y), b=y, lo=self.tau - 1.0, hi=self.tau, eps=0.0)
 
 
+@checked
 @dataclass(frozen=True)
 class EpsilonInsensitive(PiecewiseLinear):
     """max(0, |z - y| - eps), the loss of support vector regression."""

@@ -8,12 +8,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.arguments import check, checked
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.objectives.rounding import Rounding, roundings
@@ -43,6 +46,7 @@ class Penalty(ABC):
 
 
 def _strength(name: str, value: float) -> None:
+    check(name, value, float)
     if not 0 <= value < np.inf:
         raise InputError(f"{name} must be a finite number >= 0, and it is {value}.")
 
@@ -51,6 +55,7 @@ def _shrink(v: Array, t: float) -> Array:
     return np.sign(v) * np.maximum(np.abs(v) - t, 0.0)
 
 
+@checked
 @dataclass(frozen=True)
 class L1(Penalty):
     """alpha |x|_1."""
@@ -70,19 +75,20 @@ class L1(Penalty):
         return np.where(x != 0, g + self.alpha * np.sign(x), _shrink(g, self.alpha))
 
 
+@checked
 @dataclass(frozen=True)
-class ElasticNet(Penalty):
+class ElasticNetPenalty(Penalty):
     """alpha |x|_1 + (beta/2) |x|^2."""
 
     alpha: float
     beta: float
 
     def __post_init__(self) -> None:
-        _strength("ElasticNet's alpha", self.alpha)
-        _strength("ElasticNet's beta", self.beta)
+        _strength("ElasticNetPenalty's alpha", self.alpha)
+        _strength("ElasticNetPenalty's beta", self.beta)
 
     @property
-    def mu(self) -> float:  # type: ignore[override]
+    def mu(self) -> float:  # type: ignore[override]  # elsewhere it is a plain number
         return self.beta
 
     def value(self, x: Array) -> float:
@@ -108,6 +114,7 @@ class GroupL2(Penalty):
 
     def __post_init__(self) -> None:
         _strength("GroupL2's alpha", self.alpha)
+        check("GroupL2's groups", self.groups, Sequence[Any] | None)
         if self.groups is not None:
             object.__setattr__(self, "groups", tuple(self.groups))  # a list would not hash
 
@@ -147,6 +154,7 @@ class GroupL2(Penalty):
         return np.where(nx > 0, active, asleep)
 
 
+@checked
 @dataclass(frozen=True)
 class BoxConstraint(Penalty):
     """Zero for lower <= x <= upper, infinite elsewhere."""
@@ -188,7 +196,7 @@ class Penalised(Objective):
         if isinstance(smooth_part, Penalised):
             raise NotSupported(
                 f"{smooth_part.name} carries a penalty already; "
-                "combine l1 and l2 with ElasticNet instead of adding twice."
+                "combine l1 and l2 with ElasticNetPenalty instead of adding twice."
             )
         super().__init__()
         self.smooth_part, self.penalty = smooth_part, penalty

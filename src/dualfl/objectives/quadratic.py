@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse.linalg import LinearOperator
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import PlainObjective, check_factor
 from dualfl.objectives.rounding import Rounding, roundings
@@ -13,6 +14,7 @@ from dualfl.objectives.spectrum import largest_eigenvalue
 from dualfl.typing import Array, frozen
 
 
+@checked
 class Quadratic(PlainObjective):
     """(1/2) x'Ax - b'x + constant for a symmetric positive semidefinite A.
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
+from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.objectives.rounding import Rounding, roundings
@@ -57,6 +59,10 @@ class Tilted(Objective):
         return self.base.L + float(np.max(self.a))
 
     @property
+    def L_row(self) -> float:
+        return self.base.L_row + float(np.max(self.a))
+
+    @property
     def name(self) -> str:
         return self.base.name
 
@@ -91,15 +97,18 @@ class Tilted(Objective):
             blocks[:, b, :, b] += (U.T * a[:, b]) @ U
         return M
 
+    def sample_gradient(self, rows: npt.NDArray[np.intp], x: Array) -> Array:
+        return self.base.sample_gradient(rows, x) + self.a * x - self.c
+
     def moment(self, x: Array) -> tuple[Array, Array]:
         """Of the data part, which a tilt leaves alone; so are the next two."""
-        return self.base.moment(x)  # type: ignore[attr-defined, no-any-return]
+        return self.base.moment(x)
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
-        return self.base.sketched_moment(x, Omega)  # type: ignore[attr-defined, no-any-return]
+        return self.base.sketched_moment(x, Omega)
 
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
-        return self.base.metric(x, U, B, rank, straight)  # type: ignore[attr-defined, no-any-return]
+        return self.base.metric(x, U, B, rank, straight)
 
     def tilted(self, a: float | Array = 0.0, c: Array | None = None) -> Objective:
         return Tilted(self.base, self.a + a, self.c if c is None else self.c + c)
@@ -157,6 +166,7 @@ class TiltedRay(Ray):
         return TiltedPoint(self.inner.point(t), self.a, self.c)
 
 
+@checked
 def regularised(f: Objective, alpha: float) -> Objective:
     """f^alpha, for a strongly convex method on an f that is not strongly convex.
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualfl.data.mix import Mix
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.colours import COLOURS
+from dualfl.data.label_mix import Mix
 from dualfl.errors import InputError
 from dualfl.experiments.compare import LEVELS, Comparison, Entry
-from dualfl.report.figure import COLOURS, FLOOR, LINES, MARKERS, png
+from dualfl.report.figure import CEILING, FLOOR, LINES, MARKERS, png
 from dualfl.report.folder import environment, plain
-from dualfl.report.results import PARTITION, partition_file
+from dualfl.report.results import PARTITION, REPORT, partition_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,6 +27,7 @@ PANELS = {
     "local_gradients": "local gradients, all clients",
 }
 SUMMARY, HISTORY, PICTURE, RECORD = "summary.csv", "history.csv", "convergence.png", "comparison.json"
+FILES = (SUMMARY, HISTORY, PICTURE, PARTITION, RECORD, REPORT)
 
 
 def comparison_figure(comparison: Comparison, title: str = "") -> Figure:
@@ -45,7 +46,7 @@ def comparison_figure(comparison: Comparison, title: str = "") -> Figure:
             x, error = curve(entry, count)
             axes.plot(
                 x,
-                np.maximum(error, FLOOR),
+                np.clip(error, FLOOR, CEILING),
                 label=entry.name,
                 color=COLOURS[number % len(COLOURS)],
                 linestyle=LINES[(number // len(COLOURS)) % len(LINES)],
@@ -104,12 +105,12 @@ def line(entry: Entry) -> str:
 
 
 def write(comparison: Comparison, folder: Path, title: str = "") -> list[str]:
-    """The files of a comparison; each is there as a whole or not at all."""
-    write_atomically(folder / SUMMARY, comparison.summary_csv().encode())
-    write_atomically(folder / HISTORY, comparison.history_csv().encode())
+    """The files of a comparison, into a folder that `dualfl.outputs.adding` makes."""
+    (folder / SUMMARY).write_bytes(comparison.summary_csv().encode())
+    (folder / HISTORY).write_bytes(comparison.history_csv().encode())
     written = [SUMMARY, HISTORY]
     if any(entry.status == "ok" and np.isfinite(entry.final_error) for entry in comparison):
-        write_atomically(folder / PICTURE, png(comparison_figure(comparison, title)))
+        (folder / PICTURE).write_bytes(png(comparison_figure(comparison, title)))
         written.append(PICTURE)
     return written
 
@@ -117,6 +118,6 @@ def write(comparison: Comparison, folder: Path, title: str = "") -> list[str]:
 def write_record(folder: Path, command: str, settings: Mapping[str, Any], mix: Mix) -> list[str]:
     """What it takes to repeat the comparison, and who had which rows in it."""
     content = plain({"command": command, "settings": settings, "environment": environment()})
-    write_atomically(folder / PARTITION, partition_file(mix))
-    write_atomically(folder / RECORD, (json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
+    (folder / PARTITION).write_bytes(partition_file(mix))
+    (folder / RECORD).write_bytes((json.dumps(content, indent=2, allow_nan=False) + "\n").encode())
     return [PARTITION, RECORD]

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.colours import COLOURS
 from dualfl.engines.history import History
 from dualfl.errors import InputError
+from dualfl.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette without its yellow, which is too light on paper.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 LINES = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FLOOR = 1e-16  # rounding: smaller errors mean nothing
+CEILING = 1e100  # a run that diverged; an axis that must hold 1e308 cannot be drawn
 
 
 def convergence_figure(histories: Mapping[str, History], title: str = "") -> Figure:
@@ -66,11 +66,11 @@ def _draw(axes: Any, number: int, name: str, history: History) -> bool:
     some, certified = bool(np.isfinite(error).any()), bool(np.isfinite(proven).any())
     if some:
         label = rf"{name}: error $(E - E^*)/|E^*|$"
-        axes.plot(rounds, np.maximum(error, FLOOR), linewidth=1.8, markevery=every, label=label, **style)
+        axes.plot(rounds, np.clip(error, FLOOR, CEILING), linewidth=1.8, markevery=every, label=label, **style)
     if certified:
         label = f"{name}: proven bound of it, without $E^*$" if some else f"{name}: proven bound of $(E - E^*)/|E|$"
         hollow = style | {"markerfacecolor": "white", "linewidth": 1.0, "markevery": (every // 2, every)}
-        axes.plot(rounds, np.maximum(proven, FLOOR), label=label, **hollow)
+        axes.plot(rounds, np.clip(proven, FLOOR, CEILING), label=label, **hollow)
     return some or certified
 
 

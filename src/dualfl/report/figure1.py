@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualfl.colours import COLOURS
 from dualfl.errors import InputError
 from dualfl.experiments.figure1 import Line, Panel, title_of
-from dualfl.report.figure import COLOURS, FLOOR
+from dualfl.report.figure import CEILING, FLOOR
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,10 +75,10 @@ def draw(axes: Any, panel: Panel) -> None:
         )
     for number, line in enumerate(line for line in panel.faint if len(line.errors)):
         style = FAINT | {"linestyle": FAINT_LINES[number % len(FAINT_LINES)]}
-        axes.plot(np.maximum(line.errors, FLOOR), label=title_of(line.label), **style)
+        axes.plot(np.clip(line.errors, FLOOR, CEILING), label=title_of(line.label), **style)
     for line in panel.check:
         hollow = {"marker": "o", "markersize": 8, "markerfacecolor": "none", "linestyle": "none", "zorder": 6}
-        axes.plot(np.maximum(line.errors, FLOOR), label="DualFL, paper's AOGM", color=VERMILION, **hollow)
+        axes.plot(np.clip(line.errors, FLOOR, CEILING), label="DualFL, paper's AOGM", color=VERMILION, **hollow)
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(numticks=9))
     axes.yaxis.set_minor_formatter(NullFormatter())
@@ -107,13 +108,13 @@ def draw(axes: Any, panel: Panel) -> None:
 def draw_line(axes: Any, line: Line, number: int, total: int, style: dict[str, Any], label: str) -> None:
     every = max(1, len(line.errors) // MARKS)
     offset = number * every // max(1, total)  # markers of curves that coincide stand side by side
-    curve = np.maximum(line.errors, FLOOR)
+    curve = np.clip(line.errors, FLOOR, CEILING)
     axes.plot(curve, label=label, markersize=4.2, markevery=(offset, every), **({"linewidth": 1.3} | style))
     if not line.whole:
         axes.plot(len(curve) - 1, curve[-1], marker="|", markersize=11, markeredgewidth=1.8, color=style["color"])
     if (line.high > line.low).any():
         rounds = np.arange(len(curve))
-        low, high = np.maximum(line.low, FLOOR), np.maximum(line.high, FLOOR)
+        low, high = np.clip(line.low, FLOOR, CEILING), np.clip(line.high, FLOOR, CEILING)
         axes.fill_between(rounds, low, high, color=style["color"], alpha=0.25, linewidth=0, zorder=0)
 
 

@@ -9,7 +9,7 @@ import math
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,21 @@ from typing import Any
 import numpy as np
 
 from dualfl import kernels
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.engines.journal import history_beside
 from dualfl.errors import InputError
-from dualfl.experiments.single import Finished, Settings
-from dualfl.report.figure import convergence_figure, save_png
+from dualfl.experiments.single_run import Finished, RunSettings
+from dualfl.outputs import adding, check_folder
+from dualfl.report.figure import convergence_figure, png
 from dualfl.report.results import PARTITION, REPORT, THEORY, partition_file
-from dualfl.report.summary import by_theory
+from dualfl.report.run_summary import by_theory
 
 HISTORY, RUN, MODEL, PICTURE, CHECKPOINT = "history.csv", "run.json", "model.npz", "convergence.png", "checkpoint.npz"
-FILES = (HISTORY, RUN, MODEL, PICTURE, PARTITION, CHECKPOINT, REPORT)
+ROWS = history_beside(CHECKPOINT)
+FILES = (HISTORY, RUN, MODEL, PICTURE, PARTITION, CHECKPOINT, ROWS, REPORT)
 
 
 class Folder:
-    """Where one run puts its files; each is there as a whole or not at all, and run.json comes last."""
+    """Where one run puts its files: all of them, or none. Who writes has the lock of `dualfl.outputs.alone`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,17 +39,13 @@ class Folder:
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
-    def open(self, settings: Settings, *, force: bool = False, resume: bool = False) -> None:
+    def open(self, settings: RunSettings, *, force: bool = False, resume: bool = False) -> None:
         """Make sure that results can be written here, and that no other run's are lost by it."""
-        there = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
-        if not there.is_dir():
-            raise InputError(f"{there} is a file, and results need a folder; give another --out.")
-        if not os.access(there, os.W_OK):
-            raise InputError(f"The folder {there} cannot be written to; give another --out.")
-        found = [name for name in FILES if (self / name).exists()]
+        check_folder(self.path)
+        found = check_names(self.path, FILES)
         if force or resume or not found:
             return
-        if found == [CHECKPOINT]:
+        if found and set(found) <= {CHECKPOINT, ROWS}:
             raise InputError(
                 f"{self.path} has the checkpoint of a run that did not end; go on with --resume, "
                 "start afresh with --force, or give another --out."
@@ -64,19 +62,30 @@ class Folder:
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def write(self, run: Finished, command: str, *, keep_checkpoint: bool = False) -> None:
-        """All files of the run."""
-        (self / RUN).unlink(missing_ok=True)
-        (self / REPORT).unlink(missing_ok=True)  # it would show the run before this one
-        if not keep_checkpoint:
-            (self / CHECKPOINT).unlink(missing_ok=True)
-        run.result.history.to_csv(self / HISTORY)
-        write_atomically(self / MODEL, model_file(run))
+    def write(self, run: Finished, command: str, *, keep_checkpoint: bool = False, page: bool = False) -> None:
+        """All files of the run, in place of those of another; `page`: also report.html."""
         figure = convergence_figure({run.result.algorithm.card.title: run.result.history}, picture_title(run))
-        save_png(figure, self / PICTURE)
-        write_atomically(self / PARTITION, partition_file(run.mix))
         record = json.dumps(plain(describe(run, command)), indent=2, allow_nan=False) + "\n"
-        write_atomically(self / RUN, record.encode())
+        kept = (CHECKPOINT, ROWS) if keep_checkpoint else ()
+        with adding(self.path, RUN, set(FILES) - set(kept)) as folder:
+            run.result.history.to_csv(folder / HISTORY)
+            (folder / MODEL).write_bytes(model_file(run))
+            (folder / PICTURE).write_bytes(png(figure))
+            (folder / PARTITION).write_bytes(partition_file(run.mix))
+            (folder / RUN).write_bytes(record.encode())
+            if page:
+                from dualfl.report.page import write_page
+
+                write_page([folder])
+
+
+def check_names(folder: Path, names: Iterable[str]) -> list[str]:
+    """Those of our names that the folder has; one that is no file of ours is not to be lost."""
+    found = [name for name in names if os.path.lexists(folder / name)]
+    odd = [name for name in found if not (folder / name).is_file()]
+    if odd:
+        raise InputError(f"{folder / odd[0]} is not a file, and results have one of that name; give another --out.")
+    return found
 
 
 def picture_title(run: Finished) -> str:

@@ -18,14 +18,16 @@ from typing import Any
 
 import numpy as np
 
-import dualfl
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.colours import COLOURS
 from dualfl.errors import InputError
-from dualfl.report.figure import COLOURS, FLOOR
+from dualfl.files import write_atomically
+from dualfl.outputs import check_file
+from dualfl.report.figure import CEILING, FLOOR
 from dualfl.report.markup import Markup, element, join
 from dualfl.report.results import COUNTS, REPORT, Results, read_all
 from dualfl.report.sections import LARGEST, WORDS, Named, Section, default_title, make_sections, named, subtitle
 from dualfl.typing import AnyArray
+from dualfl.version import __version__
 
 DARK = {"#000000": "#f2f2f2", "#0072B2": "#3f9bd8"}  # of COLOURS, what is hard to see on a dark ground
 DASHES = ("solid", "dash", "dashdot", "longdashdot", "dot")  # as LINES
@@ -42,13 +44,14 @@ def write_page(
     first: Sequence[Section] = (),
 ) -> Path:
     """Make the page of these folders, at `out` or as report.html in the only folder; its path. `first` comes first."""
-    found = read_all(folders, any_version=any_version)
     if out is None:
         out = folders[0] / REPORT if len(folders) == 1 else Path(REPORT)
-    if out.is_dir():
-        raise InputError(f"{out} is a folder, and the page is a file; give --out a name such as {out / REPORT}.")
-    if out.exists() and b'content="dualfl ' not in out.read_bytes()[:4000]:
-        raise InputError(f"{out} is not a page of dualfl, and it would be lost; give another --out.")
+    check_file(out, force=True)
+    if out.exists():
+        with open(out, "rb") as file:
+            if b'content="dualfl ' not in file.read(4000):
+                raise InputError(f"{out} is not a page of dualfl, and it would be lost; give another --out.")
+    found = read_all(folders, any_version=any_version)
     write_atomically(out, page(found, title, first).encode())
     return out
 
@@ -66,7 +69,7 @@ def page(found: Sequence[Results], title: str = "", first: Sequence[Section] = (
         "subtitle": join([subtitle(found)]),
         "contents": join(element("a", name, href=f"#{key}") for key, name, _ in sections),
         "body": join((section(*each) for each in sections), "\n"),
-        "version": dualfl.__version__,
+        "version": __version__,
         "policy": policy(library, script),
         "style": style,
         "script": script,
@@ -117,8 +120,8 @@ def curve_data(each: Named, number: int) -> dict[str, Any]:
         "symbol": SYMBOLS[(number + turn) % len(SYMBOLS)],
         "x": {count: numbers(curve.count(count)[some], 6) for count in COUNTS},
         "y": {
-            "error": numbers(np.maximum(curve.error, FLOOR)[some], 5),
-            "bound": numbers(np.maximum(curve.bound, FLOOR)[some], 5),
+            "error": numbers(np.clip(curve.error, FLOOR, CEILING)[some], 5),
+            "bound": numbers(np.clip(curve.bound, FLOOR, CEILING)[some], 5),
             "energy": numbers(curve.columns["energy"][some], 12),
         },
     }

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualfl.data.mix import Mix
+from dualfl.data.label_mix import Mix
 from dualfl.engines.history import Row
 from dualfl.errors import InputError
+from dualfl.outputs import resolved
 from dualfl.typing import Array
 
 HISTORY, SUMMARY, PARTITION, COEFFICIENTS = "history.csv", "summary.csv", "partition.json", "coefficients.csv"
@@ -146,9 +147,9 @@ def read_all(folders: Sequence[Path], *, any_version: bool = False) -> list[Resu
     paths = [path for folder in folders for path in with_results(folder)]
     seen: set[Path] = set()
     for path in paths:
-        if path.resolve() in seen:
+        if resolved(path) in seen:
             raise InputError(f"{path} is given twice; give every folder once.")
-        seen.add(path.resolve())
+        seen.add(resolved(path))
     found = by_own_labels([read(path, label) for path, label in zip(paths, labels(paths))])
     versions = {one.version: one for one in found if one.version is not None}
     if len(versions) > 1 and not any_version:
@@ -179,7 +180,7 @@ def holds_results(folder: Path) -> bool:
 
 def labels(paths: Sequence[Path]) -> list[str]:
     """The shortest ends of the paths that tell them apart."""
-    parts = [path.resolve().parts for path in paths]
+    parts = [resolved(path).parts for path in paths]
     for length in range(1, max(map(len, parts), default=1) + 1):
         ends = ["/".join(part[-length:]).replace("//", "/") for part in parts]
         if len(set(ends)) == len(ends):
@@ -201,7 +202,7 @@ def read(folder: Path, label: str = "") -> Results:
         curves = tuple(read_curves(folder, record))
     return Results(
         path=folder,
-        label=label or folder.resolve().name,
+        label=label or resolved(folder).name,
         curves=curves,
         record=record,
         partition=read_partition(folder / PARTITION) if (folder / PARTITION).is_file() else None,
@@ -276,7 +277,7 @@ def read_curves(folder: Path, record: dict[str, Any]) -> Iterator[Curve]:
     """The curves of history.csv, and of summary.csv the algorithms that have none."""
     path = folder / HISTORY
     rows: dict[str, list[list[float]]] = {}
-    alone = str(part(record, "algorithm").get("algorithm", folder.resolve().name))
+    alone = str(part(record, "algorithm").get("algorithm", resolved(folder).name))
     for line, cells in table(path, Row._fields):
         values = [number(cells[column], path, line, column) for column in Row._fields]
         rows.setdefault(cells.get("name", alone), []).append(values)

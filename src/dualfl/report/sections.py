@@ -397,7 +397,7 @@ def theory_of(name: str) -> dict[str, str]:
     known_as = name if name in ALGORITHMS else name.rpartition("-")[0]  # compare numbers those that occur twice
     if known_as not in ALGORITHMS:
         return {}
-    fields = dataclasses.fields(ALGORITHMS[known_as])  # type: ignore[arg-type]
+    fields = dataclasses.fields(ALGORITHMS[known_as])
     return {each.name: str(each.metadata["formula"]) for each in fields if "formula" in each.metadata}
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.objectives.base import Objective
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
 from dualfl.solvers.steps import Steps
@@ -26,6 +27,7 @@ from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array, sealed
 
 
+@checked
 @dataclass(frozen=True)
 class AOGM(SmoothSolver):
     """The optimised gradient method.

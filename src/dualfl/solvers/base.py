@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.errors import Diverged, NotSupported
 from dualfl.objectives.base import Cost, Objective, Point
 from dualfl.objectives.penalties import Penalised
@@ -168,6 +169,7 @@ def default_solver(f: Objective) -> Solver:
     return LBFGS()
 
 
+@checked
 def minimise(
     f: Objective,
     *,

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.objectives.base import Objective, Point
 from dualfl.solvers.base import Solution, Watch
 from dualfl.solvers.proximal import ProximalSolver, Split
@@ -39,6 +40,7 @@ SHRINK, GROW = 0.5, 0.9  # the step tries to grow by 1/GROW every iteration, and
 NOISE = 1e-9  # a predicted decrease below NOISE |f| is not tested: the difference of two values drowns in rounding
 
 
+@checked
 @dataclass(frozen=True)
 class FISTA(ProximalSolver):
     """Accelerated proximal gradient with adaptive restart.

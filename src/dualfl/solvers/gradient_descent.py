@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.objectives.base import Objective
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
 from dualfl.solvers.steps import Steps
@@ -19,6 +20,7 @@ from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array, sealed
 
 
+@checked
 @dataclass(frozen=True)
 class GradientDescent(SmoothSolver):
     """Gradient descent with step 1/L, or with backtracking if that is asked for or L is infinite."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.objectives.base import Objective
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
 from dualfl.solvers.steps import Steps
@@ -22,6 +23,7 @@ from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array, sealed
 
 
+@checked
 @dataclass(frozen=True)
 class Nesterov(SmoothSolver):
     """Accelerated gradient; `adaptive=True` ignores a known mu, which pays if it is far too small."""

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dualfl.arguments import checked
 from dualfl.errors import NotSupported
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalised
@@ -36,6 +37,7 @@ from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array, sealed
 
 
+@checked
 @dataclass(frozen=True)
 class POGM(ProximalSolver):
     """The proximal optimised gradient method with adaptive restart.

@@ -27,19 +27,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from dualfl import kernels
+from dualfl.arguments import checked
 from dualfl.errors import InputError, NotSupported
 from dualfl.kernels import Design
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalised
 from dualfl.solvers.base import Solution, Solver, Watch
 from dualfl.solvers.dual_newton import DualProblem, newton
-from dualfl.solvers.rows import Rows, check_seed, generator, rows_of
+from dualfl.solvers.row_view import RowView, check_seed, generator, rows_of
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
 ROUNDING = 4 * float(np.finfo(float).eps)  # a gap below this part of F is rounding of the predictors
 
 
+@checked
 @dataclass(frozen=True)
 class SDCA(Solver):
     """Dual coordinate ascent: hinge, absolute, quantile or epsilon-insensitive loss with a ridge.
@@ -120,7 +122,7 @@ class SDCA(Solver):
         return watch.solution(now.theta * unscale, np.zeros(f.d), now.value, slack=now.gap, warm=now.alpha)
 
 
-def dual_problem(rows: Rows) -> tuple[DualProblem, Array]:
+def dual_problem(rows: RowView) -> tuple[DualProblem, Array]:
     """The problem with one lam for all coordinates, and the factors that lead back to the model.
 
     An intercept whose ridge is lam/g^2 is g times a coordinate with ridge lam. Rather than multiply the column of ones

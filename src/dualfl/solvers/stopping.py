@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dualfl.arguments import check
 from dualfl.errors import InputError
 from dualfl.typing import Array
 
@@ -46,6 +47,7 @@ class StopRule(ABC):
     needs_value = False
 
     def __post_init__(self) -> None:
+        check("cap", self.cap, int)
         if self.cap < 0:
             raise InputError(f"cap must be >= 0 iterations, and it is {self.cap}.")
 
@@ -54,6 +56,7 @@ class StopRule(ABC):
 
 
 def _tolerance(name: str, value: float) -> None:
+    check(name, value, float)
     if not value >= 0:
         raise InputError(f"{name} must be a number >= 0, and it is {value}.")
 
@@ -65,6 +68,7 @@ class FixedIterations(StopRule):
     m: int
 
     def __post_init__(self) -> None:
+        check("m", self.m, int)
         if self.m < 0:
             raise InputError(f"m must be >= 0 iterations, and it is {self.m}.")
         # The cap never interferes: m iterations are what was asked for.

@@ -22,10 +22,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Means, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.cuts import mean_cut, proven
 from dualfl.algorithms.dual.simplex import minimise_on_simplex
 from dualfl.errors import InputError, NotSupported
+from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import BoxConstraint, Penalised
 from dualfl.typing import Array
 
@@ -52,7 +54,7 @@ class Bundle(Algorithm):
     """Multi-cut bundle method; `most` cuts are kept, those that carry the model first."""
 
     most: int = 300
-    mu: float = theory("mu", lambda c, a: c.mu)
+    mu: float = theory("mu", lambda k, a: k.mu)
 
     name = "bundle"
     needs = frozenset({"local"})
@@ -68,9 +70,9 @@ class Bundle(Algorithm):
         rate="1/(mu eps)",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.most >= 2 * len(FRACTIONS), "most", f"it must be at least {2 * len(FRACTIONS)} cuts")
-        self.require(0 < self.mu <= c.mu * (1 + 1e-12) or np.isnan(c.mu), "mu", f"it must lie in (0, {c.mu:g}]")
+        self.require(0 < self.mu <= k.mu * (1 + 1e-12) or np.isnan(k.mu), "mu", f"it must lie in (0, {k.mu:g}]")
 
     def start(self, at: Place) -> Round:
         x = np.zeros((1, at.d))
@@ -120,7 +122,7 @@ class Bundle(Algorithm):
         return s.bound
 
     @client_step
-    def cuts(self, f: Any, c: Any, at: Place, X: Array) -> tuple[Upload, Any]:
+    def cuts(self, f: ClientCost, c: Any, at: Place, X: Array) -> tuple[Upload, Any]:
         """G_j and a subgradient of it at the rows of X."""
         check_penalty(f.objective)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -133,7 +135,7 @@ class Bundle(Algorithm):
         return at.send(G=G, Q=Q, off=off, off_g=off_g), c
 
 
-def check_penalty(f: Any) -> None:
+def check_penalty(f: Objective) -> None:
     """Refuse bounds: a cut at a point outside of them would be infinite."""
     penalty = f.penalty if isinstance(f, Penalised) else None
     if isinstance(penalty, BoxConstraint) and np.isfinite([penalty.lower, penalty.upper]).any():

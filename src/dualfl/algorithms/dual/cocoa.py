@@ -21,10 +21,11 @@ of it. The duality gap E(theta) - D, D = -sum_j w_j g_j*(xi_j) - |v|^2/(2 mu), c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.cuts import below, dual_rounding
 from dualfl.objectives.rounding import SPARE, UNIT, of_mean
@@ -51,7 +52,7 @@ class CoCoA(Algorithm):
 
     epochs: int = 10
     sigma: Literal["weights", "N"] = "weights"
-    mu: float = theory("mu", lambda c, a: c.mu)
+    mu: float = theory("mu", lambda k, a: k.mu)
 
     name = "cocoa"
     needs = frozenset({"local"})
@@ -66,10 +67,10 @@ class CoCoA(Algorithm):
         rate="kappa log(1/eps); nonsmooth 1/eps",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.epochs >= 0, "epochs", "it must be >= 0; 0 solves exactly")
         self.require(self.sigma in ("weights", "N"), "sigma", 'it is "weights" (1/w_j) or "N"')
-        self.require(0 < self.mu <= c.mu * (1 + 1e-12) or np.isnan(c.mu), "mu", f"it must lie in (0, {c.mu:g}]")
+        self.require(0 < self.mu <= k.mu * (1 + 1e-12) or np.isnan(k.mu), "mu", f"it must lie in (0, {k.mu:g}]")
 
     def start(self, at: Place) -> Server:
         return Server(np.zeros(at.d), -np.inf)
@@ -88,11 +89,11 @@ class CoCoA(Algorithm):
     def bound(self, s: Server) -> float:
         return s.bound
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(np.zeros(at.d), None)
 
     @client_step
-    def ascend(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def ascend(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         lam = self.mu if self.sigma == "weights" else self.mu / (at.N * at.weight)
         y = f.local(lam - self.mu, lam * theta - c.A, warm=c.warm, stop=self.stop_rule())
         xi = y.subgradient - self.mu * y.x

@@ -43,6 +43,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost, Solved
 from dualfl.algorithms.contract import (
     Algorithm,
     Card,
@@ -107,8 +108,8 @@ class DualFL(Algorithm):
     certificate : "scalar" (three scalars a client), "vector" (d floats more, tighter), or "none".
     """
 
-    nu: float = theory("mu", lambda c, a: c.mu)
-    rho: float = theory("nu / L", lambda c, a: min(a.nu / c.L, NO_MOMENTUM), zero=True)
+    nu: float = theory("mu", lambda k, a: k.mu)
+    rho: float = theory("nu / L", lambda k, a: min(a.nu / k.L, NO_MOMENTUM), zero=True)
     upload: Literal["plain", "corrected"] = "plain"
     accuracy: Literal["theorems", "smooth", "nonsmooth", "energy", "exact"] = "theorems"
     gamma: float | None = None
@@ -132,9 +133,9 @@ class DualFL(Algorithm):
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
-        if not 0 < self.nu < np.inf or self.nu > c.mu * (1 + 1e-12):
-            raise InputError(f"dualfl: nu = {self.nu} is not allowed; it must lie in (0, mu], and mu = {c.mu:g}.")
+    def check(self, k: Constants) -> None:
+        if not 0 < self.nu < np.inf or self.nu > k.mu * (1 + 1e-12):
+            raise InputError(f"dualfl: nu = {self.nu} is not allowed; it must lie in (0, mu], and mu = {k.mu:g}.")
         self.require(0 <= self.rho < 1, "rho", "it must lie in [0, 1), and theory asks for at most nu/L")
         self.require(self.gamma is None or self.gamma > 0, "gamma", "it must be positive")
         self.require(self.G0 > 0, "G0", "it must be positive")
@@ -147,10 +148,10 @@ class DualFL(Algorithm):
         rules = ("theorems", "smooth", "nonsmooth", "energy", "exact")
         self.require(self.accuracy in rules, "accuracy", f"it is one of {', '.join(rules)}")
 
-    def note(self, c: Constants) -> str | None:
+    def note(self, k: Constants) -> str | None:
         """A remark on settings that work but that no theorem covers."""
-        if self.rho > self.nu / c.L * (1 + 1e-12):
-            return f"rho = {self.rho:g} is above nu/L = {self.nu / c.L:.2g}: allowed, but no theorem covers it."
+        if self.rho > self.nu / k.L * (1 + 1e-12):
+            return f"rho = {self.rho:g} is above nu/L = {self.nu / k.L:.2g}: allowed, but no theorem covers it."
         return None
 
     # -- the server -------------------------------------------------------------------------------
@@ -192,17 +193,17 @@ class DualFL(Algorithm):
 
     # -- a client ---------------------------------------------------------------------------------
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(zeta=zero, s=zero, sent=zero, warm=None, t=0.0, G0=self.G0)
 
     @client_step
-    def warm_start(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def warm_start(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         sent = at.send(xi=f.subgradient(theta) - self.nu * theta)
         return sent, replace(c, sent=-sent.xi / self.nu, warm=f.warm_at(theta))
 
     @client_step
-    def solve(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def solve(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         t, beta = momentum(c.t, self.rho)
         s = c.zeta + theta - c.sent
         zeta = s + beta * (s - c.s)
@@ -220,7 +221,7 @@ class DualFL(Algorithm):
             return self.G0
         return min(self.G0, self.nu / 2 * float(np.sum((at.start - theta) ** 2)))
 
-    def with_certificate(self, sent: Upload, y: Any, theta: Array, f: Any, at: Place, c: Local) -> Upload:
+    def with_certificate(self, sent: Upload, y: Solved, theta: Array, f: ClientCost, at: Place, c: Local) -> Upload:
         """What the server needs for its lower bound; `theta` is what was broadcast."""
         if self.certificate == "none":
             return sent

@@ -47,14 +47,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.few_exchanges.centring import KEEP, ROUNDING, centring, lowest, reach
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.interior_point import central, first, metric, smoothed
-from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.piecewise_sums import PiecewiseSilo, lower_bound, reach_of
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.typing import Array
 
 LARGEST = 2000
@@ -122,10 +123,10 @@ class FedIPM(Algorithm):
         rate="not known; 6 to 16 exchanges to 1e-6 where measured",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         self.require(self.patience >= 1, "patience", "it must be at least 1 exchange")
-        check_size(self.name, c.d, LARGEST, "bundle, dualfl or feddr with a balanced penalty")
+        check_size(self.name, k.d, LARGEST, "bundle, dualfl or feddr with a balanced penalty")
 
     # -- the server --------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ class FedIPM(Algorithm):
     # -- a client ----------------------------------------------------------------------------------
 
     @client_step
-    def begin(self, f: Any, c: Any, at: Place, th: Array) -> tuple[Upload, Local]:
+    def begin(self, f: ClientCost, c: Any, at: Place, th: Array) -> tuple[Upload, Local]:
         """Exchange 1: what the client regularises, its dual variables at theta, and its own solution."""
         check_rows(self.name, at.j, f.objective, self.least_rows)
         silo = PiecewiseSilo(f, at)
@@ -250,7 +251,16 @@ class FedIPM(Algorithm):
 
     @client_step
     def both(
-        self, f: Any, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, rival: Array, rival_t: float
+        self,
+        f: ClientCost,
+        c: Local,
+        at: Place,
+        th: Array,
+        t: float,
+        end: Array,
+        keep: float,
+        rival: Array,
+        rival_t: float,
     ) -> tuple[Upload, Local]:
         """Exchange 2: at theta, and at the mean of the clients' own solutions."""
         silo = PiecewiseSilo(f, at)
@@ -265,7 +275,7 @@ class FedIPM(Algorithm):
 
     @client_step
     def step(
-        self, f: Any, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, switch: bool
+        self, f: ClientCost, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, switch: bool
     ) -> tuple[Upload, Local]:
         a, D = (c.rival_a, c.rival_D) if switch else (c.a, c.D)
         assert a is not None and D is not None
@@ -275,7 +285,7 @@ class FedIPM(Algorithm):
         return at.send(**sums, **ends), Local(a, D)
 
     @client_step
-    def follow(self, f: Any, c: Local, at: Place, th: Array, t: float, base: Array) -> tuple[Upload, Local]:
+    def follow(self, f: ClientCost, c: Local, at: Place, th: Array, t: float, base: Array) -> tuple[Upload, Local]:
         """The safeguard: a on the central path at theta, and E_t on the way there from `base`."""
         silo = PiecewiseSilo(f, at)
         u, begun = silo.margins(th), silo.margins(base)

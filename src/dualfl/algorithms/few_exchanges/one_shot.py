@@ -33,13 +33,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, MEAN, Doubt, at_scale, conjugate_above, largest_scale
-from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.errors import NotSupported
 from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.solvers.coordinate_descent import is_quadratic
@@ -82,9 +83,9 @@ class OneShot(Algorithm):
         rate="exact after one exchange",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
-        check_size(self.name, c.d, LARGEST, "prox-newton with an l1 penalty, lbfgs or nesterov")
+        check_size(self.name, k.d, LARGEST, "prox-newton with an l1 penalty, lbfgs or nesterov")
 
     def start(self, at: Place) -> Server:
         return Server(np.zeros(at.d) if at.start is None else at.start)
@@ -115,7 +116,7 @@ class OneShot(Algorithm):
         return s.bound
 
     @client_step
-    def moments(self, f: Any, c: Any, at: Place) -> tuple[Upload, Any]:
+    def moments(self, f: ClientCost, c: Any, at: Place) -> tuple[Upload, Any]:
         if not is_quadratic(f.objective):
             raise NotSupported(
                 f"one-shot is for squared losses, and client {at.j}'s is {f.objective.name}; "

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Place
 from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges import dual_bound
@@ -35,7 +36,7 @@ from dualfl.kernels.losses import EPSILON_INSENSITIVE, HINGE, QUANTILE
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.rounding import roundings
 from dualfl.solvers.definite import independence
-from dualfl.solvers.rows import rows_of
+from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 ALONE, ACCURACY = 40, 1e-6  # iterations, and relative gap, of a client's own solution
@@ -46,7 +47,7 @@ SCALES = 1 - np.array([0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5])
 class PiecewiseSilo:
     """One client's rows, and the sums it sends."""
 
-    def __init__(self, f: Any, at: Place) -> None:
+    def __init__(self, f: ClientCost, at: Place) -> None:
         rows = rows_of(f.objective)
         assert rows is not None, "an objective that offers a dual is a linear model"
         self.model: LinearModel = rows.model

@@ -28,15 +28,16 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges import dual_bound
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
-from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, Null, SmoothSilo, lower_bound
-from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised
 from dualfl.objectives.rounding import of_mean
@@ -97,11 +98,11 @@ class ProxNewton(Algorithm):
         rate="local quadratic, independent of kappa",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         self.require(self.full >= 0, "full", "it must be >= 0; 0 always works with an active set")
         self.require(self.most >= 1, "most", "it must be at least 1 coordinate")
-        check_size(self.name, c.d, LARGEST, "nesterov or lbfgs")
+        check_size(self.name, k.d, LARGEST, "nesterov or lbfgs")
 
     # -- the server --------------------------------------------------------------------------------
 
@@ -242,7 +243,7 @@ class ProxNewton(Algorithm):
     # -- a client ----------------------------------------------------------------------------------
 
     @client_step
-    def begin(self, f: Any, c: Any, at: Place, x: Array, hessian: bool, straight: float) -> tuple[Upload, Any]:
+    def begin(self, f: ClientCost, c: Any, at: Place, x: Array, hessian: bool, straight: float) -> tuple[Upload, Any]:
         """Exchange 1: the sums at x, and the minimiser of the client's own cost."""
         silo = SmoothSilo(f)
         check_rows(self.name, at.j, f.objective, self.least_rows)
@@ -258,7 +259,7 @@ class ProxNewton(Algorithm):
 
     @client_step
     def both(
-        self, f: Any, c: Any, at: Place, x: Array, base: Array, rival: Array, index: Any, straight: float
+        self, f: ClientCost, c: Any, at: Place, x: Array, base: Array, rival: Array, index: Any, straight: float
     ) -> tuple[Upload, Any]:
         silo = SmoothSilo(f)
         sums = silo.sums(x, index=index, straight=straight) | {"ray": silo.ray(x, base, RAY)}
@@ -266,7 +267,9 @@ class ProxNewton(Algorithm):
         return at.send(**sums), c
 
     @client_step
-    def step(self, f: Any, c: Any, at: Place, x: Array, base: Array, index: Any, straight: float) -> tuple[Upload, Any]:
+    def step(
+        self, f: ClientCost, c: Any, at: Place, x: Array, base: Array, index: Any, straight: float
+    ) -> tuple[Upload, Any]:
         silo = SmoothSilo(f)
         return at.send(**silo.sums(x, index=index, straight=straight), ray=silo.ray(x, base, RAY)), c
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from dualfl.algorithms.contract import Place
 from dualfl.objectives.penalties import GroupL2, Penalised
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.solvers.coordinate_descent import Separable, minimise_model, separable
@@ -40,7 +40,7 @@ class Regulariser:
     penalised: Penalised | None = None  # P, on some cost of the right shape; coordinates that are free stay free
 
     @staticmethod
-    def at(place: Any, M: Array, c: Array) -> Regulariser:
+    def at(place: Place, M: Array, c: Array) -> Regulariser:
         """R with the penalty of the problem, as the server sees it."""
         return Regulariser(M, c, None if place.penalty is None else place.penalty.penalised)
 

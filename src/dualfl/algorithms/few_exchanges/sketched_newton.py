@@ -28,17 +28,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import MomentCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.cuts import mean_cut
-from dualfl.algorithms.few_exchanges import metric as sketch
-from dualfl.algorithms.few_exchanges.budget import HEAVIEST, Budget, heaviest, more_columns
+from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
-from dualfl.algorithms.few_exchanges.limits import check_rows
-from dualfl.algorithms.few_exchanges.metric import Basis, Metric
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
-from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.sketch_size import HEAVIEST, Budget, heaviest, more_columns
+from dualfl.algorithms.few_exchanges.sketched_metric import Basis, SketchedMetric
+from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows
 from dualfl.algorithms.messages import floats
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NoMinimiser
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
@@ -72,7 +73,7 @@ class Server:
     rivals: Array  # of the race in the second exchange; none later
     p: Array  # x - trial, while losses along the ray are wanted
     basis: Basis
-    metric: Metric
+    metric: SketchedMetric
     E0: float
     mu: float  # strong convexity, for the bound
     ridge: float  # of the coefficients that have one
@@ -137,7 +138,7 @@ class SketchedNewton(Algorithm):
         rate="local quadratic for small d; beyond, linear with secant pairs",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.far >= 0 and self.near >= 0, "near", "near and far are numbers of floats; 0 for the default")
         self.require(self.grow >= 0, "grow", "it must be >= 0")
         self.require(self.memory >= 1, "memory", "it must be at least 1 pair")
@@ -145,10 +146,10 @@ class SketchedNewton(Algorithm):
         self.require(self.widest >= 1, "widest", "it must be at least 1 feature")
         self.require(self.columns >= 2, "columns", "it must be at least 2")
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
-        if c.d > LARGEST:
+        if k.d > LARGEST:
             raise InputError(
                 f"sketched-newton keeps a basis of {self.columns} directions and {self.memory} pairs of vectors, and "
-                f"d = {c.d:,} makes that {8e-9 * c.d * (self.columns + 2 * self.memory):.0f} GB; "
+                f"d = {k.d:,} makes that {8e-9 * k.d * (self.columns + 2 * self.memory):.0f} GB; "
                 f"it takes d up to {LARGEST:,}, so use lbfgs instead."
             )
 
@@ -287,7 +288,7 @@ class SketchedNewton(Algorithm):
         """Without a ridge there may be none: then energies have converged and the model still grows."""
         still = float(np.linalg.norm(p)) >= 0.02 * float(np.linalg.norm(s.x))
         if s.ridge == 0 and s.x.any() and still and decrement <= 1e-7 * abs(s.E0):
-            raise InputError(
+            raise NoMinimiser(
                 "Without a ridge this problem has no minimiser: its energy converges while its coefficients grow, as "
                 "they do where a hyperplane separates the classes; add a ridge such as 1e-6."
             )
@@ -321,7 +322,7 @@ class SketchedNewton(Algorithm):
     # -- the clients ------------------------------------------------------------------------------
 
     @client_step
-    def first(self, f: Any, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
+    def first(self, f: MomentCost, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
         """E, E' and the second moment at the start, what is regularised, and this client's own minimiser."""
         check_rows(self.name, at.j, f.objective, self.least_rows)
         zero = np.zeros(at.d)
@@ -344,7 +345,7 @@ class SketchedNewton(Algorithm):
     @client_step
     def look(
         self,
-        f: Any,
+        f: MomentCost,
         c: Any,
         at: Place,
         X: Array,

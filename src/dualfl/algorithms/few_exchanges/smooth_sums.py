@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dualfl import kernels
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges.dual_bound import (
     FEW,
@@ -30,9 +31,10 @@ from dualfl.algorithms.few_exchanges.dual_bound import (
 )
 from dualfl.algorithms.few_exchanges.packing import upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
+from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.rounding import of_mean, roundings, slope_spread
-from dualfl.solvers.rows import rows_of
+from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 SCALES = 1 - np.array([0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.4, 1.0])
@@ -43,7 +45,7 @@ BETWEEN = np.linspace(0.0, 1.0, 6)[1:-1]
 class SmoothSilo:
     """One client: its cost without the ridge."""
 
-    def __init__(self, f: Any) -> None:
+    def __init__(self, f: ClientCost) -> None:
         self.f = f.objective
         self.m: Array = np.broadcast_to(np.asarray(self.f.convexity, dtype=float), (self.f.d,))
         rows = rows_of(self.f)
@@ -58,7 +60,7 @@ class SmoothSilo:
     ) -> dict[str, Any]:
         value, gradient = self.f.value_gradient(x)
         g = gradient - self.m * x
-        sums = {"loss": value - float((self.m * x) @ x) / 2, "g": g} | self.doubts(x)
+        sums: dict[str, Any] = {"loss": value - float((self.m * x) @ x) / 2, "g": g} | self.doubts(x)
         if index is not None:
             H = hessian_block(self.f, x, index, straight)
             sums["h"] = upper(H - np.diag(self.m[index]))
@@ -86,7 +88,7 @@ class SmoothSilo:
         if self.model is None:
             return {}
         model = self.model
-        Z = model.at(x).predictors  # type: ignore[attr-defined]
+        Z = model.at(x).predictors  # type: ignore[attr-defined]  # a linear model's points have them
         _, p = kernels.residual(model.loss, Z, model.y, np.ones(model.n))
         if model.k == 1:
             p = p.reshape(-1)
@@ -134,7 +136,7 @@ def conjugates(model: LinearModel, u: Array) -> Array:
     return np.where(np.isfinite(values), values, HUGE)
 
 
-def hessian_block(f: Any, x: Array, index: npt.NDArray[np.intp], straight: float) -> Array:
+def hessian_block(f: Objective, x: Array, index: npt.NDArray[np.intp], straight: float) -> Array:
     """The Hessian's rows and columns `index`; a linear model touches no others."""
     rows = rows_of(f)
     if rows is None:

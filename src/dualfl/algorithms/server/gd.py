@@ -27,8 +27,8 @@ class Server:
 class GradientDescent(Algorithm):
     """Gradient descent on E; with a penalty, proximal gradient descent."""
 
-    step: float = theory("2 / (mu + L)", lambda c, a: 2 / (c.mu + c.L))
-    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+    step: float = theory("2 / (mu + L)", lambda k, a: 2 / (k.mu + k.L))
+    mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
 
     name = "gd"
     penalty = "server"
@@ -38,7 +38,7 @@ class GradientDescent(Algorithm):
     grid: ClassVar = {"step": [10.0**m for m in range(-4, 3)]}
     card = Card("Gradient descent", 1847, "Cauchy", up="d + 3", needs="smooth", rate="kappa log(1/eps)")
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(0 < self.step < np.inf, "step", "it must be positive, and below 2/L to converge")
 
     def start(self, at: Place) -> Server:

@@ -40,8 +40,8 @@ class ServerLBFGS(Algorithm):
     """Limited-memory BFGS at the server."""
 
     memory: int = 30
-    scale: float = theory("1 / L", lambda c, a: 1 / c.L)  # of the first step
-    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+    scale: float = theory("1 / L", lambda k, a: 1 / k.L)  # of the first step
+    mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
 
     name = "lbfgs"
     strongly_convex = False
@@ -57,7 +57,7 @@ class ServerLBFGS(Algorithm):
         rate="linear",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.memory >= 1, "memory", "it must be at least 1 pair")
         self.require(0 < self.scale < np.inf, "scale", "it must be positive")
 

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import (
     Algorithm,
     Ask,
@@ -51,10 +52,10 @@ class Server:
 class DANE(Algorithm):
     """DANE with damping mu_D; clients solve until their gradient is `accuracy` times |E'(x)|."""
 
-    mu_D: float = theory("delta", lambda c, a: c.delta, zero=True)
+    mu_D: float = theory("delta", lambda k, a: k.delta, zero=True)
     eta: float = 1.0
     accuracy: float = 1e-3
-    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+    mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
 
     name = "dane"
     needs = frozenset({"gradient", "local"})
@@ -63,7 +64,7 @@ class DANE(Algorithm):
         "DANE", 2014, "Shamir, Srebro and Zhang", exchanges="2", up="2d + 3", down="2d", rate="(delta/mu) log(1/eps)"
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(0 <= self.mu_D < np.inf, "mu_D", "it must be >= 0; at least delta in theory")
         self.require(self.eta > 0, "eta", "it must be positive; 1 is usual")
         self.require(0 < self.accuracy < 1, "accuracy", "it must lie in (0, 1)")
@@ -90,13 +91,13 @@ class DANE(Algorithm):
         return float(s.bound)
 
     @client_step
-    def own_gradient(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
+    def own_gradient(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
         return at.send(g=g).also(**at.measured(f, x, E)), Local(x, g)
 
     @client_step
     def local(
-        self, f: Any, c: Local, at: Place, g: Array, tau: float = 0.0, y: Array | None = None
+        self, f: ClientCost, c: Local, at: Place, g: Array, tau: float = 0.0, y: Array | None = None
     ) -> tuple[Upload, Local]:
         # The tau terms of f_j'(x) and of g cancel for eta = 1; what remains is tau y in the linear part.
         a = self.mu_D + tau
