@@ -90,6 +90,8 @@ def try_command(
 
 def end(finished: Any) -> None:
     """The exit code says what the run was."""
+    if finished.result.stopped == "contradiction":
+        raise Diverged(f"The run was stopped: {finished.result.certificate_reason}; look at the clients' data.")
     if finished.result.stopped == "diverged":
         raise Diverged(
             f"{finished.result.algorithm.name} diverged at round {finished.result.history[-1].round}; "

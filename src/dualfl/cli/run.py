@@ -195,6 +195,8 @@ def perform_alone(
         click.echo(entry("page", f"{out / REPORT}, for the browser"))
     if run.result.stopped == "interrupted":
         sys.exit(INTERRUPTED)
+    if run.result.stopped == "contradiction":
+        raise Diverged(f"The run was stopped: {run.result.certificate_reason}; look at the clients' data.")
     if run.result.stopped == "diverged":
         raise Diverged(
             f"{run.result.algorithm.name} diverged at round {run.result.history[-1].round}; "

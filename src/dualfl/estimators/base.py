@@ -20,7 +20,6 @@ from dualfl.estimators.silos import KINDS, SiloRows, checked_silos, split_by_gro
 from dualfl.estimators.solving import (
     FitCost,
     FitLimits,
-    energy_at_zero,
     federated_problem,
     solve,
     warn_unless_certified,
@@ -103,8 +102,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _limits(self, silos: list[SiloRows]) -> FitLimits:
         tol, rounds = check_number("tol", self.tol, above=0), check_count("max_iter", self.max_iter)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        at_zero = energy_at_zero(self._parts(silos)[0], self._cost(total_mass(silos)).loss)
-        return FitLimits(tol, rounds, seed, bool(self.verbose), self._offset(silos), at_zero)
+        return FitLimits(tol, rounds, seed, bool(self.verbose), self._offset(silos))
 
     def _parts(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         """The silos of each problem, with targets from which the shift is taken off."""

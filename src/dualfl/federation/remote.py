@@ -339,6 +339,7 @@ class Remote(Engine):
         work = Work(**{field: sums.pop(f"work:{field}") for field in Work._fields})
         mass = sums.pop("probe:mass", 1.0)
         sums.pop("probe:E", None)
+        sums.pop("probe:off", None)
         means = SimpleNamespace(**nested(sums), mass=mass)
         # Who did how much is not known: all of it is booked on the first.
         works = [work._replace(iterations=round(work.iterations), capped=round(work.capped))]
@@ -346,16 +347,18 @@ class Remote(Engine):
 
     # -- measuring --------------------------------------------------------------------------------
 
-    def mean_value(self, theta: Array, ahead: Ahead | None) -> float:
+    def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
         following = None if ahead is None else ahead()
         if following is not None and following[1].to is None:
             answers = self._together(theta, *following)
         else:
             answers = self._ask_value(theta)
         if self.secure:
-            return float(self.federation.unmasked(answers)["probe:E"])
-        values = [{"E": answer["value"]} for answer in answers.values()]
-        return float(mean(values, range(self.place.N), self.sizes, self.mass).E)
+            sums = self.federation.unmasked(answers)
+            return float(sums["probe:E"]), float(sums["probe:off"]) + self.place.N * fixed_point.FINEST
+        values = [answer["value"] for answer in answers.values()]
+        m = mean(values, range(self.place.N), self.sizes, self.mass)
+        return float(m.E), float(m.off)
 
     def _ask_value(self, theta: Array) -> dict[str, Content]:
         """The value alone; if no survey was made and a cohort is asked first, this is the first that silos hear."""
