@@ -64,7 +64,7 @@ CASES = {
     "hospitals": (hospitals, "readmitted", "logistic", {}),
     "gaps": (with_gaps, "class", "multinomial", {"categorical": ("code",)}),
     "regression": (regression, "y", "linear", {}),
-    "lasso": (regression, "y", "elastic-net", {}),
+    "elastic net": (regression, "y", "elastic-net", {"l1": 0.05}),
 }
 
 
@@ -96,8 +96,6 @@ def deployed(folder, paths, target, secure, categorical=(), **settings):
 def test_a_deployment_has_the_coefficients_of_a_fit(case, secure, tmp_path):
     files, target, model, settings = CASES[case]
     paths = files(tmp_path)
-    if case == "lasso":
-        settings = {"l1": 0.05}
     fit = fitted(paths, target, model, **settings)
     (tmp_path / "silos").mkdir()
     result, engine = deployed(tmp_path / "silos", paths, target, secure, **settings)
