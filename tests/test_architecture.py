@@ -17,6 +17,7 @@ SOURCE = ROOT / "src" / "dualfl"
 INSTALLED = Path(dualfl.__file__).parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 MODULE = re.compile(r"`([a-z_0-9]+(?:\.[a-z_0-9]+)+)`")
+PROBLEM = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 REMEDY = "change it in CONTRIBUTING.md and in the contract of pyproject.toml, then `python docs/images/house.py`"
 
 
@@ -99,12 +100,7 @@ def test_a_message_in_one_process_takes_walk_two(passed):
 
 
 def test_a_message_to_a_silo_takes_walk_three(passed, tmp_path):
-    terms = loopback.Terms(
-        "e",
-        ("a", "b", "c"),
-        DualFL(),
-        {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"},
-    )
+    terms = loopback.Terms("e", ("a", "b", "c"), DualFL(), PROBLEM)
     loopback.run_over(loopback.Loopback(loopback.csv_homes(tmp_path)), terms, None, rounds=2)
     assert {"federation.remote", "federation.courier", "federation.keeper", "engines.client"} <= passed <= walk("three")
 

@@ -98,7 +98,7 @@ def test_faults_would_be_seen(tmp_path):
 def test_a_hang_is_ended_and_told(ground, monkeypatch):
     from benchmarks.fuzz import campaign as module
 
-    monkeypatch.setattr(module, "LIMIT", 0.0)
+    monkeypatch.setattr(module, "LIMIT", -1.0)
     (outcome,) = campaign(1, [next(n for n in range(99) if family_of(1, n) == "commands")], ground.folder, traps=False)
     assert outcome.kind == "hang" and outcome.fault
 

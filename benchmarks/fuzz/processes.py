@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.fuzz.ground import Ground
 from benchmarks.fuzz.judging import ACCEPTED, Verdict, half_written
 
-PATIENCE = 60  # seconds
+PATIENCE = 240  # seconds of the clock
 
 
 def start(*words: Any) -> subprocess.Popen[str]:

@@ -100,7 +100,7 @@ def optimum(name):
 
 
 def check(name, result):
-    """The certificate of every row bounds the error of the best model so far, and never grows."""
+    """The certificate of every row bounds the error of the best model so far, and grows by no more than rounding."""
     low, high = optimum(name)
     assert high - low <= 1e-10 * max(1.0, abs(high))
     energies = result.history.column("energy")
@@ -108,9 +108,9 @@ def check(name, result):
     best = np.minimum.accumulate(energies)
     assert np.isnan(certificates[0]) and not np.isnan(certificates[1:]).any()
     assert (certificates[1:] >= best[1:] - high - 1e-12 * abs(high)).all()
-    assert (np.diff(certificates[1:]) <= 0).all()
+    assert (np.diff(certificates[1:]) <= 4 * result.rounding).all()  # of energies that rounding hides, the last counts
     assert result.certificate == certificates[-1] and result.certificate_reason == ""
-    assert result.energy == best[-1]
+    assert best[-1] <= result.energy <= best[-1] + 4 * result.rounding
 
 
 @pytest.mark.parametrize("upload", ["plain", "corrected"])
@@ -169,9 +169,9 @@ def test_the_negative_control_fails():
     """A bound without the local errors in it is not valid: loose solves must show it."""
 
     class Overconfident(Loose):
-        def dual_value(self, m, moved):
+        def dual_value(self, m, moved, silos):
             m.e = 0.0
-            return super().dual_value(m, moved)
+            return super().dual_value(m, moved, silos)
 
     problem = Problem(family("quadratic").clients, sizes=SIZES, solvers=LBFGS(memory=1))
     with pytest.raises(AssertionError):
@@ -260,6 +260,6 @@ def test_no_certificate_comes_with_a_reason():
 
 
 def test_floats_of_the_three_forms():
-    for form, more in (("none", 0), ("scalar", 2), ("vector", 1 + 6)):
+    for form, more in (("none", 0), ("scalar", 3), ("vector", 3 + 6)):
         row = run(family("logistic"), DualFL(certificate=form), rounds=3).history[-1]
         assert row.floats_up == 3 * 4 * (6 + more) and row.floats_down == 3 * 4 * 6

@@ -112,7 +112,7 @@ def test_without_canonical_arrays_the_bits_would_differ(tmp_path, monkeypatch):
 
     state = run(Problem(toys.quadratics()), Strided(), rounds=2).state
     assert state.x.flags.c_contiguous
-    monkeypatch.setattr("dualfl.engines.driver.settled", lambda state: state)
+    monkeypatch.setattr("dualfl.engines.driver.as_remembered", lambda state: state)
     state = run(Problem(toys.quadratics()), Strided(), rounds=2).state
     assert not state.x.flags.c_contiguous
 

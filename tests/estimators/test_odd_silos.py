@@ -18,9 +18,6 @@ from dualfl.estimators import (
     Ridge,
     StandardScaler,
 )
-from dualfl.estimators.silos import SiloRows
-from dualfl.estimators.solving import FitCost, energy_at_zero, federated
-from dualfl.objectives import Huber, Poisson, Quantile, Softmax, Squared
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(1200, 4))
@@ -200,17 +197,3 @@ def test_rows_without_a_silo_are_refused(groups, says):
     for fit in (lambda: Ridge().fit(X, y, groups=groups), lambda: StandardScaler().fit(X, groups=groups)):
         with pytest.raises(InputError, match=says):
             fit()
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("loss", [Softmax(3), Squared(), Huber(0.5), Quantile(0.9), Poisson()], ids=str)
-def test_the_energy_at_zero_is_that_of_the_problem(loss, weighted):
-    rng = np.random.default_rng(0)
-    silos = [
-        SiloRows(
-            str(n), rng.normal(size=(n, 2)), rng.integers(0, 3, n).astype(float), rng.random(n) if weighted else None
-        )
-        for n in (5, 9)
-    ]
-    problem = federated(silos, FitCost(loss, 0.1), "free")
-    assert energy_at_zero(silos, loss) == pytest.approx(problem.value(np.zeros(problem.d)), rel=1e-12)

@@ -144,6 +144,74 @@ def test_a_file_that_cannot_be_read_is_not_quoted(content, tmp_path):
     assert str(home / "data.csv") in (home / "logs" / "silo.log").read_text()
 
 
+def spoil(home, row, column, entry):
+    path = home / "data.csv"
+    lines = path.read_text().splitlines()
+    cells = lines[row].split(",")
+    lines[row] = ",".join([*cells[:column], entry, *cells[column + 1 :]])
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("column", "entry", "told"),
+    [
+        (
+            0,
+            CELL,
+            "its data file has entries in column 'age' that are no numbers, and most entries there are numbers; ",
+        ),
+        (0, f'"{CELL},5"', "its data file has entries in column 'age' that are no numbers, and most"),
+        (2, f'"{CELL}\n{CELL}"', "its data file has a text with a line break in column 'town', which is no category; "),
+        (2, CELL * 20, "its data file has a text of more than 200 characters in column 'town', which is no category; "),
+        (2, f'"{CELL}', "its data file cannot be read; "),
+    ],
+)
+def test_an_odd_entry_is_quoted_to_the_operator_alone(column, entry, told, tmp_path):
+    home = csv_homes(tmp_path)[0]
+    spoil(home, 3, column, entry)
+    heard = refusal(home, HELLO)
+    assert heard.startswith(told) and CELL not in heard and "data.csv" not in heard and str(tmp_path) not in heard
+    log = (home / "logs" / "silo.log").read_text()
+    assert "data.csv" in log and (CELL in log or "quotation mark" in log)
+
+
+def test_rows_that_a_quotation_mark_swallows_are_missed_and_stay_here(tmp_path):
+    home = csv_homes(tmp_path)[0]
+    spoil(home, 3, 3, f'"{CELL}')
+    spoil(home, 30, 3, 'yes"')
+    heard = refusal(home, HELLO)
+    assert heard.startswith("its data file cannot be read; ") and CELL not in heard
+    assert "begins in line 4 and ends in line 31, as if 27 rows were in it" in (home / "logs" / "silo.log").read_text()
+
+
+def test_the_operator_says_how_the_file_is_written(tmp_path):
+    homes = csv_homes(tmp_path)
+    spoil(homes[0], 3, 0, "unknown")
+    path = homes[1] / "data.csv"
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    path.write_text("\n".join(";".join(cell.replace(".", ",") for cell in line) for line in lines) + "\n")
+    assert "put" not in refusal(homes[0], HELLO) and "no numbers" in refusal(homes[0], HELLO)
+    assert "'unknown' under 'na' in silo.json" in (homes[0] / "logs" / "silo.log").read_text()
+    assert "commas in the numbers of column 'age'" in refusal(homes[1], HELLO)
+    assert 'set "decimal" to "," in silo.json' in (homes[1] / "logs" / "silo.log").read_text()
+    change(homes[0], na=["unknown"])
+    change(homes[1], decimal=",")
+    _, engine = run_over(Loopback(homes), TERMS, None, rounds=1)
+    assert engine.setup.schema.features[0].kind == "numeric" and engine.setup.mass == 100
+    change(homes[0], na=[])  # other rows than were agreed on
+    with pytest.raises(InputError, match="Silo 'a': its data file has entries in column 'age' that are no numbers"):
+        run_over(Loopback(homes), TERMS, None, rounds=1)
+
+
+def test_numbers_become_levels_only_where_the_operator_says_so(tmp_path):
+    """Levels are told to others, so no coordinator can ask for a column's numbers as if they were levels."""
+    homes = csv_homes(tmp_path)
+    asked = encode({"kind": "hello", "task": None, "categorical": ("age",)} | HEAD)
+    assert decode(Keeper(homes[0]).handle(asked))["columns"]["age"] is None
+    spoil(homes[0], 3, 1, CELL)
+    assert "under 'categorical' in the silo.json of every silo" not in refusal(homes[0], HELLO)
+
+
 def test_a_sparse_file_with_a_typing_error_is_not_quoted(tmp_path):
     home = csv_homes(tmp_path)[0]
     (home / "data.libsvm").write_text(f"1 1:0.5\n{CELL} 1:2\n")
@@ -270,9 +338,9 @@ def silo_with(tmp_path, y):
 )
 def test_classes_keep_their_names_apart_and_come_in_their_own_order(values, names, tmp_path):
     rows = silo_with(tmp_path, np.array(values))
-    told = describe(rows, "classification", (), False)
+    told = describe(rows, "classification", False)
     assert agree({"a": told, "b": told}).classes == tuple(names)
-    assert rows.used(()).levels(rows.target).tolist() == names[::-1]
+    assert rows.used().levels(rows.target).tolist() == names[::-1]
 
 
 def test_large_numbers_are_classes_in_their_own_order(tmp_path):

@@ -64,7 +64,7 @@ CASES = {
     "hospitals": (hospitals, "readmitted", "logistic", {}),
     "gaps": (with_gaps, "class", "multinomial", {"categorical": ("code",)}),
     "regression": (regression, "y", "linear", {}),
-    "lasso": (regression, "y", "elastic-net", {}),
+    "elastic net": (regression, "y", "elastic-net", {"l1": 0.05}),
 }
 
 
@@ -75,21 +75,19 @@ def fitted(paths, target, model, categorical=(), l1=0.0):
     return fit_tables([read_table(path) for path in paths], recipe, Wishes(request, influence=False))
 
 
-def deployed(folder, paths, target, secure, **settings):
+def deployed(folder, paths, target, secure, categorical=(), **settings):
     homes = []
     for path in paths:
         home = folder / path.stem
         home.mkdir()
         silo = {"name": home.name, "data": str(path), "target": target, "identity": home.name, "minimum": 2}
-        (home / "silo.json").write_text(json.dumps(silo))
+        (home / "silo.json").write_text(json.dumps(silo | {"categorical": list(categorical)}))
         homes.append(home)
     if secure:
         need("cryptography", "flower")
         sign_up(homes)
     given = ProjectSettings(host="h", silos=tuple(sorted(home.name for home in homes)), **settings)
-    terms = Terms(
-        "e", given.silos, make("auto", proof=True), plain(given), secure=secure, categorical=given.categorical
-    )
+    terms = Terms("e", given.silos, make("auto", proof=True), plain(given), secure=secure)
     return run_over(Loopback(homes), terms, None, rounds=60)
 
 
@@ -98,8 +96,6 @@ def deployed(folder, paths, target, secure, **settings):
 def test_a_deployment_has_the_coefficients_of_a_fit(case, secure, tmp_path):
     files, target, model, settings = CASES[case]
     paths = files(tmp_path)
-    if case == "lasso":
-        settings = {"l1": 0.05}
     fit = fitted(paths, target, model, **settings)
     (tmp_path / "silos").mkdir()
     result, engine = deployed(tmp_path / "silos", paths, target, secure, **settings)
@@ -154,7 +150,7 @@ def test_hello_tells_names_and_no_count(secure, tmp_path):
         seen.append((decode(request)["kind"], decode(answer)))
 
     homes = [tmp_path / "silos" / path.stem for path in paths]
-    deployed(tmp_path / "silos", paths, "class", secure, categorical=("code",))
+    deployed(tmp_path / "silos", paths, "class", secure)
     terms = Terms("f", tuple(sorted(home.name for home in homes)), make("auto"), plain(ProjectSettings("h", ())))
     run_over(Loopback(homes, spy), terms, None, rounds=0)
     hello = next(answer for kind, answer in seen if kind == "hello")

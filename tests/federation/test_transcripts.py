@@ -1,9 +1,5 @@
 """Stored conversations are replayed: what this version says is what every version with this protocol says."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import transcripts
@@ -97,6 +93,10 @@ def test_what_counts_as_a_difference(stored, found, says):
     assert list(differences(stored, found, 1e-12)) == says
 
 
-def test_a_protocol_is_not_recorded_twice_by_accident():
-    done = subprocess.run([sys.executable, Path(transcripts.__file__)], capture_output=True, text=True)
-    assert done.returncode == 2 and f"protocol {PROTOCOL} is recorded already" in done.stderr
+def test_a_protocol_is_not_recorded_twice_by_accident(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(transcripts, "FOLDER", tmp_path)
+    monkeypatch.setattr("sys.argv", ["transcripts.py"])
+    (tmp_path / f"protocol-{PROTOCOL}").mkdir()
+    with pytest.raises(SystemExit, match="2"):
+        transcripts.main()
+    assert f"protocol {PROTOCOL} is recorded already" in capsys.readouterr().err

@@ -44,7 +44,7 @@ LARGE = 1 << 13  # bytes: of a longer answer only the digest is stored; secret m
 NUMBERS = 1e-12  # of the largest in an array: another processor may round otherwise
 ITERATES = 1e-9  # the same for what a coordinator makes of several rounds
 WORDS = 1 << 8  # units of fixed point
-PROBLEM = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
+PROBLEM = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 
 # One with memory and local solves, one that asks some of the silos, and what a deployment does by default: masked sums.
 CONVERSATIONS = {

@@ -6,6 +6,7 @@ By the commands, so that reading, agreeing and encoding are all in it.
 import csv
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from dualfl.cli import main
+from dualfl.errors import InputError
+from dualfl.tables.schema import Feature, Schema
 
 
 def run(*words, code=0):
@@ -160,7 +163,9 @@ def test_decimal_commas_are_numbers_if_somebody_says_so(delimiter):
 
 def test_points_among_decimal_commas_are_not_guessed():
     tables(lambda table: [row.update(age=row["age"].replace(".", ",")) for row in table[1:]])
-    assert "in column 'age', row 1, where commas are decimal" in fit("--decimal", ",", code=2)
+    said = fit("--decimal", ",", code=2)
+    assert "in column 'age', row 1, where commas are decimal" in said and "--drop 'age'" in said
+    assert [one["name"] for one in fit("--decimal", ",", "--drop", "age")["schema"]["features"]] == ["ward"]
 
 
 def test_a_run_names_a_column_with_decimal_commas():
@@ -236,6 +241,16 @@ def test_names_that_are_made_do_not_meet_names_of_columns(name, others):
     tables(lambda table: None, **{name: lambda i, rng: rng.normal()})
     said = fit("--coding", "full", code=2)
     assert f"{name!r}, like that of " in said and others in said and "rename the column" in said
+
+
+def test_levels_of_a_model_that_an_older_version_wrote_have_the_names_of_now():
+    then = Feature("flag", "categorical", levels=("007", "False", "True"), reference="True")
+    now = Feature("flag", "categorical", levels=("7", "false", "true"), reference="true")
+    content = {"target": "y", "classes": ["False", "True"], "features": [asdict(then)], "constant": []}
+    assert Schema.from_json(content) == Schema("y", ("false", "true"), (now,))
+    content["features"] = [asdict(Feature("flag", "categorical", levels=("01", "1"), reference="1"))]
+    with pytest.raises(InputError, match="'flag' has two levels that are the same number"):
+        Schema.from_json(content)
 
 
 # -- predictions -----------------------------------------------------------------------------------------------

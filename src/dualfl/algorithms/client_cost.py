@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dualfl.objectives.base import Objective
+from dualfl.objectives.rounding import Rounding
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
@@ -69,6 +70,10 @@ class ClientCost(Protocol):
         ...
 
     def value_gradient(self, x: Array) -> tuple[float, Array]: ...
+
+    def rounding(self, x: Array, solved: bool = False) -> Rounding:
+        """How far off value and gradient at x may be; `solved`: as `local` found them."""
+        ...
 
     def hessian_times(self, x: Array, v: Array) -> Array: ...
 

@@ -58,6 +58,7 @@ import numpy as np
 
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.codecs import Codec
+from dualfl.algorithms.cuts import LARGEST, mean_cut, penalised, proven
 from dualfl.algorithms.messages import canonical, not_finite
 from dualfl.arguments import check, hints_of, shown
 from dualfl.errors import InputError
@@ -179,19 +180,28 @@ class Place:
         """The prox of the problem's penalty; without one, v."""
         return v if self.penalty is None else self.penalty.prox(step, v)
 
-    def lower_bound(self, mu: float, x: Array, E: float, g: Array) -> float:
-        """What strong convexity proves of E* from E and E' (without the penalty) at one point:
+    def lower_bound(self, mu: float, x: Array, m: Means) -> float:
+        """What strong convexity proves of E* from E and E' (without the penalty) at one point, rounding included:
 
         E*  >=  min over y of  E(x) + <g, y - x> + (mu/2)|y - x|^2 + penalty(y).
 
-        What a codec makes of g is no gradient, and proves nothing.
+        m is the mean of what clients sent, by `measured`. What a codec makes of g is no gradient, and proves nothing.
         """
         if not mu > 0 or self.codec is not None:
             return -np.inf
-        if self.penalty is None:
-            return E - float(g @ g) / (2 * mu)
-        y = self.penalty.prox(1 / mu, x - g / mu)
-        return float(E + g @ (y - x) + mu / 2 * ((y - x) @ (y - x)) + self.penalty.value(y))
+        cut = mean_cut(x, m.E, m.g, m.off, m.off_g, self.N)
+        return proven(mu, [cut]) if self.penalty is None else penalised(mu, cut, self.penalty)
+
+    def measured(self, f: Any, x: Array, E: float) -> dict[str, float]:
+        """A client's E as it is sent for a lower bound: with how far off it, and the length of its gradient, may be."""
+        value, gradient = f.rounding(x)
+        off_g = float(np.linalg.norm(gradient)) + float(np.sqrt(len(gradient))) * self.grid
+        return {"E": E, "off": min(value, LARGEST), "off_g": min(off_g, LARGEST)}
+
+    @property
+    def grid(self) -> float:
+        """The step of the grid on which arrays are sent; 0 if they are sent as they are."""
+        return float(getattr(self.codec, "step", 0.0))
 
     def send(self, **fields: Any) -> Upload:
         """The upload of these fields, compressed if the run has a codec."""
@@ -309,12 +319,12 @@ class Algorithm(ABC):
         """What one would deploy now."""
 
     def bound(self, s: State) -> float:
-        """A proven lower bound of E*; -inf where there is none."""
+        """A proven lower bound of E*, below it whatever rounding did; -inf where there is none."""
         return -np.inf
 
-    def lower_bound(self, at: Place, mu: float, x: Array, E: float, g: Array) -> float:
+    def lower_bound(self, at: Place, mu: float, x: Array, m: Means) -> float:
         """`at.lower_bound` with a mu that a user may have set: above that of the clients it proves nothing."""
-        return at.lower_bound(min(mu, self.clients_mu), x, E, g)
+        return at.lower_bound(min(mu, self.clients_mu), x, m)
 
     @property
     def certifies(self) -> bool:
@@ -330,7 +340,7 @@ class Algorithm(ABC):
     @client_step
     def value_gradient(self, f: ClientCost, c: State, at: Place, x: Array) -> tuple[Upload, State]:
         value, gradient = f.value_gradient(x)
-        return at.send(g=gradient).also(E=value), c
+        return at.send(g=gradient).also(**at.measured(f, x, value)), c
 
     # -- hyperparameters --------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ NAME = 40  # characters of a name in a sentence
 LEAST = 12  # characters of a text in a table, however little room there is
 
 
-def account(fit: Fit) -> str:
+def fit_text(fit: Fit) -> str:
     """All that a fit says on the screen."""
     lines = [entry(label, with_room(text)) for label, text in entries(fit) if text]
     return "\n".join([*lines, "", *coefficient_table(fit), "", *silo_table(fit)])

@@ -23,7 +23,7 @@ from scipy.stats import norm, t
 
 from dualfl.errors import InputError
 from dualfl.estimators.silos import SiloRows
-from dualfl.estimators.solving import FitCost, federated
+from dualfl.estimators.solving import FitCost, federated_problem
 from dualfl.objectives import Logistic, Loss, Poisson, Softmax, Squared
 from dualfl.typing import Array
 
@@ -64,13 +64,13 @@ def obstacle(loss: Loss, l1: float, coefficients: int, rows: int) -> str:
 
 def information(silo: SiloRows, loss: Loss, theta: Array) -> Array:
     """What one silo sends: the Hessian of the summed loss of its rows."""
-    H: Array = silo.mass * federated([silo], FitCost(loss), "free").clients[0].hessian(theta)
+    H: Array = silo.mass * federated_problem([silo], FitCost(loss), "free").clients[0].hessian(theta)
     return H
 
 
 def squared_residuals(silo: SiloRows, theta: Array) -> float:
     """What one silo sends for least squares."""
-    return 2 * silo.mass * federated([silo], FitCost(Squared()), "free").value(theta)
+    return 2 * silo.mass * federated_problem([silo], FitCost(Squared()), "free").value(theta)
 
 
 def standard_errors(

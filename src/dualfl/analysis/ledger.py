@@ -35,7 +35,7 @@ def ledger(fit: Fit) -> Iterator[Spent]:
     """All purposes that this fit had."""
     N, p, columns = len(fit.summaries), fit.theta.size, len(fit.schema.names)
     yield Spent("the fit", fit.estimator.n_exchanges_, fit.estimator.numbers_)
-    yield Spent("columns and levels", 1, described(fit))
+    yield Spent("columns and levels", 1, numbers_in_summaries(fit))
     if fit.wishes.standardise:
         yield Spent("the scaling", 1, N * (5 * columns + 1))  # weight, mean and squares up, mean and spread down
     yield from fit.before
@@ -49,7 +49,7 @@ def ledger(fit: Fit) -> Iterator[Spent]:
         yield Spent("the fits without a silo", exchanges, numbers)
 
 
-def described(fit: Fit) -> int:
+def numbers_in_summaries(fit: Fit) -> int:
     """Numbers in the summaries of silos, and in the schema that they get."""
     up = 0
     for one in fit.summaries:

@@ -57,7 +57,9 @@ def substitutions(model: Model, table: Table) -> str:
     return f"{table.name}: {'; '.join(said)}." if said else ""
 
 
-def evaluated(model: Model, tables: Sequence[Table], unseen: str = "error", bins: int = 1000) -> tuple[Evaluation, int]:
+def evaluate_model(
+    model: Model, tables: Sequence[Table], unseen: str = "error", bins: int = 1000
+) -> tuple[Evaluation, int]:
     """The sums of every file, and how many rows had no target."""
     target, lost, silos = model.schema.target, 0, []
     for table in tables:

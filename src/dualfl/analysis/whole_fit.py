@@ -126,10 +126,10 @@ def fit_tables(
     if recipe.penalty == "none":
         inference.check_determined(grams(silos), schema.names)
     try:
-        estimator, notes = fitted(recipe, silos, len(schema.classes), progress)
+        estimator, notes = fit_estimator(recipe, silos, len(schema.classes), progress)
     except NoMinimiser as error:
-        raise InputError(endless(recipe, silos, schema)) from error
-    errors, reason = inferred(recipe, wishes, estimator, silos, scaled, schema)
+        raise InputError(separating_columns(recipe, silos, schema)) from error
+    errors, reason = infer_errors(recipe, wishes, estimator, silos, scaled, schema)
     without: list[Without] = []
     if wishes.influence:
         without = drop_each(lambda: recipe.estimator(len(schema.classes)), estimator, silos, schema.names, progress)
@@ -178,7 +178,9 @@ def check_targets(summaries: Sequence[Summary], schema: Schema, recipe: Recipe) 
         )
 
 
-def fitted(recipe: Recipe, silos: list[SiloRows], classes: int, progress: bool = False) -> tuple[Fitted, list[str]]:
+def fit_estimator(
+    recipe: Recipe, silos: list[SiloRows], classes: int, progress: bool = False
+) -> tuple[Fitted, list[str]]:
     """The estimator, and what it warned of."""
     estimator = recipe.estimator(classes, progress)
     with warnings.catch_warnings(record=True) as heard:
@@ -237,7 +239,7 @@ def penalties(recipe: Recipe, model: Fitted, silos: list[SiloRows]) -> Array:
 # -- errors -----------------------------------------------------------------------------------------------
 
 
-def inferred(
+def infer_errors(
     recipe: Recipe, wishes: Wishes, estimator: Fitted, silos: list[SiloRows], scaled: Scaling, schema: Schema
 ) -> tuple[inference.Errors | None, str]:
     """Standard errors for the columns as they are, or why there are none."""
@@ -250,7 +252,7 @@ def inferred(
     if recipe.penalty == "none" and isinstance(loss, Logistic | Softmax | Poisson):
         curvature, involved = inference.flattest(H, grams(silos), loss, schema.names)
         if curvature < inference.ENDLESS:
-            raise InputError(told_apart(involved, silos, schema))
+            raise InputError(separation_sentence(involved, silos, schema))
     residuals = 0.0
     if isinstance(loss, Squared):
         residuals = sum(inference.squared_residuals(silo, theta) for silo in silos)
@@ -264,16 +266,16 @@ def grams(silos: Sequence[SiloRows]) -> Array:
     return total
 
 
-def endless(recipe: Recipe, silos: list[SiloRows], schema: Schema) -> str:
+def separating_columns(recipe: Recipe, silos: list[SiloRows], schema: Schema) -> str:
     """Which columns have no finite coefficients: a faint ridge keeps them finite, and the likelihood is flat there."""
     faint = replace(recipe, penalty="l2", alpha=FAINT, tol=1e-4)
-    estimator, _ = fitted(faint, silos, len(schema.classes))
+    estimator, _ = fit_estimator(faint, silos, len(schema.classes))
     theta, prepared = stacked(estimator).ravel(), estimator._problems(silos)[0]
     H = np.sum([inference.information(silo, estimator.loss, theta) for silo in prepared], axis=0)
-    return told_apart(inference.flattest(H, grams(silos), estimator.loss, schema.names)[1], silos, schema)
+    return separation_sentence(inference.flattest(H, grams(silos), estimator.loss, schema.names)[1], silos, schema)
 
 
-def told_apart(involved: str, silos: Sequence[SiloRows], schema: Schema) -> str:
+def separation_sentence(involved: str, silos: Sequence[SiloRows], schema: Schema) -> str:
     what = "class" if schema.classes else "value"
     return (
         f"Some values of the columns {involved} in {', '.join(silo.name for silo in silos[:4])} occur with one {what} "

@@ -53,7 +53,7 @@ def deploy_command() -> None:
 @click.option("--silos", default=3, help="How many, each in processes of its own.")
 @click.option("--algorithm", "name", default="auto", help="See `dualfl algorithms`.")
 @click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
-@click.option("--rounds", default=5, help="Communication rounds at most; it ends when 1e-6 is proven.")
+@click.option("--rounds", default=12, help="Communication rounds at most; it ends when 1e-6 is proven.")
 @click.option("--secure/--no-secure", default=None, help="Mask the sums.  [default: with 3 silos or more]")
 @click.option("--keep", type=FOLDER, help="Keep everything in this new folder.  [default: a temporary one]")
 def try_command(
@@ -90,6 +90,8 @@ def try_command(
 
 def end(finished: Any) -> None:
     """The exit code says what the run was."""
+    if finished.result.stopped == "contradiction":
+        raise Diverged(f"The run was stopped: {finished.result.certificate_reason}; look at the clients' data.")
     if finished.result.stopped == "diverged":
         raise Diverged(
             f"{finished.result.algorithm.name} diverged at round {finished.result.history[-1].round}; "
@@ -114,7 +116,6 @@ def end(finished: Any) -> None:
     default="free",
     help="Whether ridge and l1 spare it; some algorithms need penalised.",
 )
-@click.option("--categorical", multiple=True, metavar="COLUMN", help="Its numbers are categories; repeatable.")
 @click.option("--task", type=click.Choice(["classification", "regression"]), help="[default: from the targets]")
 @click.option("--standardise/--no-standardise", default=True, help="Columns to mean 0 and spread 1, over all silos.")
 def init_command(folder: Path, silos: str, insecure: bool, **given: Any) -> None:
@@ -247,6 +248,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
 @click.option("--data", required=True, type=FILE, help="CSV, Parquet, NPZ or LIBSVM; it stays where it is.")
 @click.option("--target", help="The column to predict.")
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column that stays out; repeatable.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="Its numbers are categories; repeatable.")
 @spelling_options
 @click.option("--ca", type=FILE, help="The coordinator's certificate, ca.crt.")
 @click.option("--insecure", is_flag=True, help="Use no TLS and no keys; only if the coordinator does the same.")
@@ -263,6 +265,7 @@ def join_command(
     data: Path,
     target: str | None,
     ignore: tuple[str, ...],
+    categorical: tuple[str, ...],
     na: tuple[str, ...],
     decimal: str,
     ca: Path | None,
@@ -288,6 +291,7 @@ def join_command(
         coordinator,
         ca,
         ignore=ignore,
+        categorical=categorical,
         spelling=Spelling(na, decimal),
         minimum=minimum,
         allow_plain=allow_plain,

@@ -45,7 +45,7 @@ def evaluate_command(
       dualfl evaluate model new_a.csv new_b.csv
     """
     from dualfl.analysis.model_folder import as_json, read
-    from dualfl.analysis.predicting import evaluated
+    from dualfl.analysis.predicting import evaluate_model
     from dualfl.files import write_atomically
     from dualfl.outputs import check_file
     from dualfl.tables.cells import Spelling
@@ -53,7 +53,7 @@ def evaluate_command(
 
     check_file(out, force)
     model = read(folder)
-    evaluation, lost = evaluated(model, read_tables(files, Spelling(na, decimal)), unseen, bins)
+    evaluation, lost = evaluate_model(model, read_tables(files, Spelling(na, decimal)), unseen, bins)
     if out is not None:
         write_atomically(out, as_json(details(evaluation, model.schema.classes)))
     click.echo("\n".join(lines(evaluation, model, bins, lost)))

@@ -112,7 +112,7 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
       dualfl fit a.csv b.csv c.csv --target outcome --model logistic
     """
     from dualfl.analysis import model_folder
-    from dualfl.analysis.console import account, places
+    from dualfl.analysis.console import fit_text, places
     from dualfl.analysis.models import Recipe
     from dualfl.analysis.whole_fit import Wishes, fit_tables
     from dualfl.outputs import alone
@@ -156,7 +156,7 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
         model_folder.check_place(out, given["force"])  # again: another fit may have ended just now
         fit = fit_tables(tables, recipe, wishes, progress=True, say=say)
         written = model_folder.write(fit, out, command_line(ctx), page=given["page"])
-    click.echo(account(fit))
+    click.echo(fit_text(fit))
     click.echo("\n" + places(out, written, given["page"]))
 
 

@@ -43,7 +43,7 @@ def command_line(ctx: click.Context, kept: bool = False) -> str:
             continue
         value = ctx.params[option.name or ""]
         if kept and option.name in ("out", "plugins"):
-            value = tuple(named(path) for path in value) if isinstance(value, tuple) else named(value)
+            value = tuple(portable_path(path) for path in value) if isinstance(value, tuple) else portable_path(value)
         if isinstance(option, click.Argument):
             words += [str(item) for item in (value if isinstance(value, tuple) else (value,))]
             continue
@@ -56,7 +56,7 @@ def command_line(ctx: click.Context, kept: bool = False) -> str:
     return shlex.join(words)
 
 
-def named(path: Path) -> Path:
+def portable_path(path: Path) -> Path:
     """A path as it may stand in a file that leaves this machine."""
     return path if below_here(path) else Path(path.resolve().name)
 
@@ -195,6 +195,8 @@ def perform_alone(
         click.echo(entry("page", f"{out / REPORT}, for the browser"))
     if run.result.stopped == "interrupted":
         sys.exit(INTERRUPTED)
+    if run.result.stopped == "contradiction":
+        raise Diverged(f"The run was stopped: {run.result.certificate_reason}; look at the clients' data.")
     if run.result.stopped == "diverged":
         raise Diverged(
             f"{run.result.algorithm.name} diverged at round {run.result.history[-1].round}; "

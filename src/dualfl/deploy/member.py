@@ -42,6 +42,7 @@ def join(
     ca: Path | None,
     *,
     ignore: tuple[str, ...] = (),
+    categorical: tuple[str, ...] = (),
     spelling: Spelling = USUAL,
     minimum: int = MINIMUM,
     allow_plain: bool | None = None,
@@ -64,13 +65,16 @@ def join(
         raise InputError(f"minimum must be at least 1 silo, and it is {minimum}.")
     if ca is not None:
         check_certificate(ca)
-    rows = read_rows(data, target, ignore, spelling)  # a file that cannot be read is known now, not in the first round
+    rows = read_rows(
+        data, target, ignore, categorical, spelling
+    )  # a file that cannot be read is known now, not in the first round
     private, public = keys.new_key_pair()
     settings = {
         "name": name,
         "data": str(data.absolute()),
         "target": target,
         "ignore": list(ignore),
+        "categorical": list(categorical),
         "na": list(spelling.na),
         "decimal": spelling.decimal,
         "coordinator": coordinator,

@@ -47,7 +47,6 @@ class ProjectSettings:
     intercept: str = "free"  # from ridge and l1; or "penalised"
     solver: str | None = None
     task: str | None = None
-    categorical: tuple[str, ...] = ()  # columns whose numbers are names
     standardise: bool = True
     patience: float = 3600.0
 
@@ -135,8 +134,7 @@ def read_settings(path: Path) -> ProjectSettings:
     except ValueError as error:
         raise InputError(f"{path} is not JSON ({error}); mend it, or make the project anew.") from error
     check_content(given, path)
-    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    settings = ProjectSettings(**given | lists)
+    settings = ProjectSettings(**given | {"silos": tuple(given["silos"])})
     check(settings)
     return settings
 

@@ -81,7 +81,6 @@ def execute(
         secure=BITS if settings.secure else None,
         standardise=settings.standardise,
         task=settings.task,
-        categorical=settings.categorical,
         roster=project.roster if settings.tls else None,
     )
     job = Job(
@@ -127,7 +126,6 @@ def decisive(project: Project, algorithm: Algorithm, seed: int) -> dict[str, Any
         "secure": settings.secure,
         "standardise": settings.standardise,
         "task": settings.task,
-        "categorical": list(settings.categorical),
     }
 
 

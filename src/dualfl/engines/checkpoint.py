@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
+from dualfl.algorithms.cuts import Cut
 from dualfl.algorithms.messages import LowRank, Quantised, Sparse
 from dualfl.engines.client import ClientMemory, Reply, Work
 from dualfl.engines.driver import Saved
@@ -29,7 +30,9 @@ from dualfl.typing import AnyArray, sealed
 
 FORMAT = 2
 UNSIGNED = 1  # what dualfl 0.1.0 wrote: no digest, and the rows in the tree
-_KNOWN: dict[str, Any] = {c.__name__: c for c in (Sparse, LowRank, Quantised, ClientMemory, Reply, Work, Saved, Mark)}
+_KNOWN: dict[str, Any] = {
+    c.__name__: c for c in (Sparse, LowRank, Quantised, Cut, ClientMemory, Reply, Work, Saved, Mark)
+}
 # What version 0.1.0 called them and where they were, so that its checkpoints are still read.
 _FORMER = {
     ("Silo", "dualfl.engines.client"): ("ClientMemory", "dualfl.engines.client"),

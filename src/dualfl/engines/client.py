@@ -16,11 +16,12 @@ import numpy.typing as npt
 from dualfl import kernels
 from dualfl.algorithms.client_cost import Solved
 from dualfl.algorithms.contract import Algorithm, Place
-from dualfl.algorithms.messages import settled
+from dualfl.algorithms.messages import as_remembered
 from dualfl.errors import Diverged, DualflError, InputError, NotSupported
 from dualfl.objectives.base import Objective
-from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.linear import DRIFT, LinearModel
 from dualfl.objectives.penalties import Penalised
+from dualfl.objectives.rounding import Rounding
 from dualfl.objectives.tilted import Tilted
 from dualfl.solvers.base import Solution, Solver, default_solver
 from dualfl.solvers.stopping import GradientNorm, StopRule
@@ -83,6 +84,10 @@ class LocalCost:
 
     def value_gradient(self, x: Array) -> tuple[float, Array]:
         return self.objective.value_gradient(self.place(x))
+
+    def rounding(self, x: Array, solved: bool = False) -> Rounding:
+        """How far off value and gradient at x may be; `solved`: as `local` found them, with predictors that drift."""
+        return self.objective.rounding(self.place(x), 2 * DRIFT if solved else 0.0)
 
     def hessian_times(self, x: Array, v: Array) -> Array:
         return self.objective.hessian_times(self.place(x), v)
@@ -209,7 +214,13 @@ def answer(
     cost.gradients += gradients
     cost.hessian_products += products
     reply = Reply(sent.wire, work)
-    return reply, ClientMemory(settled(state), request.id, reply, sent.memory or {})
+    return reply, ClientMemory(as_remembered(state), request.id, reply, sent.memory or {})
+
+
+def measured(f: Objective, x: Array) -> dict[str, float]:
+    """f at a point, and how far off it may be; infinite outside of a constraint."""
+    E = f.value(x)
+    return {"E": E, "off": f.rounding(x).value if np.isfinite(E) else 0.0}
 
 
 def forget(f: Objective) -> None:

@@ -91,7 +91,7 @@ def run_regularised(
     now = first_alpha(problem) if alpha is None else alpha
     while True:
         left = rounds - sum(stage.rounds for stage in stages)
-        stop = None if epsilon is None else settled(E, now, epsilon)
+        stop = None if epsilon is None else rest_is_bias(E, now, epsilon)
         result = run(
             problem.regularised(now), algorithm, measure=problem, rounds=left, start=theta, stop=stop, **options
         )
@@ -118,7 +118,7 @@ def first_alpha(problem: Problem) -> float:
     return L / 10 if np.isfinite(L) else 1.0
 
 
-def settled(E: Objective, alpha: float, epsilon: float) -> Callable[[Row, Array], bool]:
+def rest_is_bias(E: Objective, alpha: float, epsilon: float) -> Callable[[Row, Array], bool]:
     """Whether this alpha has given what it can: E' is small already, or all of it that is left is alpha's bias."""
 
     def stop(row: Row, theta: Array) -> bool:

@@ -44,7 +44,7 @@ def converse(
     driver = Driver(inquiry, place)
     while not driver.started and (asked := driver.ask()) is not None:
         driver.tell(exchange(driver, asked))
-    return Inquiry.told(driver.state, place, features)
+    return Inquiry.to_facts(driver.state, place, features)
 
 
 class ClientsHere:

@@ -25,6 +25,7 @@ from dualfl.engines.survey import Survey
 from dualfl.errors import Diverged, InputError, NotSupported
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalised, Penalty
+from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.typing import Array, frozen
 
 Ahead = Callable[[], tuple[int, Ask] | None]  # (round, what it will ask first)
@@ -42,13 +43,21 @@ class Account(NamedTuple):
     capped: int = 0  # local solves of this round that ended at their cap
 
 
+class Energy(NamedTuple):
+    """E at a point as it was computed, and how far off it may be by rounding."""
+
+    value: float
+    rounding: float
+
+
 @dataclass(frozen=True, repr=False)
 class Result:
     """What a run gives back.
 
-    theta : the model with the lowest energy seen (the last one, if energies were not evaluated).
-    certificate : proven bound of E(theta) - E*, or None; then `certificate_reason` says why.
-    stopped : why the run ended: "tol" (also by `stop`), "rounds", "time", "interrupted" or "diverged".
+    theta : the model with the lowest energy seen; of several that rounding does not tell apart, the last one.
+    certificate : proven bound of E(theta) - E*, rounding included, or None; then `certificate_reason` says why.
+    stopped : why the run ended: "tol" (also by `stop`), "rounds", "time", "interrupted", "diverged", or
+        "contradiction" where what the clients sent proves a lower bound of E* above an energy.
     choice : what `auto` picked and why; "" if the algorithm was given.
     """
 
@@ -64,6 +73,7 @@ class Result:
     state: Any
     silos: list[ClientMemory]
     choice: str = ""
+    rounding: float | None = None  # how far off `energy` may be; the certificate is never below it
 
     def __repr__(self) -> str:
         return result_in_words(self)
@@ -151,7 +161,7 @@ class Engine(ABC):
         assert asked is not None
         driver.tell(self.exchange(survey, driver, asked))
         self.silos, self.account = before  # set-up is not a part of any round
-        return survey.found(driver.state, self.place)
+        return survey.to_constants(driver.state, self.place)
 
     # -- what differs between engines --------------------------------------------------------------
 
@@ -160,8 +170,8 @@ class Engine(ABC):
         """Carry one request to the clients and their answers back."""
 
     @abstractmethod
-    def mean_value(self, theta: Array, ahead: Ahead | None) -> float:
-        """sum_j w_j f_j(theta), added up as an upload would be.
+    def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
+        """sum_j w_j f_j(theta), added up as an upload would be, and the same mean of the bounds of its rounding errors.
 
         `ahead` tells what will be asked next, for an engine that sends both in one message; None if nothing will be.
         """
@@ -267,12 +277,14 @@ class Engine(ABC):
 
     # -- measuring --------------------------------------------------------------------------------
 
-    def energy(self, theta: Array, ahead: Ahead | None = None) -> float:
+    def energy(self, theta: Array, ahead: Ahead | None = None) -> Energy:
         """E(theta)."""
-        value = self.mean_value(theta, ahead)
+        value, rounding = self.mean_value(theta, ahead)
+        rounding *= of_mean(self.place.N)
         if self.penalty is None or self.algorithm.penalty == "client":
-            return value
-        return value + Penalised(self.template, self.penalty).penalty_value(theta)
+            return Energy(value, rounding)
+        penalty = Penalised(self.template, self.penalty).penalty_value(theta)
+        return Energy(value + penalty, rounding + roundings(len(theta)) * (abs(penalty) + abs(value)))
 
 
 class ServerPenalty:
@@ -330,23 +342,23 @@ def check_fit(clients: Sequence[Objective], penalty: Penalty | None, algorithm: 
     if penalty is not None and algorithm.penalty is None:
         raise NotSupported(
             f"{algorithm.name} is for smooth problems, and this one has the penalty {penalty}; "
-            f"{those(lambda a: a.penalty is not None)} take one."
+            f"{names_of(lambda a: a.penalty is not None)} take one."
         )
     if codec is not None and not algorithm.compresses:
         raise NotSupported(
             f"{algorithm.name} cannot carry a codec, because a client would have to keep what it released; "
-            f"{those(lambda a: a.compresses)} can."
+            f"{names_of(lambda a: a.compresses)} can."
         )
     for j, f in enumerate(clients):
         missing = [need for need in sorted(algorithm.needs - {"local"}) if need not in f.offers]
         if missing:
             raise NotSupported(
                 f"{algorithm.name} is not compatible with client {j}'s {f.name}: it must offer {OFFERS[missing[0]]}; "
-                f"{those(lambda a: a.penalty == 'client')} need none."
+                f"{names_of(lambda a: a.penalty == 'client')} need none."
             )
 
 
-def those(fit: Callable[[type[Algorithm]], bool]) -> str:
+def names_of(fit: Callable[[type[Algorithm]], bool]) -> str:
     """The names of the algorithms that would do, for a sentence."""
     from dualfl.algorithms.registry import ALGORITHMS
 

@@ -17,6 +17,7 @@ STOPPED = {
     "time": "the time was up",
     "interrupted": "interrupted",
     "diverged": "the iterates diverged",
+    "contradiction": "the clients' answers contradict each other",
 }
 
 

@@ -19,7 +19,7 @@ from dualfl import kernels
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
-from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer, measured
 from dualfl.engines.engine import Account, Ahead, Engine, Gathered, Result, bound, check_fit
 from dualfl.errors import InputError
 from dualfl.objectives.average import common_ridge
@@ -94,9 +94,10 @@ class InProcess(Engine):
 
         return [result for part in self._pool.map(several, pieces) for result in part]
 
-    def mean_value(self, theta: Array, ahead: Ahead | None) -> float:
-        values = self._each(lambda j: {"E": self.costs[j].objective.value(theta)}, range(self.place.N))
-        return float(mean(values, range(self.place.N), self.sizes, self.mass).E)
+    def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
+        values = self._each(lambda j: measured(self.costs[j].objective, theta), range(self.place.N))
+        m = mean(values, range(self.place.N), self.sizes, self.mass)
+        return float(m.E), float(m.off)
 
     @property
     def solvers(self) -> list[str]:

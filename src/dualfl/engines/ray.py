@@ -21,7 +21,7 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place
 from dualfl.algorithms.messages import BLOCK, averaged, floats, mean, not_finite, total
 from dualfl.algorithms.plugins import PluginFile, carried, load_files
-from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, Work, answer
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, Work, answer, measured
 from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
 from dualfl.engines.inprocess import bind, check_convexity, fingerprint
 from dualfl.errors import InputError
@@ -94,8 +94,8 @@ class Holder:
         )
         return reply, silo, replace(moved, reply=None)
 
-    def values(self, theta: Array) -> list[float]:
-        return [cost.objective.value(theta) for _, cost in sorted(self.costs.items())]
+    def values(self, theta: Array) -> list[dict[str, float]]:
+        return [measured(cost.objective, theta) for _, cost in sorted(self.costs.items())]
 
     def fetch(self, answered: dict[int, Id]) -> dict[int, ClientMemory]:
         """The clients' memories as they were after these exchanges."""
@@ -205,10 +205,11 @@ class OnRay(Engine):
                 f"A Ray actor died ({str(error).splitlines()[0]}); resume the run from its checkpoint."
             ) from error
 
-    def mean_value(self, theta: Array, ahead: Ahead | None) -> float:
+    def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
         point = self.ray.put(theta)
         values = [v for part in self._call(actor.values.remote(point) for actor in self.actors) for v in part]
-        return float(mean([{"E": v} for v in values], range(self.place.N), self.sizes, self.mass).E)
+        m = mean(values, range(self.place.N), self.sizes, self.mass)
+        return float(m.E), float(m.off)
 
     # -- what outlives an exchange ----------------------------------------------------------------
 

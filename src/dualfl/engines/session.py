@@ -22,7 +22,7 @@ from dualfl.engines.client import ClientMemory
 from dualfl.engines.decision import ClientsHere, decide
 from dualfl.engines.driver import Driver, Saved
 from dualfl.engines.driver import digest as digest_of_ask
-from dualfl.engines.engine import Account, Engine, Result
+from dualfl.engines.engine import Account, Energy, Engine, Result
 from dualfl.engines.history import History, Row
 from dualfl.engines.inprocess import InProcess, digest
 from dualfl.engines.journal import Journal, Mark
@@ -46,25 +46,49 @@ from dualfl.typing import Array
 HERE = ("inprocess", "ray")  # engines of this room; others are found by an entry point
 BLOWN_UP = 1e10  # an energy so many times the first one is a divergence, not a result
 HUGE = 1e100  # so is a broadcast with such an entry
+SMALLEST = float(np.finfo(float).tiny)  # no certificate is 0, not even that of E = 0
+CONTRADICTION = (
+    "the clients' answers contradict each other: what they sent proves that no model has an energy below {bound:.9g}, "
+    "and one with {least:.9g} was measured"
+)
 
 
 @dataclass(frozen=True)
 class Best:
-    """The best model and the best lower bound so far: both stay valid, so the certificate never grows."""
+    """The best model and the best lower bound so far.
+
+    Of models whose energies differ by less than rounding may have done, the last one is kept: near the minimiser the
+    lowest energy is the luckiest one. `least` is what E* is at most, so a model counts as long as it may be below it.
+
+    Both bounds of the certificate, E <= energy + rounding and E* >= bound, hold whatever was rounded on the way (see
+    `objectives.rounding`, and each `Algorithm.bound`), so their difference is a proof. It is never below `rounding`.
+    """
 
     theta: Array
     energy: float = np.inf
+    rounding: float = 0.0
     bound: float = -np.inf
+    least: float = np.inf
 
-    def updated(self, theta: Array, energy: float, bound: float) -> Best:
-        better = energy < self.energy or not np.isfinite(self.energy)
-        bound = max(self.bound, bound)
-        return Best(theta, energy, bound) if better else Best(self.theta, self.energy, bound)
+    def updated(self, theta: Array, energy: Energy, bound: float) -> Best:
+        E, off = energy
+        bound, least = max(self.bound, bound), min(self.least, E + off) if E == E else self.least
+        better = E - off <= self.least if np.isfinite(off) else E < self.energy
+        if better or not np.isfinite(self.energy):
+            return Best(theta, E, off, bound, least)
+        return replace(self, bound=bound, least=least)
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the lower bound is above an energy by more than rounding explains."""
+        return self.bound > self.least
 
     @property
     def certificate(self) -> float | None:
-        # Rounding can push the bound above the energy by an ulp.
-        return max(self.energy - self.bound, 0.0) if np.isfinite(self.energy - self.bound) else None
+        gap = self.energy + self.rounding - self.bound
+        if not np.isfinite(gap) or self.contradicted:
+            return None
+        return max(gap, self.rounding, SMALLEST)
 
 
 class Standing(NamedTuple):
@@ -288,13 +312,14 @@ class Session:
         number, state, theta = self.driver.round, self.driver.state, self.theta
         energy = error = certificate = None
         if self.evaluate:
-            energy = (
+            found = (
                 engine.energy(theta, self.ahead if more else None)
                 if self.measured is None
-                else self.measured.value(theta)
+                else Energy(self.measured.value(theta), 0.0)
             )
+            energy = found.value
             bound = engine.algorithm.bound(state) if self.measured is None else -np.inf
-            self.best = self.best.updated(theta, energy, bound)
+            self.best = self.best.updated(theta, found, bound)
             certificate = self.best.certificate
             if self.reference is not None:
                 error = (energy - self.reference) / (abs(self.reference) or 1.0)
@@ -332,6 +357,8 @@ class Session:
         row = self.history[-1]
         if self.blown_up(row):
             return "diverged"
+        if self.best.contradicted:
+            return "contradiction"
         if tol is not None and row.certificate is not None and row.certificate <= tol * abs(self.best.energy):
             return "tol"
         if stop is not None and stop(row, self.theta):
@@ -361,9 +388,12 @@ class Session:
             history=self.history,
             state=self.driver.state,
             silos=engine.stored(engine.silos),
+            rounding=self.best.rounding if np.isfinite(self.best.energy) and self.measured is None else None,
         )
 
     def why_no_certificate(self) -> str:
+        if self.best.contradicted:
+            return CONTRADICTION.format(bound=self.best.bound, least=self.best.least)
         if not self.engine.algorithm.certifies:
             return self.engine.algorithm.no_certificate
         if not self.evaluate:

@@ -57,7 +57,7 @@ class Survey(Algorithm):
         raise NotImplementedError
 
     @staticmethod
-    def found(s: CurvatureConstants, at: Place) -> Constants:
+    def to_constants(s: CurvatureConstants, at: Place) -> Constants:
         return Constants(mu=s.mu, L=s.L, N=at.N, d=at.d, L_row=s.L_row, n=int(s.n))
 
 
@@ -143,7 +143,7 @@ class Inquiry(Survey):
         return at.send(g=gradient, square=square, chance=max(float(squares.sum()) - square, 0.0) / g.n), None
 
     @staticmethod
-    def told(s: ProblemKind, at: Place, D: int) -> Constants:
+    def to_facts(s: ProblemKind, at: Place, D: int) -> Constants:
         """What `specialise` wants to know; the server knows the shape of the model itself."""
         facts = Facts(s.loss, s.smooth, s.piecewise, s.moments, D, at.d // D, s.free, s.least, s.alike)
         return Constants(mu=s.mu, L=np.nan, N=at.N, d=at.d, L_row=np.nan, n=s.n, facts=facts)

@@ -16,8 +16,14 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from dualfl.arguments import conforms, shown
 from dualfl.engines.inprocess import Result
 from dualfl.errors import InputError, NoMinimiser
-from dualfl.estimators.silos import KINDS, SiloRows, grouped, listed, total_mass
-from dualfl.estimators.solving import FitCost, FitLimits, energy_at_zero, federated, solve, warn_unless_certified
+from dualfl.estimators.silos import KINDS, SiloRows, checked_silos, split_by_groups, total_mass
+from dualfl.estimators.solving import (
+    FitCost,
+    FitLimits,
+    federated_problem,
+    solve,
+    warn_unless_certified,
+)
 from dualfl.objectives.linear import Intercept
 from dualfl.typing import AnyArray, Array
 
@@ -43,11 +49,11 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         groups : the silo of each row, any labels; None is one silo.
         sample_weight : how much each row counts; None counts every row once.
         """
-        return self._fit(self._prepared(grouped(self, X, y, groups, sample_weight)))
+        return self._fit(self._prepared(split_by_groups(self, X, y, groups, sample_weight)))
 
     def fit_silos(self, silos: Sequence[Any], names: Sequence[str] | None = None) -> Self:
         """Fit to a list of silos, each (X, y) or (X, y, weights); `names` are used in messages."""
-        return self._fit(self._prepared(listed(self, silos, names)))
+        return self._fit(self._prepared(checked_silos(self, silos, names)))
 
     # -- what subclasses say ----------------------------------------------------------------------
 
@@ -79,11 +85,11 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _solve(self, silos: list[SiloRows], start: Models | None = None) -> list[Result]:
         """One run for each problem."""
         cost, limits, shift = self._cost(total_mass(silos)), self._limits(silos), self._shift(silos)
-        problems = [federated(part, cost, self._intercept()) for part in self._parts(silos)]
+        problems = [federated_problem(part, cost, self._intercept()) for part in self._parts(silos)]
         starts: Sequence[Array | None] = [None] * len(problems) if start is None else start
         try:
             results = [
-                shifted(solve(problem, self.algorithm, limits, moved(x, problem.shape, -shift)), shift)
+                shifted(solve(problem, self.algorithm, limits, with_shifted_intercept(x, problem.shape, -shift)), shift)
                 for problem, x in zip(problems, starts)
             ]
         except NoMinimiser as error:
@@ -96,8 +102,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
     def _limits(self, silos: list[SiloRows]) -> FitLimits:
         tol, rounds = check_number("tol", self.tol, above=0), check_count("max_iter", self.max_iter)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        at_zero = energy_at_zero(self._parts(silos)[0], self._cost(total_mass(silos)).loss)
-        return FitLimits(tol, rounds, seed, bool(self.verbose), self._offset(silos), at_zero)
+        return FitLimits(tol, rounds, seed, bool(self.verbose), self._offset(silos))
 
     def _parts(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         """The silos of each problem, with targets from which the shift is taken off."""
@@ -131,7 +136,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self.certificate_ = None if None in gaps else float(sum(gap for gap in gaps if gap is not None))
         self.certificate_reason_ = next((r.certificate_reason for r in results if r.certificate is None), "")
         self.objective_ = offset + sum(np.nan if r.energy is None else r.energy for r in results)
-        self.algorithm_ = described(results[0])
+        self.algorithm_ = what_ran(results[0])
 
     # -- prediction -------------------------------------------------------------------------------
 
@@ -148,7 +153,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return tags
 
 
-def moved(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | None:
+def with_shifted_intercept(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | None:
     """A flat model whose intercept, the last row of its matrix, is larger by this."""
     if theta is None or not shift:
         return theta
@@ -159,7 +164,7 @@ def moved(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | 
 
 def shifted(result: Result, shift: float) -> Result:
     """The result for targets that are larger by this."""
-    theta = moved(result.theta, result.shape, shift)
+    theta = with_shifted_intercept(result.theta, result.shape, shift)
     assert theta is not None
     return replace(result, theta=theta)
 
@@ -172,7 +177,7 @@ def coefficients(thetas: Models, shape: tuple[int, ...], intercept: bool) -> tup
     return np.ascontiguousarray(columns.T), np.zeros(columns.shape[1])
 
 
-def described(result: Result) -> str:
+def what_ran(result: Result) -> str:
     """What ran: the algorithm, and for a choice of the library the reason."""
     return result.choice or result.algorithm.name
 

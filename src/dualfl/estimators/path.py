@@ -18,7 +18,7 @@ import numpy as np
 from dualfl.engines.progress import Bar
 from dualfl.errors import InputError
 from dualfl.estimators.silos import SiloRows, total_mass
-from dualfl.estimators.solving import FitCost, federated
+from dualfl.estimators.solving import FitCost, federated_problem
 from dualfl.objectives import Logistic, Poisson, Softmax, Squared, SquaredHinge
 from dualfl.streams import Stream
 from dualfl.tables.moments import Moments, moments
@@ -143,7 +143,7 @@ def choice(losses: Array, masses: Array, rule: str) -> int:
 def held_out(model: Any, thetas: Sequence[Array], silos: list[SiloRows]) -> float:
     """The mean loss of rows that were not fitted: one sum a silo."""
     loss = FitCost(model._cost(total_mass(silos)).loss)
-    parts = [federated(part, loss, model._intercept()) for part in model._problems(silos)]
+    parts = [federated_problem(part, loss, model._intercept()) for part in model._problems(silos)]
     return sum(problem.value(theta) for problem, theta in zip(parts, thetas))
 
 
@@ -228,7 +228,7 @@ def strongest_l1(model: Any, silos: list[SiloRows]) -> float:
         return float(np.sqrt(spread.max()) * max(-box.lo, box.hi))
     worst = 0.0
     for part in problems:
-        pooled = federated(part, FitCost(loss), intercept).pooled
+        pooled = federated_problem(part, FitCost(loss), intercept).pooled
         theta = np.zeros(pooled.shape).reshape(pooled.shape[0], -1)
         if intercept == "free":
             theta[-1] = best_intercept(loss, part)

@@ -56,7 +56,7 @@ def total_mass(silos: Sequence[SiloRows]) -> float:
     return sum(silo.mass for silo in silos)
 
 
-def grouped(estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> list[SiloRows]:
+def split_by_groups(estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> list[SiloRows]:
     """One table, and for each row the silo it belongs to; None: all rows are one silo."""
     X, y = _checked(estimator, X, y, reset=True)
     weights = _weights(sample_weight, X)
@@ -87,7 +87,7 @@ def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
     return dict(zip(map(str, names), np.split(order, np.cumsum(np.bincount(number))[:-1])))
 
 
-def listed(estimator: Any, silos: Sequence[Any], names: Sequence[str] | None = None) -> list[SiloRows]:
+def checked_silos(estimator: Any, silos: Sequence[Any], names: Sequence[str] | None = None) -> list[SiloRows]:
     """A list of (X, y) or (X, y, weights). All must have the columns of the first."""
     if len(silos) == 0:
         raise InputError("fit_silos needs at least one silo (X, y), and the list is empty.")

@@ -107,7 +107,7 @@ class Search:
             count = len(self.candidates(name))
             for _ in RUNGS:
                 total += count
-                count = kept(count)
+                count = survivors(count)
         return total
 
     def cell(self, name: str, hyperparameters: Mapping[str, Any], rung: Rung) -> Cell:
@@ -123,7 +123,7 @@ class Search:
         )
 
 
-def kept(count: int) -> int:
+def survivors(count: int) -> int:
     """How many of so many cells go on."""
     return min(count, max(LEAST, -(-count // KEEP)))
 
@@ -225,7 +225,7 @@ class Tuner:
                 untried = best[name].untried if level else len(cells[name]) - len(tried)
                 if good:
                     best[name] = BestFound(name, good[0], level, count, untried, self._edge(name, good[0]))
-                    alive[name] = [dict(t.hyperparameters) for t in good[: kept(len(good))]]
+                    alive[name] = [dict(t.hyperparameters) for t in good[: survivors(len(good))]]
                 else:
                     best[name], alive[name] = replace(best[name], count=count, untried=untried), []
             alive = {name: given for name, given in alive.items() if given}

@@ -41,8 +41,8 @@ from dualfl.tables.sums import counted, deviations
 from dualfl.typing import AnyArray, Array
 
 CHANGED = (
-    "its data file, or 'target', 'ignore', 'na' or 'decimal' in its silo.json, has changed since the experiment began; "
-    "restore it, or start a new one"
+    "its data file, or what its silo.json says of it ('target', 'ignore', 'categorical', 'na', 'decimal'), has changed "
+    "since the experiment began; restore it, or start a new one"
 )
 NO_PLAN = "this silo knows no plan of this experiment: its folder was lost or moved; start a new experiment"
 Content = dict[str, Any]
@@ -70,7 +70,7 @@ class Experiment:
         else:
             write(path, content)
 
-    def kept(self, name: str, answer: Callable[[], bytes]) -> bytes:
+    def answered_once(self, name: str, answer: Callable[[], bytes]) -> bytes:
         """The answer to a set-up request, found once: other numbers under the same masks would tell both."""
         path = self.path / "answers" / name
         if not path.exists():
@@ -138,7 +138,7 @@ class Experiment:
         """The rows that have a target, and the target's name."""
         rows = self.home.rows()
         self.check_data()  # after reading, so that a file which is changed meanwhile is noticed
-        return rows.used(self.plan["categorical"]), rows.target
+        return rows.used(), rows.target
 
     def counts(self) -> Content:
         """How much this silo counts, and what agreement and standardisation need of its columns."""

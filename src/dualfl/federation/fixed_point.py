@@ -33,6 +33,11 @@ class FixedPoint(Codec):
     weight: float
     bits: int = BITS
 
+    @property
+    def step(self) -> float:
+        """Of the grid, for what this silo sends."""
+        return float(1 / (self.weight * 2.0**self.bits))
+
     def compress(self, x: Array, stream: Stream) -> Quantised:
         raise NotImplementedError  # `encode` is all there is
 
@@ -92,6 +97,9 @@ def from_words(words: Words, bits: int) -> Array:
 # next, which leaves room to add up those of 2^15 silos.
 # The last one is for squares of small columns: 2^-156 is 1e-47, so a spread of 1e-16 keeps a dozen digits.
 LIMBS = {"high": -36, "coarse": 12, "fine": 60, "finer": 108, "finest": 156}
+
+
+FINEST = 2.0 ** -LIMBS["fine"]  # how far off two scalars of one silo may be together
 
 
 def reach(silos: int) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.engines.client import ClientMemory, Envelope, answer
+from dualfl.engines.client import ClientMemory, Envelope, answer, measured
 from dualfl.errors import DualflError, InputError
 from dualfl.federation.experiment import CHANGED, Experiment
 from dualfl.federation.masks import Offer, check, public_part
@@ -25,7 +25,7 @@ from dualfl.federation.wire import decode, encode, tag
 from dualfl.tables.refusals import Unfit
 from dualfl.version import __version__
 
-PROTOCOL = 6
+PROTOCOL = 7
 SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
 Content = dict[str, Any]
 
@@ -98,7 +98,7 @@ class Keeper:
         content: Content = {"d": None}
         if "pickle" not in self.home.settings:
             allow_empty = bool(self.home.settings.get("allow_empty"))
-            content |= describe(self.home.rows(), request.get("task"), request.get("categorical", ()), allow_empty)
+            content |= describe(self.home.rows(), request.get("task"), allow_empty)
         key = self.home.path / "key"
         if key.exists():
             content["offer"] = experiment.offer(key)
@@ -119,7 +119,7 @@ class Keeper:
         )
 
     def _once(self, experiment: Experiment, message: bytes, answer: Callable[[], Content]) -> bytes:
-        return experiment.kept(tag(message), lambda: self._encoded(message, answer()))
+        return experiment.answered_once(tag(message), lambda: self._encoded(message, answer()))
 
     def _check_plan(self, plan: Content, experiment: Experiment) -> None:
         names, settings = list(plan["names"]), self.home.settings
@@ -177,7 +177,7 @@ class Keeper:
             cost, place, j, weight = experiment.client(algorithm_of(request["under"]))
             if request["reduce"] == "max":  # maxima are compared, not added: the grid of sums is not theirs
                 place = replace(place, codec=None)
-            value = None if request["probe"] is None else cost.objective.value(request["probe"])
+            value = None if request["probe"] is None else measured(cost.objective, request["probe"])
             envelope = Envelope(request["round"], request["exchange"], request["step"], request["message"])
             after = None if surveys else request["after"][list(request["to"]).index(self.home.name)]
             reply, moved = answer(algorithm, cost, silo, envelope, place, j, weight, after)
@@ -188,12 +188,12 @@ class Keeper:
         return sent
 
     def value(self, request: Content, message: bytes) -> Content:
-        """f at a point, weighted as an upload is."""
+        """f at a point and how far off it may be, weighted as an upload is."""
         experiment = self.experiment(request)
         with experiment.locked():
             experiment.note_scaling(request)
         cost, _, _, weight = experiment.client(algorithm_of(request["under"]))
-        value = cost.objective.value(request["probe"])
+        value = measured(cost.objective, request["probe"])
         return experiment.uploads.value(value, tag(message), weight)
 
 

@@ -57,7 +57,6 @@ class Terms:
     secure: int | None = None  # bits after the point, or None
     standardise: bool = True
     task: str | None = None
-    categorical: tuple[str, ...] = ()  # columns whose numbers are names
     tables: bool = True  # False: silos hold objectives, not files
     roster: Mapping[str, str] | None = None
 
@@ -105,7 +104,7 @@ class Federation:
         """Hello, agreement, standardisation."""
         terms = self.terms
         # Only here: silos keep the plan as it came, and a coordinator may go on with it in a later version.
-        met = self.ask("hello", task=terms.task, categorical=terms.categorical, version=__version__)
+        met = self.ask("hello", task=terms.task, version=__version__)
         self._check_signatures(met)
         draft = agree(met) if terms.tables else None
         codec = None if terms.codec is None else (type(terms.codec).__name__, dataclasses.asdict(terms.codec))
@@ -116,7 +115,6 @@ class Federation:
             secure=terms.secure,
             problem=dict(terms.problem),
             draft=None if draft is None else draft.as_json(),
-            categorical=terms.categorical,
             algorithm=terms.algorithm.to_json(),
             seed=terms.seed,
             start=terms.start,
@@ -305,12 +303,12 @@ class Remote(Engine):
             reduce=asked.reduce,
             after=tuple(self.silos[j].answered for j in clients),
             probe=probe,
-            scaling=self._unsaid(to),
+            scaling=self._scaling_if_new(to),
         )
         self.federation.scaled |= set(to)
         return answers
 
-    def _unsaid(self, to: Sequence[str]) -> Content | None:
+    def _scaling_if_new(self, to: Sequence[str]) -> Content | None:
         """The scaling, if one of these silos has not heard it: without it a silo has no cost to answer about."""
         return None if self.federation.scaled.issuperset(to) else self.setup.scaling
 
@@ -341,6 +339,7 @@ class Remote(Engine):
         work = Work(**{field: sums.pop(f"work:{field}") for field in Work._fields})
         mass = sums.pop("probe:mass", 1.0)
         sums.pop("probe:E", None)
+        sums.pop("probe:off", None)
         means = SimpleNamespace(**nested(sums), mass=mass)
         # Who did how much is not known: all of it is booked on the first.
         works = [work._replace(iterations=round(work.iterations), capped=round(work.capped))]
@@ -348,20 +347,22 @@ class Remote(Engine):
 
     # -- measuring --------------------------------------------------------------------------------
 
-    def mean_value(self, theta: Array, ahead: Ahead | None) -> float:
+    def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
         following = None if ahead is None else ahead()
         if following is not None and following[1].to is None:
             answers = self._together(theta, *following)
         else:
             answers = self._ask_value(theta)
         if self.secure:
-            return float(self.federation.unmasked(answers)["probe:E"])
-        values = [{"E": answer["value"]} for answer in answers.values()]
-        return float(mean(values, range(self.place.N), self.sizes, self.mass).E)
+            sums = self.federation.unmasked(answers)
+            return float(sums["probe:E"]), float(sums["probe:off"]) + self.place.N * fixed_point.FINEST
+        values = [answer["value"] for answer in answers.values()]
+        m = mean(values, range(self.place.N), self.sizes, self.mass)
+        return float(m.E), float(m.off)
 
     def _ask_value(self, theta: Array) -> dict[str, Content]:
         """The value alone; if no survey was made and a cohort is asked first, this is the first that silos hear."""
-        scaling = self._unsaid(self.names)
+        scaling = self._scaling_if_new(self.names)
         answers = self.federation.ask("value", probe=theta, under=self.bound.to_json(), scaling=scaling)
         self.federation.scaled |= set(self.names)
         return answers

@@ -49,10 +49,14 @@ def not_quoted(told: str) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class SiloRows:
-    """A file as it was read, without the columns that are ignored, and which column is the target."""
+    """A file as it was read, without the columns that are ignored, and which column is the target.
+
+    Which numbers are names of categories (`categorical`) only the silo's operator says: levels are told to others.
+    """
 
     table: Table
     target: str
+    categorical: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[int, int]:
@@ -60,16 +64,22 @@ class SiloRows:
         kinds = [values.dtype.kind for name, values in self.table.columns.items() if name != self.target]
         return self.table.width + kinds.count("f"), len(kinds) - kinds.count("f")
 
-    def request(self, numeric_target: bool, categorical: Sequence[str] = ()) -> Request:
-        return Request(self.target, numeric_target, categorical=tuple(categorical), remedies=IN_SILOS)
+    def request(self, numeric_target: bool) -> Request:
+        return Request(self.target, numeric_target, categorical=self.categorical, remedies=IN_SILOS)
 
-    def used(self, categorical: Sequence[str]) -> Table:
+    def used(self) -> Table:
         """The rows that have a target."""
         with not_quoted("its data file has entries that cannot be used"):
-            return used(self.table, self.request(False, categorical))[0]
+            return used(self.table, self.request(False))[0]
 
 
-def read_rows(path: Path, target: str | None, ignore: Sequence[str] = (), spelling: Spelling = USUAL) -> SiloRows:
+def read_rows(
+    path: Path,
+    target: str | None,
+    ignore: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    spelling: Spelling = USUAL,
+) -> SiloRows:
     """The rows of a CSV, Parquet, NPZ or LIBSVM file."""
     if not path.is_file():
         raise no_file(path)
@@ -77,7 +87,7 @@ def read_rows(path: Path, target: str | None, ignore: Sequence[str] = (), spelli
         table = _read(path, target, spelling)
         columns = {name: values for name, values in table.columns.items() if name not in ignore}
         chosen = TARGET if table.width else target_name(columns, target, path)
-    return SiloRows(replace(table, columns=columns), chosen)
+    return SiloRows(replace(table, columns=columns), chosen, tuple(categorical))
 
 
 def _read(path: Path, target: str | None, spelling: Spelling) -> Table:
@@ -111,10 +121,10 @@ def digest_of(path: Path) -> str:
 # -- what a silo says before anything is agreed ------------------------------------------------------------
 
 
-def describe(rows: SiloRows, task: str | None, categorical: Sequence[str], allow_empty: bool) -> dict[str, Any]:
+def describe(rows: SiloRows, task: str | None, allow_empty: bool) -> dict[str, Any]:
     """Names of columns, levels of text and classes; no row, no number of a row, no count."""
     with not_quoted("its data file has entries that cannot be used"):
-        kept = rows.used(categorical)
+        kept = rows.used()
         if task is None:
             task = "classification" if is_class_target(kept.columns[rows.target]) else "regression"
         if task == "regression" and kept.columns[rows.target].dtype.kind != "f":
@@ -123,7 +133,7 @@ def describe(rows: SiloRows, task: str | None, categorical: Sequence[str], allow
                 "correct the file.",
                 "the target holds texts, and regression needs numbers",
             )
-        told = summarise(kept, rows.request(task == "regression", categorical))
+        told = summarise(kept, rows.request(task == "regression"))
     columns: dict[str, tuple[str, ...] | None] = {}
     empty = []
     for name in sorted(told.columns):

@@ -71,9 +71,9 @@ class SiloFolder:
     @property
     def fingerprint(self) -> str:
         """Of all that decides what is read: the file, and which columns of it."""
-        target, ignore = self.settings.get("target"), sorted(self.settings.get("ignore", ()))
-        spelling = [sorted(self.spelling.na), self.spelling.decimal]
-        return hashlib.sha256(json.dumps([self.data_digest, target, ignore, *spelling]).encode()).hexdigest()
+        lists = [sorted(self.settings.get(name, ())) for name in ("ignore", "categorical", "na")]
+        decisive = [self.data_digest, self.settings.get("target"), *lists, self.spelling.decimal]
+        return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
     @property
     def spelling(self) -> Spelling:
@@ -91,7 +91,8 @@ class SiloFolder:
         return hashlib.sha256(path.read_bytes() + self.fingerprint.encode()).hexdigest()[:16]
 
     def rows(self) -> SiloRows:
-        return read_rows(self.data, self.settings.get("target"), self.settings.get("ignore", ()), self.spelling)
+        ignore, categorical = self.settings.get("ignore", ()), self.settings.get("categorical", ())
+        return read_rows(self.data, self.settings.get("target"), ignore, categorical, self.spelling)
 
     @property
     def masked_only(self) -> bool:

@@ -26,7 +26,7 @@ class Uploads:
     def __init__(self, plan: Content, masks: Masks | None, allow_sampling: bool) -> None:
         self.plan, self.masks, self.allow_sampling = plan, masks, allow_sampling
 
-    def answer(self, reply: Reply, value: float | None, request: Content, name: str, weight: float) -> Content:
+    def answer(self, reply: Reply, value: Content | None, request: Content, name: str, weight: float) -> Content:
         """What leaves: the upload, the value at the probe, and the account of the work."""
         if self.masks is None:
             return {"wire": reply.wire, "work": reply.work, "value": value}
@@ -36,7 +36,7 @@ class Uploads:
             return masked_maxima(self.masks, reply.wire, name, among)
         wire = fixed_point.flatten(reply.wire)
         if value is not None:
-            wire["probe:E"] = value
+            wire |= {f"probe:{field}": number for field, number in value.items()}
         if len(among) < len(self.plan["names"]):
             wire["probe:mass"] = 1.0
         parts: dict[str, fixed_point.Part] = {}
@@ -84,11 +84,14 @@ class Uploads:
                 "not carry; divide it by a power of ten in every silo, or put it under 'ignore' in silo.json"
             )
 
-    def value(self, value: float, name: str, weight: float) -> Content:
+    def value(self, value: Content, name: str, weight: float) -> Content:
         if self.masks is None:
             return {"value": value}
         among = list(self.plan["names"])
-        return masked(self.masks, fixed_point.limbs("probe:E", weight * value, len(among)), name, among)
+        parts: dict[str, fixed_point.Part] = {}
+        for field, number in value.items():
+            parts |= fixed_point.limbs(f"probe:{field}", weight * number, len(among))
+        return masked(self.masks, parts, name, among)
 
 
 def masked(masks: Masks, parts: dict[str, fixed_point.Part], name: str, among: list[str]) -> Content:

@@ -25,6 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dualfl.errors import InputError, NotSupported
+from dualfl.objectives import rounding
+from dualfl.objectives.rounding import Rounding
 from dualfl.typing import Array, frozen, sealed
 
 if TYPE_CHECKING:
@@ -161,6 +163,10 @@ class Objective(ABC):
         HU = np.stack([point.hessian_times(frozen(u)) for u in U.T], axis=1)
         M = U.T @ HU
         return (M + M.T) / 2
+
+    def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
+        """How far off `value` and `gradient` at x may be; see `rounding`. `drift`: of predictors updated along rays."""
+        return rounding.plain(self, x)
 
     # -- what only some offer ---------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.objectives.rounding import Rounding, roundings
 from dualfl.typing import Array, frozen, sealed
 
 
@@ -77,6 +78,11 @@ class Tilted(Objective):
 
     def newton_hessian(self, x: Array, straight: float) -> Array:
         return self._raised(self.base.newton_hessian(x, straight))
+
+    def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
+        K, tilt = roundings(self.d), np.abs(self.a * x)
+        own = Rounding(K * float(tilt @ np.abs(x) / 2 + np.abs(self.c) @ np.abs(x)), K * (tilt + np.abs(self.c)))
+        return self.base.rounding(x, drift) + own
 
     def _raised(self, H: Array) -> Array:
         H[np.diag_indices(self.d)] += self.a

@@ -25,7 +25,7 @@ from dualfl.outputs import check_file
 from dualfl.report.figure import CEILING, FLOOR
 from dualfl.report.markup import Markup, element, join
 from dualfl.report.results import COUNTS, REPORT, Results, read_all
-from dualfl.report.sections import LARGEST, WORDS, Named, Section, default_title, make_sections, named, subtitle
+from dualfl.report.sections import LARGEST, WORDS, Named, Section, default_title, make_sections, named_curves, subtitle
 from dualfl.typing import AnyArray
 from dualfl.version import __version__
 
@@ -74,7 +74,7 @@ def page(found: Sequence[Results], title: str = "", first: Sequence[Section] = (
         "style": style,
         "script": script,
         "library": library,
-        "data": safe_json(drawn(found)),
+        "data": safe_json(figure_data(found)),
     }
     return Template(frame).substitute(values)
 
@@ -98,9 +98,9 @@ def section(key: str, name: str, content: Markup) -> Markup:
 # -- what the script draws --------------------------------------------------------------------------------
 
 
-def drawn(found: Sequence[Results]) -> dict[str, Any]:
+def figure_data(found: Sequence[Results]) -> dict[str, Any]:
     """All numbers of the pictures."""
-    curves = [each for each in named(found) if len(each.curve)]
+    curves = [each for each in named_curves(found) if len(each.curve)]
     return {
         "words": {key: label for key, (_, label) in WORDS.items()},
         "curves": [curve_data(each, number) for number, each in enumerate(curves)],

@@ -21,6 +21,7 @@ from dualfl.tables.cells import (
     USUAL,
     MixedPoints,
     Spelling,
+    brief,
     decimal_commas,
     level_of,
     odd_entries,
@@ -46,6 +47,7 @@ class Table:
     columns: Mapping[str, AnyArray]
     matrix: Any = None  # columns without names, dense or CSR, beside the target
     exact: Mapping[str, AnyArray] = field(default_factory=dict)  # levels of numbers that floats do not tell apart
+    unclear: Mapping[str, str] = field(default_factory=dict)  # columns that cannot be read, and why
 
     @property
     def rows(self) -> int:
@@ -65,7 +67,7 @@ class Table:
         columns = {name: values[which] for name, values in self.columns.items()}
         exact = {name: levels[which] for name, levels in self.exact.items()}
         matrix = self.matrix if self.matrix is None or which.all() else self.matrix[which]
-        return Table(self.name, columns, matrix, exact)
+        return Table(self.name, columns, matrix, exact, self.unclear)
 
     def levels(self, name: str) -> AnyArray:
         """A column as levels: numbers by their names."""
@@ -100,6 +102,11 @@ def check_usable(table: Table, name: str, remedy: str = "") -> None:
     """Refuse a column of dates, lists, infinite or huge numbers, or texts that are no levels; only those that are used
     are looked at."""
     values = table.columns[name]
+    if name in table.unclear:
+        raise Unfit(
+            f"{table.name} has {table.unclear[name]}{remedy}.",
+            f"its data file has points and commas in the numbers of column {name!r}",
+        )
     told = f"its data file has entries in column {name!r} that are neither finite numbers nor texts"
     if values.dtype.kind == "O":
         raise Unfit(
@@ -170,9 +177,7 @@ def read_table(path: Path, spelling: Spelling = USUAL) -> Table:
     if kind not in ("CSV", "Parquet"):
         named = f"is a {kind} file, whose columns have no names" if named_format(path) else "is neither CSV nor Parquet"
         raise InputError(f"{path} {named}; {WANTED}.")
-    found = (_from_csv if kind == "CSV" else _from_parquet)(path, spelling)
-    exact = {name: levels for name, (_, levels) in found.items() if levels is not None}
-    return Table(str(path), {name: values for name, (values, _) in found.items()}, exact=exact)
+    return _from_csv(path, spelling) if kind == "CSV" else _from_parquet(path, spelling)
 
 
 def read_tables(paths: Sequence[Path], spelling: Spelling = USUAL) -> list[Table]:
@@ -201,23 +206,34 @@ def check_no_copies(paths: Sequence[Path]) -> None:
 Column = tuple[AnyArray, AnyArray | None]  # values, and the levels of numbers that floats do not tell apart
 
 
-def _from_csv(path: Path, spelling: Spelling) -> dict[str, Column]:
+def _table(path: Path, found: Mapping[str, Column], unclear: Mapping[str, str]) -> Table:
+    exact = {name: levels for name, (_, levels) in found.items() if levels is not None}
+    return Table(str(path), {name: values for name, (values, _) in found.items()}, exact=exact, unclear=unclear)
+
+
+def _from_csv(path: Path, spelling: Spelling) -> Table:
     names, rows = csv_rows(path, libsvm=WANTED)
-    found = {}
+    found: dict[str, Column] = {}
+    unclear = {}
     for name, cells in zip(names, zip(*rows)):
         try:
             found[name] = parsed(cells, spelling)
         except MixedPoints as error:
             row = next(i for i, cell in enumerate(cells, start=1) if cell.strip() == str(error))
-            raise InputError(
-                f"{path} has {str(error)!r} in column {name!r}, row {row}, where commas are decimal; write it without "
-                "a point."
-            ) from error
-    return found
+            where = f"{str(error)!r} in column {name!r}, row {row}"
+            unclear[name] = f"{where}, where commas are decimal; write it without a point"
+            found[name] = np.array([brief(cell) for cell in cells], dtype=np.str_), None
+    return _table(path, found, unclear)
 
 
-def _from_parquet(path: Path, spelling: Spelling) -> dict[str, Column]:
-    return {tidy(name).strip(): _of_arrow(column, spelling) for name, column in parquet_columns(path).items()}
+def _from_parquet(path: Path, spelling: Spelling) -> Table:
+    found: dict[str, Column] = {}
+    for given, column in parquet_columns(path).items():
+        name = tidy(given).strip()
+        if name in found:
+            raise InputError(f"{path} has more than one column {name!r}; give each a name of its own.")
+        found[name] = _of_arrow(column, spelling)
+    return _table(path, found, {})
 
 
 def _of_arrow(column: Any, spelling: Spelling) -> Column:

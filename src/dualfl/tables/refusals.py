@@ -55,7 +55,7 @@ IN_SILOS = Remedies(
     gap="count {} as missing by {} under 'na' in silo.json",
     value="{!r}",
     decimal='set "decimal" to "," in silo.json',
-    categorical="put {!r} under 'categorical' in project.json",
+    categorical="put {!r} under 'categorical' in the silo.json of every silo",
     allow_empty='let the mean of the others fill it ("allow_empty": true in silo.json)',
     drop_gaps="put columns with gaps under 'ignore' in silo.json",
 )

@@ -27,6 +27,8 @@ import numpy as np
 
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
+from dualfl.algorithms.cuts import below, dual_rounding
+from dualfl.objectives.rounding import SPARE, UNIT, of_mean
 from dualfl.solvers.stopping import FixedIterations, GradientNorm, StopRule
 from dualfl.typing import Array
 
@@ -41,6 +43,7 @@ class Local:
 class Server:
     v: Array
     bound: float
+    off: float = 0.0  # how far v may be from the sum of the clients' A_j, by the rounding errors of all rounds
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class CoCoA(Algorithm):
         "CoCoA+",
         2015,
         "Ma, Smith, Jaggi, Jordan, Richtarik and Takac",
-        up="d + 1",
+        up="d + 4",
         needs="strongly convex",
         rate="kappa log(1/eps); nonsmooth 1/eps",
     )
@@ -74,8 +77,11 @@ class CoCoA(Algorithm):
 
     def round(self, s: Server, at: Place) -> Round:
         m = yield ask(self.ascend, theta=s.v / self.mu)
-        v = s.v + m.dA
-        return Server(v, max(s.bound, float(-m.conj - (v @ v) / (2 * self.mu))))
+        v, many = s.v + m.dA, of_mean(at.N)
+        off = s.off + many * m.moved + SPARE * UNIT * float(np.linalg.norm(v))
+        square = (float(np.linalg.norm(v)) + off + many * m.off) ** 2 / (2 * self.mu)
+        bound = below(-m.conj - square - many * m.slip, abs(m.conj) + square, at.d)
+        return Server(v, max(s.bound, bound), off)
 
     def model(self, s: Server) -> Array:
         return s.v / self.mu
@@ -92,7 +98,9 @@ class CoCoA(Algorithm):
         y = f.local(lam - self.mu, lam * theta - c.A, warm=c.warm, stop=self.stop_rule())
         xi = y.subgradient - self.mu * y.x
         conj = float(xi @ y.x) - (y.value - self.mu / 2 * float(y.x @ y.x)) + y.slack
-        return at.send(dA=-xi - c.A).also(conj=conj), Local(-xi, y.warm)
+        slip, off = dual_rounding(f, y, self.mu, lam * theta - c.A)
+        moved = SPARE * UNIT * float(np.linalg.norm(xi) + np.linalg.norm(c.A)) + float(np.sqrt(at.d)) * at.grid
+        return at.send(dA=-xi - c.A).also(conj=conj, slip=slip, off=off, moved=moved), Local(-xi, y.warm)
 
     def stop_rule(self) -> StopRule:
         return FixedIterations(self.epochs) if self.epochs else GradientNorm(1e-13, cap=2000)

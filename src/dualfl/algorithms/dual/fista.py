@@ -36,8 +36,10 @@ import numpy as np
 
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
+from dualfl.algorithms.cuts import below, dual_rounding
 from dualfl.algorithms.dual.dualfl import NO_MOMENTUM
 from dualfl.errors import InputError
+from dualfl.objectives.rounding import of_mean
 from dualfl.solvers.stopping import GeometricSchedule, GradientNorm, PolynomialSchedule, PrimalDualGap, StopRule
 from dualfl.typing import Array
 
@@ -90,7 +92,7 @@ class DualFISTA(Algorithm):
         title="FISTA on the dual",
         year=2009,
         reference="Beck and Teboulle; Park and Xu",
-        up="d + 2",
+        up="d + 3",
         needs="strongly convex (by regularisation: convex)",
         rate="sqrt(kappa) log(1/eps); nonsmooth 1/sqrt(eps)",
         accelerated=True,
@@ -115,7 +117,8 @@ class DualFISTA(Algorithm):
         t, beta = over_relaxation(s.t, self.rho)
         eta = (1 + beta) * m.xi - beta * s.xi
         # sum_j w_j g_j'(theta_j) is within m.off of m.xi, so this is at least E_d there, and -E_d <= E* anywhere
-        dual = m.conj + (float(np.linalg.norm(m.xi)) + m.off) ** 2 / (2 * self.nu)
+        square = (float(np.linalg.norm(m.xi)) + of_mean(at.N) * m.off) ** 2 / (2 * self.nu)
+        dual = -below(-m.conj - square - of_mean(at.N) * m.slip, abs(m.conj) + square, at.d)
         return Server(xi=m.xi, eta=eta, t=t, dual=dual, bound=max(s.bound, -dual))
 
     def model(self, s: Server) -> Array:
@@ -139,7 +142,9 @@ class DualFISTA(Algorithm):
         t, beta = over_relaxation(c.t, self.rho)
         eta = (1 + beta) * xi - beta * c.xi
         conj = float(gradient @ y.x) - (y.value - self.nu / 2 * float(y.x @ y.x)) + y.slack
-        sent = at.send(xi=xi).also(conj=conj, off=float(np.linalg.norm(gradient - xi)))
+        slip, off = dual_rounding(f, y, self.nu, v)
+        off += float(np.linalg.norm(gradient - xi)) + float(np.sqrt(at.d)) * at.grid
+        sent = at.send(xi=xi).also(conj=conj, slip=slip, off=off)
         return sent, Block(xi=xi, eta=eta, t=t, warm=y.warm)
 
     def error(self, at: Place) -> Array:

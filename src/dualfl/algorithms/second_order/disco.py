@@ -67,7 +67,7 @@ class DiSCO(Algorithm):
         2015,
         "Zhang and Xiao",
         exchanges="1 + 2 per CG iteration",
-        up="d + 1, then d per CG iteration",
+        up="d + 3, then d per CG iteration",
         down="d, then d per CG iteration",
         rate="sqrt(delta/mu) log(1/eps), self-concordant",
         accelerated=True,
@@ -85,7 +85,7 @@ class DiSCO(Algorithm):
 
     def round(self, s: Server, at: Place) -> Round:
         m = yield ask(self.remember, x=s.x)
-        g, bound = m.g, max(s.bound, self.lower_bound(at, self.mu, s.x, m.E, m.g))
+        g, bound = m.g, max(s.bound, self.lower_bound(at, self.mu, s.x, m))
         goal = self.accuracy * np.linalg.norm(g)
         v = Hv = np.zeros(at.d)
         r = g
@@ -116,7 +116,7 @@ class DiSCO(Algorithm):
     @client_step
     def remember(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
-        return at.send(g=g).also(E=E), Local(x)
+        return at.send(g=g).also(**at.measured(f, x, E)), Local(x)
 
     @client_step
     def hessian_times(self, f: ClientCost, c: Local, at: Place, v: Array) -> tuple[Upload, Local]:

@@ -63,7 +63,7 @@ class FedNL(Algorithm):
         "FedNL",
         2021,
         "Safaryan, Islamov, Qian and Richtarik",
-        up="d + R (d + 1) + 2, at first d (d + 1)/2",
+        up="d + R (d + 1) + 4, at first d (d + 1)/2",
         rate="local superlinear, independent of kappa",
     )
 
@@ -91,7 +91,7 @@ class FedNL(Algorithm):
             step = V @ ((V.T @ m.g) / np.maximum(values, self.mu))
         else:
             step = cho_solve(cho_factor(s.H + m.l * np.eye(at.d)), m.g)  # at least E'' >= mu I
-        bound = max(s.bound, self.lower_bound(at, self.mu, s.x, m.E, m.g))
+        bound = max(s.bound, self.lower_bound(at, self.mu, s.x, m))
         return Server(s.x - step, s.H + m.S, bound)
 
     def model(self, s: Server) -> Array:
@@ -113,7 +113,7 @@ class FedNL(Algorithm):
         E, g = f.value_gradient(x)
         error = f.hessian(x) - c.H
         S = largest_part(error, self.rank)
-        return at.send(g=g, S=S).also(E=E, l=float(np.linalg.norm(error))), Local(c.H + S.dense())
+        return at.send(g=g, S=S).also(**at.measured(f, x, E), l=float(np.linalg.norm(error))), Local(c.H + S.dense())
 
 
 def largest_part(A: Array, rank: int) -> LowRank:

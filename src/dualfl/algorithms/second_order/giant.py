@@ -55,7 +55,7 @@ class GIANT(Algorithm):
         2018,
         "Wang, Roosta-Khorasani, Xu and Mahoney",
         exchanges="3",
-        up="2d + 8",
+        up="2d + 10",
         down="3d",
         rate="local linear-quadratic; faster the more alike the clients",
     )
@@ -74,7 +74,7 @@ class GIANT(Algorithm):
         if self.line_search:
             energies = (yield ask(self.energies, p=p)).E
             step = chosen(E, energies, float(g @ p))
-        return Server(s.x - step * p, max(s.bound, self.lower_bound(at, self.mu, s.x, E, g)))
+        return Server(s.x - step * p, max(s.bound, self.lower_bound(at, self.mu, s.x, m)))
 
     def model(self, s: Server) -> Array:
         return s.x
@@ -85,7 +85,7 @@ class GIANT(Algorithm):
     @client_step
     def remember(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
-        return at.send(g=g).also(E=E), Local(x)
+        return at.send(g=g).also(**at.measured(f, x, E)), Local(x)
 
     @client_step
     def newton(self, f: ClientCost, c: Local, at: Place, g: Array) -> tuple[Upload, Local]:

@@ -34,7 +34,7 @@ class ServerNesterov(Algorithm):
     name = "nesterov"
     penalty = "server"
     grid: ClassVar = {"step": [10.0**m for m in range(-4, 3)]}
-    card = Card("Nesterov's method", 1983, "Nesterov", up="d + 1", rate="sqrt(kappa) log(1/eps)", accelerated=True)
+    card = Card("Nesterov's method", 1983, "Nesterov", up="d + 3", rate="sqrt(kappa) log(1/eps)", accelerated=True)
 
     def check(self, k: Constants) -> None:
         self.require(0 < self.step < np.inf, "step", "it must be positive, and at most 1/L in theory")
@@ -49,7 +49,7 @@ class ServerNesterov(Algorithm):
         x = at.prox(self.step, s.y - self.step * m.g)
         q = np.sqrt(self.mu * self.step)
         y = x + (1 - q) / (1 + q) * (x - s.x)
-        return Server(x, y, max(s.bound, self.lower_bound(at, self.mu, s.y, m.E, m.g)))
+        return Server(x, y, max(s.bound, self.lower_bound(at, self.mu, s.y, m)))
 
     def model(self, s: Server) -> Array:
         return s.x

@@ -61,7 +61,7 @@ class DANE(Algorithm):
     needs = frozenset({"gradient", "local"})
     grid: ClassVar = {"mu_D": [0.0] + [10.0**m for m in range(-4, 3)]}
     card = Card(
-        "DANE", 2014, "Shamir, Srebro and Zhang", exchanges="2", up="2d + 1", down="2d", rate="(delta/mu) log(1/eps)"
+        "DANE", 2014, "Shamir, Srebro and Zhang", exchanges="2", up="2d + 3", down="2d", rate="(delta/mu) log(1/eps)"
     )
 
     def check(self, k: Constants) -> None:
@@ -79,7 +79,7 @@ class DANE(Algorithm):
     def step(self, x: Array, tau: float, y: Array, at: Place) -> Generator[Ask, Means, tuple[Array, float]]:
         """One DANE step on E + (tau/2)|. - y|^2, and the lower bound of E* that its gradient proves."""
         m = yield ask(self.own_gradient, x=x)
-        bound = self.lower_bound(at, self.mu, x, m.E, m.g)
+        bound = self.lower_bound(at, self.mu, x, m)
         m = yield ask(self.local, g=m.g, tau=tau, y=y) if tau else ask(self.local, g=m.g)
         return m.x, bound
 
@@ -93,7 +93,7 @@ class DANE(Algorithm):
     @client_step
     def own_gradient(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
-        return at.send(g=g).also(E=E), Local(x, g)
+        return at.send(g=g).also(**at.measured(f, x, E)), Local(x, g)
 
     @client_step
     def local(

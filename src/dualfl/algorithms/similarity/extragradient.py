@@ -61,7 +61,7 @@ class AcceleratedExtragradient(Algorithm):
         2022,
         "Kovalev, Beznosikov, Borodich, Gasnikov and Scutari",
         exchanges="3 (1 with the master alone)",
-        up="2d + 1",
+        up="2d + 3",
         down="2d",
         rate="sqrt(delta/mu) log(1/eps)",
         accelerated=True,
@@ -85,7 +85,7 @@ class AcceleratedExtragradient(Algorithm):
         x_f = slid.x / slid.mass
         m = yield ask(self.value_gradient, x=x_f)
         x = s.x + self.eta * self.mu * (x_f - s.x) - self.eta * m.g
-        return Server(x, x_f, max(s.bound, self.lower_bound(at, self.mu, x_f, m.E, m.g)))
+        return Server(x, x_f, max(s.bound, self.lower_bound(at, self.mu, x_f, m)))
 
     def model(self, s: Server) -> Array:
         return s.x_f
