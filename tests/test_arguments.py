@@ -42,13 +42,13 @@ def test_what_conforms(hint, right, wrong):
 
 
 def test_the_sentence_names_the_argument_what_is_right_and_what_was_given():
-    with pytest.raises(InputError, match=r"^rounds must be a whole number, and it is nan\.$"):
+    with pytest.raises(InputError, match=r"^rounds must be a whole number, but it is nan\.$"):
         dualfl.run(dualfl.Problem(QUADS), dualfl.DualFL(), rounds=float("nan"))
-    with pytest.raises(InputError, match=r"^alpha must be a number, and it is 'x'\.$"):
+    with pytest.raises(InputError, match=r"^alpha must be a number, but it is 'x'\.$"):
         dualfl.L1("x")
     with pytest.raises(InputError, match="seconds must be a number or None"):
         dualfl.run(dualfl.Problem(QUADS), dualfl.DualFL(), seconds=10**400)
-    with pytest.raises(InputError, match="problem must be a Problem, and it is 3"):
+    with pytest.raises(InputError, match="problem must be a Problem, but it is 3"):
         dualfl.run(3, dualfl.DualFL())
     with pytest.raises(InputError, match="clients must be a list of which each is an Objective"):
         dualfl.Problem([1, 2])

@@ -146,8 +146,8 @@ def test_places_that_are_none(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     for out, said in (
-        (Path("/"), "is where other things are"),
-        (Path.home(), "is where other things are"),
+        (Path("/"), "holds other things and is not a folder of results"),
+        (Path.home(), "holds other things and is not a folder of results"),
         (tmp_path / "file", "is a file, and results need a folder"),
         (tmp_path / "file" / "deeper", "is a file, and results need a folder"),
         (tmp_path / "a", "cannot be used"),

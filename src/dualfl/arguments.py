@@ -41,7 +41,7 @@ def checked(target: Target) -> Target:
     >>> run(10, 1e-3)
     >>> run(float("nan"))
     Traceback (most recent call last):
-    dualfl.errors.InputError: rounds must be a whole number, and it is nan.
+    dualfl.errors.InputError: rounds must be a whole number, but it is nan.
     """
     plain: Any = target  # mypy distrusts what is done to __init__ here
     function = plain.__init__ if isinstance(target, type) else plain
@@ -80,7 +80,7 @@ def hints_of(target: Any) -> dict[str, Any]:
 def check(name: str, value: Any, hint: Any) -> None:
     """Raise InputError unless the value is what the annotation says."""
     if not conforms(value, hint):
-        raise InputError(f"{name} must be {in_words(hint)}, and it is {shown(value)}.")
+        raise InputError(f"{name} must be {in_words(hint)}, but it is {shown(value)}.")
 
 
 def conforms(value: Any, hint: Any) -> bool:

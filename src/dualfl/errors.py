@@ -20,4 +20,4 @@ class NotSupported(DualflError, TypeError):
 
 
 class Diverged(DualflError, ArithmeticError):
-    """The iterates left every bound; there is no result to report."""
+    """The iterates grow without bound; there is no result to report."""

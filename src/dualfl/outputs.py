@@ -55,7 +55,7 @@ def check_folder(out: Path, replaced: bool = False) -> None:
     if place.exists() and not place.is_dir():
         raise InputError(f"{out} is a file, and results need a folder; give another --out.")
     if place in (Path(place.anchor), resolved(Path.home())):
-        raise InputError(f"{out} is where other things are, and no folder of results; give --out a folder in it.")
+        raise InputError(f"{out} holds other things and is not a folder of results; give --out a folder in it.")
     _check_within(place if place.exists() and not replaced else place.parent, out)
 
 

@@ -112,7 +112,7 @@ def _sizes(clients: Sequence[Objective], sizes: Sequence[float] | None) -> list[
         raise InputError(f"There are {len(clients)} clients and {len(given)} sizes; give one each.")
     if not all(0 < m < np.inf for m in given):
         raise InputError(
-            f"Sizes must be finite and positive, and they are {given}; leave out clients that do not count."
+            f"Sizes must be finite and positive, but they are {given}; leave out clients that do not count."
         )
     return equalised(given)
 

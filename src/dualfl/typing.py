@@ -26,7 +26,7 @@ def frozen(x: npt.ArrayLike) -> Array:
     try:
         array = np.asarray(x, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"An array of numbers is needed, and it is a {type(x).__name__} ({error}).") from error
+        raise InputError(f"An array of numbers is needed, but it is a {type(x).__name__} ({error}).") from error
     if array.flags.writeable or not array.flags.c_contiguous:
         array = np.array(array, dtype=np.float64, order="C")
         array.flags.writeable = False

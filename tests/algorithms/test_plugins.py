@@ -240,14 +240,14 @@ def test_one_that_is_broken_is_left_out_with_a_warning(installed):
 # -- bad input ----------------------------------------------------------------------------------------------
 
 BAD = {
-    "does not import": ("import no_such_module\n", r"does not import: ModuleNotFoundError: No module .* \(line 1\)\.$"),
+    "no module": ("import no_such_module\n", r"cannot be imported: ModuleNotFoundError: No module .* \(line 1\)\.$"),
     "a mistake in it": (
         "x = 1\n\nraise ValueError('two\\nlines')\n",
         r"ValueError: two lines \(line 3\)",
     ),
-    "not Python": ("def f(:\n", r"does not import: SyntaxError: invalid syntax \(line 1\)\.$"),
-    "ends the process": ("raise SystemExit(3)\n", r"does not import: SystemExit: 3 \(line 1\)\.$"),
-    "binary": ("\0", "does not import: SyntaxError|does not import: ValueError"),
+    "not Python": ("def f(:\n", r"cannot be imported: SyntaxError: invalid syntax \(line 1\)\.$"),
+    "ends the process": ("raise SystemExit(3)\n", r"cannot be imported: SystemExit: 3 \(line 1\)\.$"),
+    "binary": ("\0", "cannot be imported: SyntaxError|cannot be imported: ValueError"),
     "no algorithm": ("from dualfl.algorithms import DualFL\n", "holds no algorithm; define a frozen dataclass"),
     "a name that exists": (
         EXAMPLE.read_text().replace('"heavy-ball"', '"dualfl"'),
@@ -299,8 +299,8 @@ def test_of_two_algorithms_in_a_bad_file_none_stays(tmp_path):
 def test_paths_that_are_no_plugin(tmp_path):
     for path, sentence in [
         (tmp_path / "no.py", "There is no plug-in file "),
-        (tmp_path, "is no plug-in; a plug-in is a Python file"),
-        (tmp_path / "data.csv", "is no plug-in; a plug-in is a Python file"),
+        (tmp_path, "is not a plug-in; a plug-in is a Python file"),
+        (tmp_path / "data.csv", "is not a plug-in; a plug-in is a Python file"),
     ]:
         with pytest.raises(InputError, match=sentence):
             dualfl.load_plugin(path)

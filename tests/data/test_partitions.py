@@ -118,7 +118,7 @@ REAL = np.linspace(0, 1, 50)
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: split("dirichlet", 2), "dirichlet needs a number after a colon, such as dirichlet:0.5, and"),
+        (lambda: split("dirichlet", 2), "dirichlet needs a number after a colon, such as dirichlet:0.5, but"),
         (lambda: split("labels:1.5", 2), "labels needs a whole number after a colon, such as labels:2"),
         (lambda: split("column:", 2), "column needs a name after a colon"),
         (lambda: split("even:3", 2), "takes nothing after a colon"),
@@ -140,7 +140,7 @@ REAL = np.linspace(0, 1, 50)
         (lambda: make_problem("diabetes", loss="quantile:x"), "such as quantile:0.9"),
         (lambda: make_problem("diabetes", loss="squared:2"), "takes no number"),
         (lambda: make_problem("diabetes", loss="quantile:2"), "0 < tau < 1"),
-        (lambda: make_problem("diabetes", l1=-1), "finite number >= 0, and it is -1"),
+        (lambda: make_problem("diabetes", l1=-1), "finite number >= 0, but it is -1"),
     ],
 )
 def test_what_cannot_be_is_a_sentence(call, says):

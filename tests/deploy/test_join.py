@@ -76,7 +76,7 @@ def test_the_settings_of_a_silo_hold_no_salt(ca, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--coordinator", "h:99999"], "a port from 1 to 65535, and it is 'h:99999'"),
+        (["--coordinator", "h:99999"], "a port from 1 to 65535, but it is 'h:99999'"),
         (["--coordinator", "h:0"], "a port from 1 to 65535"),
         (["--coordinator", "h:²"], "a port from 1 to 65535"),
         (["--coordinator", "h:1", "--secure-only"], "--secure-only needs the keys that --insecure does without"),

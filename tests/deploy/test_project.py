@@ -169,9 +169,9 @@ def test_cards_make_a_roster_that_silos_trust(made):
         (["init", "p", "--silos", "a,b,c", "--host", "h", "--l1", "nan"], "l1 must be a finite number >= 0"),
         (["init", "p", "--silos", "a,b,c", "--host", "h", "--loss", "foo"], "There is no loss 'foo'"),
         (["init", "p", "--silos", "a,b,c", "--host", "h", "--loss", "huber:-1"], "Huber needs a finite delta > 0"),
-        (["run", "nowhere"], "is no project"),
-        (["status", "nowhere"], "is no project"),
-        (["serve", "nowhere"], "is no silo's folder"),
+        (["run", "nowhere"], "is not a project"),
+        (["status", "nowhere"], "is not a project"),
+        (["serve", "nowhere"], "is not a silo's folder"),
         (["join", "s", "--name", "a", "--coordinator", "h:1", "--data", "x.csv"], "Give --ca"),
         (["join", "s", "--name", "a", "--coordinator", "h", "--data", "x", "--insecure"], "HOST:PORT"),
         (["join", "s", "--name", "a", "--coordinator", "h:1", "--data", "x.csv", "--insecure"], "no data file"),
@@ -216,16 +216,16 @@ def test_a_setting_that_nobody_knows_is_named(made):
     [
         ({"silos": None}, "lacks silos, which every project has"),
         ({"host": None}, "lacks host, which every project has"),
-        ({"port": "9443"}, 'port must be a whole number, and it is "9443"'),
-        ({"port": True}, "port must be a whole number, and it is true"),
+        ({"port": "9443"}, 'port must be a whole number, but it is "9443"'),
+        ({"port": True}, "port must be a whole number, but it is true"),
         ({"silos": "a,b,c"}, "silos must be a list of names"),
         ({"ridge": "0.1"}, "ridge must be a number"),
         ({"tls": 1}, "tls must be true or false"),
         ({"solver": 3}, "solver must be text or null"),
         ({"task": "clustering"}, "There is no task 'clustering'"),
         ({"patience": 0}, "patience must be a number of seconds > 0"),
-        ([1, 2], "must hold an object of settings, {...}, and it holds [1, 2]"),
-        (None, "and it holds null"),
+        ([1, 2], "must hold an object of settings, {...}, but it holds [1, 2]"),
+        (None, "but it holds null"),
     ],
 )
 def test_a_project_that_was_edited_wrongly_is_a_sentence(change, sentence, tmp_path):
@@ -287,7 +287,7 @@ def test_a_loss_that_contradicts_the_task_is_refused(tmp_path):
 
 def test_a_method_that_needs_a_penalised_intercept_is_refused_with_the_setting(made):
     said = run("run", made / "project", "--algorithm", "dualfl", code=2).stderr
-    assert "dualfl needs a penalty on the intercept too, and it is free" in said
+    assert "dualfl needs a penalty on the intercept too, but it is free" in said
     assert 'set "intercept" to "penalised" in project.json, or take --algorithm auto' in said
     path = made / "project" / "project.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"intercept": "penalised"}))

@@ -120,7 +120,7 @@ def test_canonical_arrays_are_contiguous_read_only_and_nobody_elses():
 
 @pytest.mark.parametrize("state", [{"x": 1.0}, 3.0, SimpleNamespace(x=1.0)])
 def test_a_state_that_is_no_dataclass_is_refused_in_a_sentence(state):
-    with pytest.raises(InputError, match=f"must be a dataclass or None, and one is of type {type(state).__name__}"):
+    with pytest.raises(InputError, match=f"must be a dataclass or None, but one is of type {type(state).__name__}"):
         as_remembered(state)
 
 

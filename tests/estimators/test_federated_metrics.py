@@ -147,7 +147,7 @@ def test_refusals():
 @pytest.mark.parametrize("names", [["a", "a"], ["a", "overall"]])
 def test_silos_are_told_apart_by_their_names(names):
     X, y = np.arange(8.0).reshape(4, 2), np.arange(4.0)
-    with pytest.raises(InputError, match="told apart by their names"):
+    with pytest.raises(InputError, match="Every silo needs a name of its own"):
         evaluate(Ridge().fit(X, y), [(X, y), (X, y)], names=names)
 
 

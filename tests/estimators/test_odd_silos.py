@@ -95,12 +95,12 @@ def test_too_few_rounds_warn():
         (LogisticRegression(algorithm="giant", l1_ratio=1.0), "giant is for smooth problems.*l1.*prox-newton"),
         (LinearSVC(algorithm="lbfgs", loss="hinge"), "lbfgs needs a gradient, and the Hinge loss has none.*fedipm"),
         (LogisticRegression(algorithm="fedpdd"), "no algorithm 'fedpdd'; did you mean fedpd"),
-        (LogisticRegression(algorithm=3), "algorithm must be a name or an Algorithm, and it is 3"),
-        (LogisticRegression(C=0.0), "C must be a number > 0, and it is 0.0"),
-        (LogisticRegression(l1_ratio=1.5), "l1_ratio must be between 0 .* and it is 1.5"),
+        (LogisticRegression(algorithm=3), "algorithm must be a name or an Algorithm, but it is 3"),
+        (LogisticRegression(C=0.0), "C must be a number > 0, but it is 0.0"),
+        (LogisticRegression(l1_ratio=1.5), "l1_ratio must be between 0 .* but it is 1.5"),
         (LogisticRegression(tol=0.0), "tol must be a number > 0"),
-        (LinearSVC(loss="logistic"), "squared_hinge.*and it is 'logistic'"),
-        (LinearSVC(penalty="l0"), "penalty must be .* and it is 'l0'"),
+        (LinearSVC(loss="logistic"), "squared_hinge.*but it is 'logistic'"),
+        (LinearSVC(penalty="l0"), "penalty must be .* but it is 'l0'"),
     ],
 )
 def test_refusals(model, why):
@@ -110,7 +110,7 @@ def test_refusals(model, why):
 
 def test_refusals_of_regressors():
     y = X[:, 0]
-    with pytest.raises(InputError, match="alpha must be a number >= 0, and it is -1"):
+    with pytest.raises(InputError, match="alpha must be a number >= 0, but it is -1"):
         Ridge(-1).fit(X, y)
     with pytest.raises(InputError, match="counts >= 0"):
         PoissonRegressor().fit(X, y)

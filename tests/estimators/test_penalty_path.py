@@ -90,7 +90,7 @@ def test_folds_are_inside_every_silo_and_by_class():
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"cv": 1}, 'cv must be a number of folds >= 2 or "silo", and it is 1'),
+        ({"cv": 1}, 'cv must be a number of folds >= 2 or "silo", but it is 1'),
         ({"cv": "silo"}, "there is only one"),
         ({"alphas": [0.0, 1.0]}, "must be positive"),
         ({"rule": "best"}, "'best'"),

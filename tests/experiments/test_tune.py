@@ -173,7 +173,7 @@ def test_the_table_stands_beside_the_papers():
         (lambda: search(criterion="rounds"), "rounds needs a level, such as rounds:1e-4"),
         (lambda: Search(replace(BASIS, solver="exct"), 150, ("feddyn",)), "did you mean exact"),
         (lambda: Search(BASIS, 150, ()), "name one at least"),
-        (lambda: Tuner(search(), Store("x"), 0.0), "minutes > 0, and it is 0"),
+        (lambda: Tuner(search(), Store("x"), 0.0), "minutes > 0, but it is 0"),
     ],
 )
 def test_bad_searches_are_sentences(call, says):

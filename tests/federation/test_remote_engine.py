@@ -151,7 +151,7 @@ def test_the_bytes_of_a_round_are_its_floats_times_eight(tmp_path):
         ({"silo.json": {"minimum": 4}}, "Silo 'b': .*at least 4 silos, and the plan has 3"),
         ({"silo.json": {"secure_only": True}}, "Silo 'b': .*sends nothing without secure aggregation"),
         ({"silo.json": {"name": "a", "identity": "id-b"}}, "Two silos call themselves 'a'"),
-        ({"silo.json": {"name": "z"}}, "called 'z' has joined, and it is none of a, b, c"),
+        ({"silo.json": {"name": "z"}}, "called 'z' has joined, but it is none of a, b, c"),
         ({"silo.json": {"data": "gone.csv"}}, "Silo 'b': There is no data file"),
     ],
 )

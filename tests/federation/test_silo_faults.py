@@ -165,7 +165,7 @@ def with_wire(**fields):
         (with_wire(g=np.zeros(6)), "Silo 'b' answered with g of shape .6,."),
         (lambda answer: answer | {"wire": {"model": np.zeros(5)}}, "Silo 'b' answered with model of shape"),
         (with_wire(g=np.zeros(10**6)), "Silo 'b' answered with 8,.* bytes, and the others"),
-        (lambda answer: {"nonsense": 1}, "Silo 'b' sent what is no answer"),
+        (lambda answer: {"nonsense": 1}, "Silo 'b' sent something that is not an answer"),
         (lambda answer: answer | {"refusal": "the disk is full"}, "Silo 'b': the disk is full."),
     ],
 )

@@ -75,11 +75,11 @@ REFUSED = {
     "dates": (lambda: model(np.zeros((3, 2), "M8[D]")), f"X has dtype datetime64[D], {NUMBERS}"),
     "1-D X": (
         lambda: model(X[:, 0]),
-        "X must be a table of rows by features, and it has shape (3,).",
+        "X must be a table of rows by features, but it has shape (3,).",
     ),
     "3-D X": (
         lambda: model(X[None]),
-        "X must be a table of rows by features, and it has shape (1, 3, 2).",
+        "X must be a table of rows by features, but it has shape (1, 3, 2).",
     ),
     "empty client": (
         lambda: model(X[:0], y[:0]),
@@ -94,7 +94,7 @@ REFUSED = {
     "too few targets": (lambda: model(X, y[:2]), "X has 3 rows and y has 2; give one target a row."),
     "targets in a column": (
         lambda: model(X, y[:, None]),
-        "y must be one target per row, a vector, and it has shape (3, 1).",
+        "y must be one target per row, a vector, but it has shape (3, 1).",
     ),
     "nan target": (
         lambda: model(X, np.array([1, np.nan, 2])),
@@ -143,10 +143,10 @@ REFUSED = {
     # the other arguments of a linear model
     "negative ridge": (
         lambda: model(ridge=-1.0),
-        "ridge must be a finite number >= 0, and it is -1.0.",
+        "ridge must be a finite number >= 0, but it is -1.0.",
     ),
-    "nan ridge": (lambda: model(ridge=np.nan), "ridge must be a finite number >= 0, and it is nan."),
-    "inf ridge": (lambda: model(ridge=np.inf), "ridge must be a finite number >= 0, and it is inf."),
+    "nan ridge": (lambda: model(ridge=np.nan), "ridge must be a finite number >= 0, but it is nan."),
+    "inf ridge": (lambda: model(ridge=np.inf), "ridge must be a finite number >= 0, but it is inf."),
     "negative weight": (
         lambda: model(weights=[1, -1, 1]),
         "weights[1] is -1; weights must be finite and >= 0.",
@@ -169,39 +169,39 @@ REFUSED = {
     ),
     "too few weights": (
         lambda: model(weights=[1, 1]),
-        "weights must be one number for each of the 3 rows, and their shape is (2,).",
+        "weights must be one number for each of the 3 rows, but their shape is (2,).",
     ),
     "one weight": (
         lambda: model(weights=1.0),
-        "weights must be one number for each of the 3 rows, and their shape is ().",
+        "weights must be one number for each of the 3 rows, but their shape is ().",
     ),
     "weights in words": (
         lambda: model(weights=["1", "2", "3"]),
-        "weights must be real numbers, and their dtype is <U1.",
+        "weights must be real numbers, but their dtype is <U1.",
     ),
     "scale 0": (
         lambda: model(scale=0.0),
-        "scale must be a finite number other than 0, and it is 0.0.",
+        "scale must be a finite number other than 0, but it is 0.0.",
     ),
     "scale nan": (
         lambda: model(scale=np.nan),
-        "scale must be a finite number other than 0, and it is nan.",
+        "scale must be a finite number other than 0, but it is nan.",
     ),
     "bad intercept": (
         lambda: model(intercept="yes"),
-        "intercept must be True, False or \"free\", and it is 'yes'.",
+        "intercept must be True, False or \"free\", but it is 'yes'.",
     ),
     "no intercept": (
         lambda: model(intercept=None),
-        'intercept must be True, False or "free", and it is None.',
+        'intercept must be True, False or "free", but it is None.',
     ),
     "a name for a loss": (
         lambda: model(loss="logistic"),
-        "loss must be a loss such as Logistic() or Softmax(10), and it is 'logistic'.",
+        "loss must be a loss such as Logistic() or Softmax(10), but it is 'logistic'.",
     ),
     "a class for a loss": (
         lambda: model(loss=Squared),
-        "loss must be a loss such as Logistic() or Softmax(10), and it is <class 'dualfl.objectives.losses.Squared'>.",
+        "loss must be a loss such as Logistic() or Softmax(10), but it is <class 'dualfl.objectives.losses.Squared'>.",
     ),
     # where it is evaluated
     "x too short": (
@@ -218,15 +218,15 @@ REFUSED = {
     ),
     "bad basis": (
         lambda: model(X, y, Softmax(3)).projected_hessian(np.zeros(6), np.ones((4, 2))),
-        "U must be a matrix with 2 rows (features) or 6 (coefficients), and its shape is (4, 2).",
+        "U must be a matrix with 2 rows (features) or 6 (coefficients), but its shape is (4, 2).",
     ),
     "flat basis": (
         lambda: model(X, y, Softmax(3)).projected_hessian(np.zeros(6), np.ones(6)),
-        "U must be a matrix with 2 rows (features) or 6 (coefficients), and its shape is (6,).",
+        "U must be a matrix with 2 rows (features) or 6 (coefficients), but its shape is (6,).",
     ),
     "bad basis for a quadratic": (
         lambda: Quadratic(np.eye(2), zeros).projected_hessian(zeros, np.ones((3, 1))),
-        "U must be a matrix with 2 rows, and its shape is (3, 1).",
+        "U must be a matrix with 2 rows, but its shape is (3, 1).",
     ),
     # views
     "tilt against the curvature": (
@@ -243,23 +243,23 @@ REFUSED = {
     ),
     "tilt of another length": (
         lambda: model().tilted(np.ones(3)),
-        "a must be a flat vector of length 2, and it has shape (3,).",
+        "a must be a flat vector of length 2, but it has shape (3,).",
     ),
     "slope of another length": (
         lambda: model().tilted(0.0, np.ones(3)),
-        "c must be a flat vector of length 2, and it has shape (3,).",
+        "c must be a flat vector of length 2, but it has shape (3,).",
     ),
     "negative factor": (
         lambda: model().scaled(-1.0),
-        "factor must be a finite number >= 0, and it is -1.0.",
+        "factor must be a finite number >= 0, but it is -1.0.",
     ),
     "nan factor": (
         lambda: Quadratic(np.eye(2), zeros).scaled(np.nan),
-        "factor must be a finite number >= 0, and it is nan.",
+        "factor must be a finite number >= 0, but it is nan.",
     ),
     "nothing to regularise with": (
         lambda: regularised(model(), 0.0),
-        "alpha must be a finite number > 0, and it is 0.0.",
+        "alpha must be a finite number > 0, but it is 0.0.",
     ),
     # losses
     "one class": (lambda: Softmax(1), "Softmax needs a whole number of classes >= 2, and classes = 1."),
@@ -282,19 +282,19 @@ REFUSED = {
         "EpsilonInsensitive needs a finite eps >= 0, and eps = nan.",
     ),
     # penalties
-    "negative L1": (lambda: L1(-1.0), "L1's alpha must be a finite number >= 0, and it is -1.0."),
-    "nan L1": (lambda: L1(np.nan), "L1's alpha must be a finite number >= 0, and it is nan."),
+    "negative L1": (lambda: L1(-1.0), "L1's alpha must be a finite number >= 0, but it is -1.0."),
+    "nan L1": (lambda: L1(np.nan), "L1's alpha must be a finite number >= 0, but it is nan."),
     "negative alpha": (
         lambda: ElasticNetPenalty(-1.0, 0.0),
-        "ElasticNetPenalty's alpha must be a finite number >= 0, and it is -1.0.",
+        "ElasticNetPenalty's alpha must be a finite number >= 0, but it is -1.0.",
     ),
     "inf beta": (
         lambda: ElasticNetPenalty(1.0, np.inf),
-        "ElasticNetPenalty's beta must be a finite number >= 0, and it is inf.",
+        "ElasticNetPenalty's beta must be a finite number >= 0, but it is inf.",
     ),
     "negative group": (
         lambda: GroupL2(-2.0),
-        "GroupL2's alpha must be a finite number >= 0, and it is -2.0.",
+        "GroupL2's alpha must be a finite number >= 0, but it is -2.0.",
     ),
     "too few labels": (
         lambda: (model(intercept=True) + GroupL2(1.0, (0, 1))).value(np.zeros(3)),
@@ -323,19 +323,19 @@ REFUSED = {
     ),
     "nan in A": (
         lambda: Quadratic([[1.0, np.nan], [0.0, 1.0]], zeros),
-        "A must be finite, and it contains NaN or infinity.",
+        "A must be finite, but it contains NaN or infinity.",
     ),
     "nan in b": (
         lambda: Quadratic(np.eye(2), [np.nan, 0.0]),
-        "b and constant must be finite, and they contain NaN or infinity.",
+        "b and constant must be finite, but they contain NaN or infinity.",
     ),
     "nan in b of an operator": (
         lambda: Quadratic(aslinearoperator(np.eye(2)), [np.nan, 0.0]),
-        "b and constant must be finite, and they contain NaN or infinity.",
+        "b and constant must be finite, but they contain NaN or infinity.",
     ),
     "A not symmetric": (
         lambda: Quadratic([[1.0, 1.0], [0.0, 1.0]], zeros),
-        "A must be symmetric, and it is not; give (A + A.T) / 2 if that is what you mean.",
+        "A must be symmetric, but it is not; give (A + A.T) / 2 if that is what you mean.",
     ),
     "A not convex": (
         lambda: Quadratic(np.diag([1.0, -2.0]), zeros),
@@ -343,36 +343,36 @@ REFUSED = {
     ),
     "negative mu of a quadratic": (
         lambda: Quadratic(np.eye(2), zeros, mu=-1.0),
-        "mu must be a finite number >= 0, and it is -1.0.",
+        "mu must be a finite number >= 0, but it is -1.0.",
     ),
     "L below mu": (
         lambda: Quadratic(np.eye(2), zeros, mu=1.0, L=0.5),
-        "L must be at least mu = 1.0, and it is 0.5.",
+        "L must be at least mu = 1.0, but it is 0.5.",
     ),
     # functions
     "no coordinates": (
         lambda: Function(0, np.sum, np.ones_like),
-        "d must be a whole number >= 1, the length of x, and it is 0.",
+        "d must be a whole number >= 1, the length of x, but it is 0.",
     ),
     "half a coordinate": (
         lambda: Function(1.5, np.sum, np.ones_like),
-        "d must be a whole number >= 1, the length of x, and it is 1.5.",
+        "d must be a whole number >= 1, the length of x, but it is 1.5.",
     ),
     "negative mu": (
         lambda: Function(2, np.sum, np.ones_like, mu=-1.0),
-        "mu must be a finite number >= 0, and it is -1.0.",
+        "mu must be a finite number >= 0, but it is -1.0.",
     ),
     "nan mu": (
         lambda: Function(2, np.sum, np.ones_like, mu=np.nan),
-        "mu must be a finite number >= 0, and it is nan.",
+        "mu must be a finite number >= 0, but it is nan.",
     ),
     "L less than mu": (
         lambda: Function(2, np.sum, np.ones_like, mu=2.0, L=1.0),
-        "L must be positive and at least mu = 2.0, and it is 1.0.",
+        "L must be positive and at least mu = 2.0, but it is 1.0.",
     ),
     "L nan": (
         lambda: Function(2, np.sum, np.ones_like, L=np.nan),
-        "L must be positive and at least mu = 0.0, and it is nan.",
+        "L must be positive and at least mu = 0.0, but it is nan.",
     ),
     "gradient of another shape": (
         lambda: Function(2, np.sum, lambda x: np.ones(3), name="Mine").gradient(zeros),
@@ -393,8 +393,7 @@ NOT_TOGETHER = {
     "free intercept": (
         lambda: model(intercept="free").require_strong_convexity("DualFL"),
         "DualFL needs a strongly convex objective, and Squared has a free intercept, "
-        "in whose coordinate it is not; regularise it with intercept=True, "
-        "or take a method that does not ask for it.",
+        "which no ridge penalises; penalise it with intercept=True, or take a method that does not ask for it.",
     ),
     "gradient of a hinge": (
         lambda: model(X, signs, Hinge()).gradient(zeros),

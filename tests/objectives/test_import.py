@@ -28,8 +28,8 @@ def test_import_is_light(module):
 @pytest.mark.parametrize(
     ("library", "build", "sentence"),
     [
-        ("torch", "TorchFunction(None, None)", "TorchFunction needs PyTorch, and it is not installed; "),
-        ("jax", "JaxFunction(None, 2)", "JaxFunction needs JAX, and it is not installed; "),
+        ("torch", "TorchFunction(None, None)", "TorchFunction needs PyTorch, which is not installed; "),
+        ("jax", "JaxFunction(None, 2)", "JaxFunction needs JAX, which is not installed; "),
     ],
 )
 def test_a_missing_library_is_named(library, build, sentence):

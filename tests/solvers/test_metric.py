@@ -52,7 +52,7 @@ def test_the_two_metrics_of_one_data_set_are_not_taken_for_each_other():
 
 
 def test_a_metric_that_does_not_exist():
-    with pytest.raises(InputError, match='"auto", "gram", "full" or "none", and it is \'fisher\''):
+    with pytest.raises(InputError, match='"auto", "gram", "full" or "none", but it is \'fisher\''):
         NewtonCG(metric="fisher")
 
 

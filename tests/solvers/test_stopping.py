@@ -110,22 +110,22 @@ def test_the_gap_is_a_bound_of_the_error_and_infinite_without_strong_convexity()
 
 
 def test_a_watch_refuses_what_is_not_finite():
-    with pytest.raises(Diverged, match="left the finite numbers at iteration 0 on Quadratic"):
+    with pytest.raises(Diverged, match="met NaN or infinity at iteration 0 on Quadratic"):
         Watch(Quadratic(np.eye(2), np.ones(2)), GradientNorm()).done(X, np.nan, 0.0)
 
 
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: GradientNorm(-1.0), "eps must be a number >= 0, and it is -1.0"),
-        (lambda: GradientNorm(np.nan), "eps must be a number >= 0, and it is nan"),
+        (lambda: GradientNorm(-1.0), "eps must be a number >= 0, but it is -1.0"),
+        (lambda: GradientNorm(np.nan), "eps must be a number >= 0, but it is nan"),
         (lambda: PrimalDualGap(-1.0), "eps must be"),
         (lambda: RelativeEnergy(-1.0), "eps must be"),
-        (lambda: RelativeStep(-1.0, X), "s must be a number >= 0, and it is -1.0"),
-        (lambda: FixedIterations(-1), "m must be >= 0 iterations, and it is -1"),
-        (lambda: GradientNorm(cap=-1), "cap must be >= 0 iterations, and it is -1"),
-        (lambda: PolynomialSchedule(gamma=0.0), "gamma and G0 must be positive, and they are 0.0 and 1.0"),
-        (lambda: GeometricSchedule(1.0), r"rho must lie in \[0, 1\), and it is 1.0"),
+        (lambda: RelativeStep(-1.0, X), "s must be a number >= 0, but it is -1.0"),
+        (lambda: FixedIterations(-1), "m must be >= 0 iterations, but it is -1"),
+        (lambda: GradientNorm(cap=-1), "cap must be >= 0 iterations, but it is -1"),
+        (lambda: PolynomialSchedule(gamma=0.0), "gamma and G0 must be positive, but they are 0.0 and 1.0"),
+        (lambda: GeometricSchedule(1.0), r"rho must lie in \[0, 1\), but it is 1.0"),
         (lambda: GeometricSchedule(0.1, G0=0.0), "gamma and G0 must be positive"),
     ],
 )

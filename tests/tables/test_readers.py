@@ -64,7 +64,7 @@ def test_idx_is_read_plain_and_gzipped(tmp_path, packed):
         (idx(IMAGES.astype(np.float32), kind=13), "not an IDX file of unsigned bytes"),
         (idx(IMAGES)[:9], "ends within its header, after 9 bytes"),
         (idx(IMAGES)[:-1], "must have 40 bytes for its shape"),
-        (idx(IMAGES) + b"x", "and it has 41"),
+        (idx(IMAGES) + b"x", "but it has 41"),
         (b"\0\0\x08\xff" + b"\0\0\0\x01" * 255 + b"x", "begins with 00 00 08 ff"),
     ],
 )
@@ -195,9 +195,9 @@ class Evil:
         (pickle.dumps(Evil()), "asks for builtins.print.*not read"),
         (pickle.dumps({b"data": np.zeros((2, 5), np.uint8), b"labels": [1, 2]}), "not bytes with 3072 columns"),
         (pickle.dumps({b"data": np.zeros((1, PIXELS), np.uint8), b"labels": [11]}), "label 11"),
-        (pickle.dumps({"other": 1}), "no CIFAR-10 batch of Python"),
-        (pickle.dumps(3), "no CIFAR-10 batch of Python"),
-        (PYTHON_2[:-100], "no CIFAR-10 batch of Python"),
+        (pickle.dumps({"other": 1}), "not a CIFAR-10 batch of Python"),
+        (pickle.dumps(3), "not a CIFAR-10 batch of Python"),
+        (PYTHON_2[:-100], "not a CIFAR-10 batch of Python"),
     ],
 )
 def test_a_foreign_pickle_is_named_and_never_run(tmp_path, capsys, data, says):

@@ -144,7 +144,7 @@ def test_closed_forms_agree_with_solvers():
 
 @pytest.mark.parametrize("solver", [problems.Direct(), problems.Kinks()])
 def test_special_solvers_refuse_what_they_cannot_solve(solver):
-    with pytest.raises(NotSupported, match="and Logistic is none"):
+    with pytest.raises(NotSupported, match="and Logistic is not one"):
         run(Problem(problems.logistic(1).clients, solvers=solver), DualFL(), rounds=1)
 
 

@@ -66,7 +66,7 @@ class Codec(ABC):
 
 def _count(k: int) -> None:
     if k < 1:
-        raise InputError(f"k must be at least 1 coordinate, and it is {k}.")
+        raise InputError(f"k must be at least 1 coordinate, but it is {k}.")
 
 
 @checked
@@ -110,7 +110,7 @@ class Quantise(Codec):
 
     def __post_init__(self) -> None:
         if not 2 <= self.bits <= 32:
-            raise InputError(f"bits must lie between 2 and 32, and it is {self.bits}.")
+            raise InputError(f"bits must lie between 2 and 32, but it is {self.bits}.")
 
     def compress(self, x: Array, stream: Stream) -> Wire:
         top = float(np.abs(x).max(initial=0.0))

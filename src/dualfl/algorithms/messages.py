@@ -110,7 +110,7 @@ def as_remembered(state: Any) -> Any:
         return None
     if not is_dataclass(state) or isinstance(state, type):
         raise InputError(
-            f"A state of an algorithm must be a dataclass or None, and one is of type {type(state).__name__}; "
+            f"A state of an algorithm must be a dataclass or None, but one is of type {type(state).__name__}; "
             "make it a frozen dataclass with one field for each thing to remember."
         )
     changed = {}

@@ -49,7 +49,7 @@ def load_plugin(path: Path | str) -> list[type[Algorithm]]:
     """Import a file and register the algorithms that it defines; all of them, or after an error none."""
     path = Path(path)
     if path.suffix != ".py":
-        raise InputError(f"{path} is no plug-in; a plug-in is a Python file, whose name ends in .py.")
+        raise InputError(f"{path} is not a plug-in; a plug-in is a Python file, whose name ends in .py.")
     if not path.is_file():
         raise InputError(f"There is no plug-in file {path}; give the path of a Python file that defines an algorithm.")
     return _load(PluginFile(str(path.resolve()), path.read_bytes()), str(path))
@@ -150,7 +150,9 @@ def _imported(file: PluginFile, shown: str) -> ModuleType:
     except DualflError as error:
         raise InputError(f"The plug-in {shown} is refused: {error}") from error
     except (Exception, SystemExit) as error:
-        raise InputError(f"The plug-in {shown} does not import: {_reason(error)}{_where(error, file.path)}.") from error
+        raise InputError(
+            f"The plug-in {shown} cannot be imported: {_reason(error)}{_where(error, file.path)}."
+        ) from error
     return module
 
 

@@ -135,7 +135,7 @@ def check_registrable(algorithm: Any) -> None:
     name = getattr(algorithm, "name", None)
     if not isinstance(name, str) or not NAME.fullmatch(name) or name in RESERVED:
         raise InputError(
-            f"{title} must have a name of letters, digits and hyphens, such as heavy-ball, and its name is {name!r}."
+            f"{title} must have a name of letters, digits and hyphens, such as heavy-ball, but its name is {name!r}."
         )
     if not isinstance(getattr(algorithm, "card", None), Card):
         raise InputError(

@@ -73,7 +73,7 @@ class Recipe:
                 "take --model linear with it."
             )
         if self.penalty == "none" and self.model in ("svm", "squared-hinge"):
-            raise InputError(f"--model {self.model} needs a penalty, and it is none; take --penalty l2 or l1.")
+            raise InputError(f"--model {self.model} needs a penalty, but it is none; take --penalty l2 or l1.")
         for name, value, good in (
             ("--alpha", self.alpha, 0 < self.alpha < np.inf or self.penalty == "none"),
             ("--l1-ratio", self.l1_ratio, 0 < self.l1_ratio < 1),
@@ -84,7 +84,7 @@ class Recipe:
             if not good:
                 right = "between 0 and 1" if name in ("--l1-ratio", "--quantile") else "greater than 0"
                 remedy = f"; {self._without_penalty}" if name == "--alpha" and value == 0 else ""
-                raise InputError(f"{name} must be a number {right}, and it is {value:g}{remedy}.")
+                raise InputError(f"{name} must be a number {right}, but it is {value:g}{remedy}.")
 
     @property
     def _without_penalty(self) -> str:

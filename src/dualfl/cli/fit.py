@@ -24,7 +24,7 @@ def parse_alpha(text: str | None, penalty: str) -> tuple[float, bool]:
     try:
         return float(text), False
     except ValueError:
-        raise InputError(f"--alpha must be a number greater than 0, or cv, and it is {text!r}.") from None
+        raise InputError(f"--alpha must be a number greater than 0, or cv, but it is {text!r}.") from None
 
 
 def parse_folds(text: str) -> int | str:
@@ -33,7 +33,7 @@ def parse_folds(text: str) -> int | str:
     if text.isascii() and text.isdecimal() and len(text) <= 7 and int(text) >= 2:
         return int(text)
     raise InputError(
-        f"--cv must be a number of folds, 2 or more and less than ten million, or silo, and it is {text!r}."
+        f"--cv must be a number of folds, 2 or more and less than ten million, or silo, but it is {text!r}."
     )
 
 
@@ -126,7 +126,7 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     folds = parse_folds(given["cv"])
     check_used(ctx, given["model"], penalty, alpha, choose)
     if not 0 < given["level"] < 1:
-        raise InputError(f"--level must be between 0 and 1, and it is {given['level']:g}.")
+        raise InputError(f"--level must be between 0 and 1, but it is {given['level']:g}.")
     recipe = Recipe(given["model"], penalty, alpha, given["l1_ratio"], given["quantile"], given["delta"], given["tol"])
     if given["target"] in given["drop"]:
         raise InputError(f"--drop {given['target']!r} is the target; drop other columns only.")

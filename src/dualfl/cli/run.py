@@ -23,7 +23,7 @@ def parse_set(items: tuple[str, ...]) -> dict[str, Any]:
     for item in items:
         key, equals, text = item.partition("=")
         if not equals or not key or not text:
-            raise InputError(f"--set takes KEY=VALUE, such as --set certificate=vector, and it got {item!r}.")
+            raise InputError(f"--set takes KEY=VALUE, such as --set certificate=vector, but it got {item!r}.")
         if key in found:
             raise InputError(f"--set gives {key} twice; give it once.")
         try:

@@ -72,7 +72,7 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
     grid, criterion, processes = given.pop("grid"), given.pop("criterion"), given.pop("processes")
     minutes = given.pop("cell_minutes")
     if given["rounds"] < 1:
-        raise InputError(f"rounds must be at least 1, and it is {given['rounds']}.")
+        raise InputError(f"rounds must be at least 1, but it is {given['rounds']}.")
     check_minutes(minutes)
     data = load(given["dataset"], scale=given["scale"])
     out = Path("runs", f"tune-{Path(given['dataset']).name}") if out is None else out

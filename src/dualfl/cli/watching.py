@@ -26,7 +26,7 @@ def finish(out: Path, cells: Sequence[Cell], processes: int | None) -> tuple[Sto
 
     workers = processors() if processes is None else processes
     if workers < 1:
-        raise InputError(f"processes must be at least 1, and it is {workers}.")
+        raise InputError(f"processes must be at least 1, but it is {workers}.")
     check_out(out)
     store = Store(out / "cells")
     cells = list(dict.fromkeys(cells))

@@ -326,7 +326,7 @@ def _factor(scale: float | str, suits: float | None) -> float | None:
     except ValueError:
         factor = np.nan
     if not 0 < factor < np.inf:
-        raise InputError(f'scale must be "default", "raw" or a positive number, and it is {scale!r}.')
+        raise InputError(f'scale must be "default", "raw" or a positive number, but it is {scale!r}.')
     return factor
 
 

@@ -27,11 +27,11 @@ def read_batch(path: Path) -> AnyArray:
     data = np.frombuffer(contents(path), dtype=np.uint8)
     if data.size == 0 or data.size % (1 + PIXELS):
         raise InputError(
-            f"{path} is no CIFAR-10 batch: its {data.size:,} bytes are not a multiple of {1 + PIXELS}; get it again."
+            f"{path} is not a CIFAR-10 batch: its {data.size:,} bytes are not a multiple of {1 + PIXELS}; get it again."
         )
     rows: AnyArray = data.reshape(-1, 1 + PIXELS)
     if rows[:, 0].max() > 9:
-        raise InputError(f"{path} is no CIFAR-10 batch: it has the label {rows[:, 0].max()}, and labels go to 9.")
+        raise InputError(f"{path} is not a CIFAR-10 batch: it has the label {rows[:, 0].max()}, and labels go to 9.")
     return rows
 
 
@@ -43,14 +43,14 @@ def read_pickled(path: Path) -> tuple[AnyArray, AnyArray]:
     except InputError:
         raise
     except Exception as error:  # a foreign pickle can raise anything
-        raise InputError(f"{path} is no CIFAR-10 batch of Python ({type(error).__name__}: {error}).") from error
+        raise InputError(f"{path} is not a CIFAR-10 batch of Python ({type(error).__name__}: {error}).") from error
     if X.dtype != np.uint8 or X.ndim != 2 or X.shape[1] != PIXELS or y.shape != X.shape[:1] or y.dtype.kind != "i":
         raise InputError(
-            f"{path} is no CIFAR-10 batch: its data are {X.dtype} of shape {X.shape} with {y.size} labels, not bytes "
-            f"with {PIXELS} columns and a label a row."
+            f"{path} is not a CIFAR-10 batch: its data are {X.dtype} of shape {X.shape} with {y.size} labels, not "
+            f"bytes with {PIXELS} columns and a label a row."
         )
     if not ((y >= 0) & (y <= 9)).all():
-        raise InputError(f"{path} is no CIFAR-10 batch: it has the label {y[(y < 0) | (y > 9)][0]}.")
+        raise InputError(f"{path} is not a CIFAR-10 batch: it has the label {y[(y < 0) | (y > 9)][0]}.")
     return X, y
 
 

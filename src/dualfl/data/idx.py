@@ -29,7 +29,7 @@ def read_idx(path: Path) -> AnyArray:
     shape = struct.unpack(f">{data[3]}I", data[4:head])
     if len(data) != head + prod(shape):
         raise InputError(
-            f"{path} must have {head + prod(shape):,} bytes for its shape {shape}, and it has {len(data):,}; "
+            f"{path} must have {head + prod(shape):,} bytes for its shape {shape}, but it has {len(data):,}; "
             "get the file again."
         )
     return np.frombuffer(data, dtype=np.uint8, offset=head).reshape(shape)

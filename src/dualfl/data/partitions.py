@@ -39,7 +39,7 @@ def _stream(seed: int, client: int = -1, exchange: int = 0) -> Stream:
 def _check_counts(n: int, clients: int) -> None:
     for what, count in (("n", n), ("clients", clients)):
         if not 1 <= count <= MOST:
-            raise InputError(f"{what} must be from 1 to {MOST:,}, and it is {count}.")
+            raise InputError(f"{what} must be from 1 to {MOST:,}, but it is {count}.")
 
 
 @checked
@@ -253,7 +253,7 @@ def parse(name: str) -> tuple[str, Any]:
     takes, written = PARTITIONS[kind].takes, PARTITIONS[kind].written
     if takes is None:
         if colon:
-            raise InputError(f"The partition {kind} takes nothing after a colon, and it is {name!r}.")
+            raise InputError(f"The partition {kind} takes nothing after a colon, but it is {name!r}.")
         return kind, None
     try:
         if not text:
@@ -261,7 +261,7 @@ def parse(name: str) -> tuple[str, Any]:
         return kind, takes(text)
     except ValueError:
         what = {int: "a whole number", float: "a number", str: "a name"}[takes]
-        raise InputError(f"{kind} needs {what} after a colon, such as {written}, and it is {name!r}.") from None
+        raise InputError(f"{kind} needs {what} after a colon, such as {written}, but it is {name!r}.") from None
 
 
 def take(X: Any, rows: Rows) -> Any:

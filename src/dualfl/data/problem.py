@@ -116,12 +116,12 @@ def parse_loss(text: str) -> tuple[str, tuple[float, ...]]:
     if not colon:
         return name, ()
     if name not in WITH_NUMBER:
-        raise InputError(f"The loss {name} takes no number, and it is {text!r}.")
+        raise InputError(f"The loss {name} takes no number, but it is {text!r}.")
     try:
         return name, (float(number),)
     except ValueError:
         raise InputError(
-            f"{name} takes a number after its colon, such as {WITH_NUMBER[name]}, and it is {text!r}."
+            f"{name} takes a number after its colon, such as {WITH_NUMBER[name]}, but it is {text!r}."
         ) from None
 
 

@@ -52,17 +52,17 @@ def join(
     allow_plain : whether the coordinator may run without masks; None: only where there is no TLS either.
     """
     if NAME.fullmatch(name) is None:
-        raise InputError(f"A silo's name is made of small letters, digits and hyphens, and it is {name!r}.")
+        raise InputError(f"A silo's name is made of small letters, digits and hyphens, but it is {name!r}.")
     host, _, port = coordinator.rpartition(":")
     if not host or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65536):
         raise InputError(
-            f"The coordinator is HOST:PORT, such as example.org:9443, with a port from 1 to 65535, and it is "
+            f"The coordinator is HOST:PORT, such as example.org:9443, with a port from 1 to 65535, but it is "
             f"{coordinator!r}."
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there already; give a new folder, so that no key is overwritten.")
     if minimum < 1:
-        raise InputError(f"minimum must be at least 1 silo, and it is {minimum}.")
+        raise InputError(f"minimum must be at least 1 silo, but it is {minimum}.")
     if ca is not None:
         check_certificate(ca)
     rows = read_rows(

@@ -130,7 +130,7 @@ def read_settings(path: Path) -> ProjectSettings:
     try:
         given = json.loads(path.read_text())
     except FileNotFoundError:
-        raise InputError(f"{path.parent} is no project; make one with `dualfl deploy init {path.parent}`.") from None
+        raise InputError(f"{path.parent} is not a project; make one with `dualfl deploy init {path.parent}`.") from None
     except ValueError as error:
         raise InputError(f"{path} is not JSON ({error}); mend it, or make the project anew.") from error
     check_content(given, path)
@@ -142,14 +142,14 @@ def read_settings(path: Path) -> ProjectSettings:
 def check_content(given: Any, path: Path) -> None:
     """Settings that people may have edited are an object, with the names and the kinds of values that we know."""
     if not isinstance(given, dict):
-        raise InputError(f"{path} must hold an object of settings, {{...}}, and it holds {json.dumps(given)[:20]}.")
+        raise InputError(f"{path} must hold an object of settings, {{...}}, but it holds {json.dumps(given)[:20]}.")
     known = {field.name: str(field.type) for field in fields(ProjectSettings)}
     for name, value in given.items():
         if name not in known:
             raise InputError(f"{path}: " + nearest("setting", name, known))
         what, fits = KINDS[known[name]]
         if not fits(value):
-            raise InputError(f"{path}: {name} must be {what}, and it is {json.dumps(value)}.")
+            raise InputError(f"{path}: {name} must be {what}, but it is {json.dumps(value)}.")
     for name in ("host", "silos"):
         if name not in given:
             raise InputError(f"{path} lacks {name}, which every project has; add it, or make the project anew.")
@@ -159,7 +159,7 @@ def check(settings: ProjectSettings) -> None:
     silos = settings.silos
     for name in silos:
         if NAME.fullmatch(name) is None:
-            raise InputError(f"A silo's name is made of small letters, digits and hyphens, and one is {name!r}.")
+            raise InputError(f"A silo's name is made of small letters, digits and hyphens, but one is {name!r}.")
     twice = sorted({name for name in silos if silos.count(name) > 1})
     if twice:
         raise InputError(f"Two silos are called {twice[0]!r}; every silo needs a name of its own.")
@@ -174,7 +174,7 @@ def check(settings: ProjectSettings) -> None:
         raise InputError("A project needs silos; name them, as in --silos north,south,west.")
     for port in (settings.port, settings.superlink_port):
         if not 0 < port < 65536:
-            raise InputError(f"A port lies between 1 and 65535, and one is {port}.")
+            raise InputError(f"A port lies between 1 and 65535, but one is {port}.")
     if settings.port == settings.superlink_port:
         raise InputError(f"The proxy and the SuperLink behind it cannot both listen on port {settings.port}.")
     check_host(settings.host)
@@ -191,7 +191,7 @@ def check_host(host: str) -> None:
             hint = "; the port is given apart, by --port" if colon and name and port.isdigit() else ""
             raise InputError(
                 f"The host is a name in plain letters such as fl.north.org, or an address such as 192.0.2.7, "
-                f"and it is {host!r}{hint}."
+                f"but it is {host!r}{hint}."
             ) from None
 
 
@@ -202,7 +202,7 @@ def check_model(settings: ProjectSettings) -> None:
         REGRESSION[name](*number)  # says itself what is wrong with its number
     for what, value in (("ridge", settings.ridge), ("l1", settings.l1)):
         if not 0 <= value < math.inf:
-            raise InputError(f"{what} must be a finite number >= 0, and it is {value}.")
+            raise InputError(f"{what} must be a finite number >= 0, but it is {value}.")
     if settings.task is not None and settings.task not in TASKS:
         raise InputError(nearest("task", settings.task, TASKS))
     suits = None if name == "auto" else "regression" if name in REGRESSION else "classification"
@@ -211,7 +211,7 @@ def check_model(settings: ProjectSettings) -> None:
     if settings.intercept not in INTERCEPTS:
         raise InputError(nearest("intercept", settings.intercept, INTERCEPTS))
     if not settings.patience > 0:
-        raise InputError(f"patience must be a number of seconds > 0, and it is {settings.patience}.")
+        raise InputError(f"patience must be a number of seconds > 0, but it is {settings.patience}.")
 
 
 def init(folder: Path, settings: ProjectSettings) -> Project:
@@ -258,6 +258,6 @@ def check_algorithm(settings: ProjectSettings, algorithm: Algorithm) -> None:
     """Refuse, before anybody is asked, a method that cannot do without a penalty on the intercept."""
     if settings.intercept == "free" and algorithm.strongly_convex:
         raise InputError(
-            f'{algorithm.name} needs a penalty on the intercept too, and it is free; set "intercept" to '
+            f'{algorithm.name} needs a penalty on the intercept too, but it is free; set "intercept" to '
             '"penalised" in project.json, or take --algorithm auto.'
         )

@@ -110,7 +110,7 @@ def checked_name(name: str) -> str:
     if NAME.fullmatch(name) is None:
         raise InputError(
             f"--name must be made of letters, digits, dots, hyphens and underscores, and begin with a letter or a "
-            f"digit, and it is {name!r}."
+            f"digit, but it is {name!r}."
         )
     return name
 

@@ -107,7 +107,7 @@ def run_regularised(
 
 def check_epsilon(epsilon: float, E: Objective) -> None:
     if not epsilon > 0:
-        raise InputError(f"epsilon must be positive, and it is {epsilon}.")
+        raise InputError(f"epsilon must be positive, but it is {epsilon}.")
     if not E.smooth:
         raise InputError("epsilon is a norm of the gradient, and this cost has none everywhere; give alpha instead.")
 

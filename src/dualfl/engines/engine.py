@@ -258,7 +258,7 @@ class Engine(ABC):
                 if not_finite(value):
                     at = self.place.of_client(request.round, request.exchange, j, self.weights[j], {})
                     raise InputError(bad_answer(at, name))
-        raise Diverged(f"The sum of all answers overflows in round {request.round}; the iterates left every bound.")
+        raise Diverged(f"The sum of all answers overflows in round {request.round}; the iterates grow without bound.")
 
     def _booked(self, asked: Ask, clients: Sequence[int], gathered: Gathered) -> Account:
         """The account after this exchange."""
@@ -342,11 +342,11 @@ def check_fit(clients: Sequence[Objective], penalty: Penalty | None, algorithm: 
     if penalty is not None and algorithm.penalty is None:
         raise NotSupported(
             f"{algorithm.name} is for smooth problems, and this one has the penalty {penalty}; "
-            f"{names_of(lambda a: a.penalty is not None)} take one."
+            f"{names_of(lambda a: a.penalty is not None)} accept one."
         )
     if codec is not None and not algorithm.compresses:
         raise NotSupported(
-            f"{algorithm.name} cannot carry a codec, because a client would have to keep what it released; "
+            f"{algorithm.name} does not support a codec, because a client would have to remember what it sent; "
             f"{names_of(lambda a: a.compresses)} can."
         )
     for j, f in enumerate(clients):
@@ -368,8 +368,8 @@ def names_of(fit: Callable[[type[Algorithm]], bool]) -> str:
 
 def check_start(start: Array, d: int) -> Array:
     if np.shape(start) != (d,):
-        raise InputError(f"start must be a flat vector of {d} numbers, and its shape is {np.shape(start)}.")
+        raise InputError(f"start must be a flat vector of {d} numbers, but its shape is {np.shape(start)}.")
     start = frozen(start)
     if not np.isfinite(start).all():
-        raise InputError("start must be finite, and it contains NaN or infinity.")
+        raise InputError("start must be finite, but it contains NaN or infinity.")
     return start

@@ -50,7 +50,7 @@ class InProcess(Engine):
         self.problem = problem
         self.threads = (os.cpu_count() or 1) if threads is None else threads
         if self.threads < 1:
-            raise InputError(f"threads must be at least 1, and it is {threads}.")
+            raise InputError(f"threads must be at least 1, but it is {threads}.")
         super().__init__(
             algorithm, problem.clients[0], problem.penalty, problem.sizes, seed=seed, codec=codec, start=start
         )

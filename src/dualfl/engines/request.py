@@ -89,18 +89,18 @@ class RunKeywords(TypedDict, total=False):
 def check_limits(limits: Limits) -> None:
     rounds, tol, seconds, _ = limits
     if rounds < 0:
-        raise InputError(f"rounds must be >= 0, and it is {rounds}.")
+        raise InputError(f"rounds must be >= 0, but it is {rounds}.")
     if tol is not None and not tol > 0:
-        raise InputError(f"tol must be positive, and it is {tol}.")
+        raise InputError(f"tol must be positive, but it is {tol}.")
     if seconds is not None and not seconds > 0:
-        raise InputError(f"seconds must be positive, and it is {seconds}.")
+        raise InputError(f"seconds must be positive, but it is {seconds}.")
 
 
 def check_recording(recording: Recording) -> None:
     if recording.checkpoint_every < 1:
-        raise InputError(f"checkpoint_every must be at least 1 exchange, and it is {recording.checkpoint_every}.")
+        raise InputError(f"checkpoint_every must be at least 1 exchange, but it is {recording.checkpoint_every}.")
     if recording.reference is not None and not np.isfinite(recording.reference):
-        raise InputError(f"reference must be a finite energy, and it is {recording.reference}.")
+        raise InputError(f"reference must be a finite energy, but it is {recording.reference}.")
 
 
 def check_tol(algorithm: Algorithm, recording: Recording) -> None:

@@ -186,14 +186,14 @@ def check_number(name: str, value: Any, above: float | None = None, least: float
     """A real number in its range, or a sentence."""
     right = f"> {above:g}" if above is not None else f">= {least:g}" if least is not None else "finite"
     if not conforms(value, float) or not (above is None or value > above) or not (least is None or value >= least):
-        raise InputError(f"{name} must be a number {right}, and it is {shown(value)}.")
+        raise InputError(f"{name} must be a number {right}, but it is {shown(value)}.")
     return float(value)
 
 
 def check_count(name: str, value: Any) -> int:
     """A whole number of at least 1, or a sentence."""
     if not check_number(name, value, least=1) < np.inf or value != int(value):
-        raise InputError(f"{name} must be a whole number >= 1, and it is {shown(value)}.")
+        raise InputError(f"{name} must be a whole number >= 1, but it is {shown(value)}.")
     return int(value)
 
 

@@ -127,7 +127,7 @@ class LogisticRegression(FederatedClassifier):
 def check_ratio(l1_ratio: Any) -> float:
     ratio = check_number("l1_ratio", l1_ratio, least=0)
     if ratio > 1:
-        raise InputError(f"l1_ratio must be between 0 (l2) and 1 (l1), and it is {l1_ratio!r}.")
+        raise InputError(f"l1_ratio must be between 0 (l2) and 1 (l1), but it is {l1_ratio!r}.")
     return ratio
 
 
@@ -197,11 +197,11 @@ class LinearSVC(FederatedClassifier):
         strength = 1 / (check_strength(self.C) * mass)
         losses = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
         if self.loss not in losses:
-            raise InputError(f'loss must be "squared_hinge" or "hinge", and it is {self.loss!r}.')
+            raise InputError(f'loss must be "squared_hinge" or "hinge", but it is {self.loss!r}.')
         if self.penalty not in ("l2", "l1"):
-            raise InputError(f'penalty must be "l2" or "l1", and it is {self.penalty!r}.')
+            raise InputError(f'penalty must be "l2" or "l1", but it is {self.penalty!r}.')
         if strength == 0:
-            raise InputError("C must be finite for a support vector machine, and it is inf.")
+            raise InputError("C must be finite for a support vector machine, but it is inf.")
         ridge, l1 = (strength, 0.0) if self.penalty == "l2" else (0.0, strength)
         return FitCost(losses[self.loss], ridge, l1)
 

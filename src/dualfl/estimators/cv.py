@@ -65,7 +65,7 @@ class CrossValidated(FederatedLinear):
             return self._default_values(silos, count)
         values = np.unique(np.asarray(given, dtype=np.float64))
         if not len(values) or not (values > 0).all():
-            raise InputError(f"Penalties must be positive numbers, and they are {list(np.atleast_1d(given))}.")
+            raise InputError(f"Penalties must be positive numbers, but they are {list(np.atleast_1d(given))}.")
         return values if self.parameter == "C" else values[::-1].copy()
 
     def _default_values(self, silos: list[SiloRows], count: int) -> Array:

@@ -292,7 +292,7 @@ def evaluate(
         raise InputError(f"There are {len(silos)} silos and {len(names)} names; give one each.")
     wrong = next((name for name in names if name == OVERALL or names.count(name) > 1), None)
     if wrong is not None:
-        raise InputError(f"Silos are told apart by their names, and {wrong!r} is not one of a silo alone; rename it.")
+        raise InputError(f"Every silo needs a name of its own, and {wrong!r} is taken; rename that silo.")
     if quantile is None:
         quantile = getattr(model, "quantile", 0.5)
     sent: dict[str, Any] = {}

@@ -112,7 +112,7 @@ def follow(
 ) -> PenaltyPath:
     """Fit every fold along the path, each fit started where the one before it ended."""
     if rule not in ("min", "1se"):
-        raise InputError(f'rule must be "min" or "1se", and it is {rule!r}.')
+        raise InputError(f'rule must be "min" or "1se", but it is {rule!r}.')
     losses = np.empty((len(folds), len(values)))
     exchanges = 0
     with Bar("cross-validation", len(folds) * len(values), progress) as bar:
@@ -157,7 +157,7 @@ def make_folds(silos: list[SiloRows], cv: Any, classes: int = 0, seed: int = 0) 
     elif isinstance(cv, int | np.integer) and not isinstance(cv, bool) and cv >= 2:
         folds = _row_folds(silos, int(cv), classes > 0, seed)
     else:
-        raise InputError(f'cv must be a number of folds >= 2 or "silo", and it is {cv!r}.')
+        raise InputError(f'cv must be a number of folds >= 2 or "silo", but it is {cv!r}.')
     for fold in folds:
         _check_fold(fold, classes, by_silo=cv == "silo")
     return folds

@@ -243,5 +243,5 @@ class PoissonRegressor(FederatedRegressor):
 def check_alpha(alpha: Any) -> float:
     value = check_number("alpha", alpha, least=0)
     if value == np.inf:
-        raise InputError("alpha must be finite, and it is inf.")
+        raise InputError("alpha must be finite, but it is inf.")
     return value

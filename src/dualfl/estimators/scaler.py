@@ -59,7 +59,7 @@ class StandardScaler(preprocessing.StandardScaler):  # type: ignore[misc]  # sci
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=kinds, ensure_all_finite="allow-nan")
         if is_sparse(X) and self.with_mean:
             raise InputError(
-                "Cannot center sparse matrices: nothing would be left of their zeros; pass `with_mean=False` instead."
+                "Cannot center sparse matrices: their zeros would be lost; pass `with_mean=False` instead."
             )
         return X
 

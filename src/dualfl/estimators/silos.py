@@ -71,7 +71,7 @@ def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
     """The rows of each silo, in the order of their names."""
     labels = column_or_1d(groups)
     if len(labels) != n:
-        raise InputError(f"groups names the silo of each row, and it has {len(labels)} entries for {n} rows.")
+        raise InputError(f"groups names the silo of each row, but it has {len(labels)} entries for {n} rows.")
     missing = np.flatnonzero([label is None or label != label for label in labels])
     if len(missing):
         raise InputError(
@@ -99,7 +99,7 @@ def checked_silos(estimator: Any, silos: Sequence[Any], names: Sequence[str] | N
 
 def _one(estimator: Any, silo: Any, name: str, first: bool) -> SiloRows:
     if not isinstance(silo, tuple | list) or len(silo) not in (2, 3):
-        raise InputError(f"Silo {name} must be a pair (X, y) or (X, y, weights), and it is {type(silo).__name__!r}.")
+        raise InputError(f"Silo {name} must be a pair (X, y) or (X, y, weights), but it is {type(silo).__name__!r}.")
     try:
         X, y = _checked(estimator, silo[0], silo[1], reset=first)
         return SiloRows(name, X, y, _weights(silo[2] if len(silo) == 3 else None, X))

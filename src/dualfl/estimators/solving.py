@@ -69,7 +69,7 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
     """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
     chosen = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
-        raise InputError(f"algorithm must be a name or an Algorithm, and it is {algorithm!r}.")
+        raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
     check_able(problem, chosen)
     settled = Settled(limits, problem, FreeIntercept(problem) if FreeIntercept.applies(problem) else None)
     result = run(

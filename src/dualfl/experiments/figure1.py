@@ -73,10 +73,10 @@ class Plan:
             if panel not in PANELS:
                 raise InputError(nearest("panel", panel, PANELS))
         if self.rounds < 1:
-            raise InputError(f"rounds must be at least 1, and it is {self.rounds}.")
+            raise InputError(f"rounds must be at least 1, but it is {self.rounds}.")
         check_minutes(self.minutes)
         if self.seeds < 1:
-            raise InputError(f"seeds must be at least 1, and it is {self.seeds}.")
+            raise InputError(f"seeds must be at least 1, but it is {self.seeds}.")
 
     def lines(self, panel: str) -> dict[str, tuple[Cell, ...]]:
         """The curves of a panel by their labels; a curve is one cell, or one a seed."""

@@ -27,9 +27,9 @@ class Network:
 
     def __post_init__(self) -> None:
         if not 0 <= self.latency < np.inf:
-            raise InputError(f"The latency is a number of seconds >= 0, and it is {self.latency}.")
+            raise InputError(f"The latency is a number of seconds >= 0, but it is {self.latency}.")
         if not 0 < self.bandwidth <= np.inf:
-            raise InputError(f"The bandwidth is a positive number of megabits a second, and it is {self.bandwidth}.")
+            raise InputError(f"The bandwidth is a positive number of megabits a second, but it is {self.bandwidth}.")
 
     def seconds(self, exchanges: Array, floats: Array, computing: Array, clients: int) -> Array:
         """The time of each round.

@@ -104,7 +104,7 @@ def execute(
     solver, codec = choose_solver(settings.solver), choose_codec(settings.codec)
     regularise = settings.epsilon is not None or settings.alpha is not None
     if regularise and checkpoint is not None:
-        raise InputError("Checkpoints are of one problem, and epsilon or alpha make several; leave one of them out.")
+        raise InputError("A checkpoint is of one problem, and epsilon or alpha make several; leave one of them out.")
     say(f"Reading {settings.dataset} ...")
     dataset = load(settings.dataset, scale=settings.scale, target=settings.target, task=settings.task)
     problem = problem_of(settings, dataset, solver)
@@ -206,5 +206,5 @@ def choose_codec(text: str | None) -> Codec | None:
         return None
     kind, _, number = text.partition(":")
     if kind not in CODECS or not (number.isascii() and number.isdigit() and len(number) < 10):
-        raise InputError(f"The codec must be top:K, rand:K or bits:B with a whole number, and it is {text!r}.")
+        raise InputError(f"The codec must be top:K, rand:K or bits:B with a whole number, but it is {text!r}.")
     return CODECS[kind](int(number))

@@ -66,7 +66,7 @@ Tell = Callable[[Cell, Outcome], None]
 def run_all(store: Store, cells: Sequence[Cell], *, processes: int = 1, memory: float = 4.0, tell: Tell) -> None:
     """Run what the store lacks, and keep each cell as soon as it is done. `memory` is in gigabytes, a process."""
     if processes < 1:
-        raise InputError(f"processes must be at least 1, and it is {processes}.")
+        raise InputError(f"processes must be at least 1, but it is {processes}.")
     missing = store.missing(cells)
     if processes == 1 or len(missing) < 2:
         for cell in missing:

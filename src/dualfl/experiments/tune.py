@@ -147,7 +147,7 @@ def score(criterion: str, errors: np.ndarray[Any, Any]) -> tuple[float, ...]:
     try:
         target = float(level)
     except ValueError:
-        raise InputError(f"rounds needs a level, such as rounds:1e-4, and it is {criterion!r}.") from None
+        raise InputError(f"rounds needs a level, such as rounds:1e-4, but it is {criterion!r}.") from None
     reached = np.flatnonzero(errors <= target)
     return (float(reached[0]) if reached.size else np.inf, float(logs[-1]))
 
@@ -202,7 +202,7 @@ class Tuner:
 
     def __post_init__(self) -> None:
         if self.minutes is not None and not self.minutes > 0:
-            raise InputError(f"The budget must be a number of minutes > 0, and it is {self.minutes}.")
+            raise InputError(f"The budget must be a number of minutes > 0, but it is {self.minutes}.")
 
     def run(self) -> list[BestFound]:
         """All rungs, or as many as the budget allows."""

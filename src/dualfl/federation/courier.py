@@ -164,7 +164,7 @@ class Asking:
             answer = decode(came.answer)
             name, tag = str(answer["silo"]), answer["tag"]
         except (InputError, KeyError) as error:
-            raise InputError(f"{self._called(node)} sent what is no answer: {error}.") from error
+            raise InputError(f"{self._called(node)} sent something that is not an answer: {error}.") from error
         if tag != self.tag:  # of another round, or to somebody else: as if it had not come
             self.pause[node] = time.monotonic() + ASK_AGAIN
             return
@@ -197,7 +197,7 @@ class Asking:
     def _check_name(self, node: int, name: str, answer: dict[str, Any]) -> None:
         if name not in self.wanted and not answer.get("absent"):
             raise InputError(
-                f"A silo called {name!r} has joined, and it is none of {', '.join(self.wanted)}; name it in the "
+                f"A silo called {name!r} has joined, but it is none of {', '.join(self.wanted)}; name it in the "
                 "project's project.json, or take it away."
             )
         known = self.post.identities.setdefault(name, str(answer.get("identity", "")))

@@ -42,7 +42,7 @@ class SiloFolder:
         try:
             self.settings: dict[str, Any] = json.loads((path / "silo.json").read_text())
         except (OSError, ValueError) as error:
-            raise InputError(f"{path} is no silo's folder ({error}); make one with `dualfl deploy join`.") from error
+            raise InputError(f"{path} is not a silo's folder ({error}); make one with `dualfl deploy join`.") from error
 
     @property
     def name(self) -> str:

@@ -158,7 +158,7 @@ class Objective(ABC):
     def projected_hessian(self, x: Array, U: Array) -> Array:
         """U' H(x) U for a thin matrix U with d rows."""
         if U.ndim != 2 or U.shape[0] != self.d:
-            raise InputError(f"U must be a matrix with {self.d} rows, and its shape is {U.shape}.")
+            raise InputError(f"U must be a matrix with {self.d} rows, but its shape is {U.shape}.")
         point = self.at(x)
         HU = np.stack([point.hessian_times(frozen(u)) for u in U.T], axis=1)
         M = U.T @ HU
@@ -236,9 +236,8 @@ class Objective(ABC):
             return self.mu
         if self.free is not None:
             raise NotSupported(
-                f"{who} needs a strongly convex objective, and {self.name} has a free intercept, in whose "
-                "coordinate it is not; regularise it with intercept=True, "
-                "or take a method that does not ask for it."
+                f"{who} needs a strongly convex objective, and {self.name} has a free intercept, "
+                "which no ridge penalises; penalise it with intercept=True, or take a method that does not ask for it."
             )
         raise NotSupported(
             f"{who} needs a strongly convex objective, and {self.name} has mu = {self.mu}; "
@@ -260,7 +259,7 @@ def _memory() -> deque[Point]:
 
 def check_factor(factor: float) -> float:
     if not 0 <= factor < np.inf:
-        raise InputError(f"factor must be a finite number >= 0, and it is {factor}.")
+        raise InputError(f"factor must be a finite number >= 0, but it is {factor}.")
     return float(factor)
 
 

@@ -45,7 +45,7 @@ class Function(PlainObjective):
     ) -> None:
         super().__init__()
         if not isinstance(d, (int, np.integer)) or d < 1:
-            raise InputError(f"d must be a whole number >= 1, the length of x, and it is {d!r}.")
+            raise InputError(f"d must be a whole number >= 1, the length of x, but it is {d!r}.")
         check("n", n, int)
         check("name", name, str)
         for what, call in {"value": value, "gradient": gradient, "hessian_times": hessian_times or gradient}.items():
@@ -87,9 +87,9 @@ def check_constants(mu: float, L: float) -> None:
     check("mu", mu, float)
     check("L", L, float)
     if not 0 <= mu < np.inf:
-        raise InputError(f"mu must be a finite number >= 0, and it is {mu}.")
+        raise InputError(f"mu must be a finite number >= 0, but it is {mu}.")
     if not mu <= L or L <= 0:
-        raise InputError(f"L must be positive and at least mu = {mu}, and it is {L}.")
+        raise InputError(f"L must be positive and at least mu = {mu}, but it is {L}.")
 
 
 def TorchFunction(module: Any, loss: Callable[[Any], Any], *, ridge: float = 0.0, L: float = np.inf) -> Function:
@@ -102,9 +102,7 @@ def TorchFunction(module: Any, loss: Callable[[Any], Any], *, ridge: float = 0.0
     try:
         import torch
     except ImportError as error:
-        raise NotSupported(
-            "TorchFunction needs PyTorch, and it is not installed; pip install dualfl[torch]."
-        ) from error
+        raise NotSupported("TorchFunction needs PyTorch, which is not installed; pip install dualfl[torch].") from error
 
     module = copy.deepcopy(module).double()
     parameters = [p for p in module.parameters() if p.requires_grad]
@@ -150,7 +148,7 @@ def JaxFunction(fun: Callable[[Any], Any], d: int, *, mu: float = 0.0, L: float 
     try:
         import jax
     except ImportError as error:
-        raise NotSupported("JaxFunction needs JAX, and it is not installed; pip install dualfl[jax].") from error
+        raise NotSupported("JaxFunction needs JAX, which is not installed; pip install dualfl[jax].") from error
 
     jax.config.update("jax_enable_x64", True)
     slope = jax.grad(fun)

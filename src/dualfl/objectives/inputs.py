@@ -21,7 +21,7 @@ def check_features(X: Any) -> Any:
     sparse = bool(sp.issparse(X))
     X = X if sparse else np.asarray(X)
     if X.ndim != 2:
-        raise InputError(f"X must be a table of rows by features, and it has shape {X.shape}.")
+        raise InputError(f"X must be a table of rows by features, but it has shape {X.shape}.")
     if X.shape[0] == 0:
         raise InputError("X has no rows: a client without data has nothing to minimise; leave it out.")
     if X.shape[1] == 0:
@@ -65,7 +65,7 @@ def _first_bad(X: Any) -> tuple[int, int]:
 def check_scale(scale: float) -> float:
     check("scale", scale, float)
     if not (np.isfinite(float(scale)) and scale != 0):
-        raise InputError(f"scale must be a finite number other than 0, and it is {scale}.")
+        raise InputError(f"scale must be a finite number other than 0, but it is {scale}.")
     return float(scale)
 
 
@@ -75,9 +75,9 @@ def check_weights(weights: npt.ArrayLike | None, n: int) -> tuple[Array, float]:
         return frozen(np.full(n, 1.0 / n)), float(n)
     w = np.asarray(weights)
     if w.dtype.kind not in "biuf":
-        raise InputError(f"weights must be real numbers, and their dtype is {w.dtype}.")
+        raise InputError(f"weights must be real numbers, but their dtype is {w.dtype}.")
     if w.shape != (n,):
-        raise InputError(f"weights must be one number for each of the {n} rows, and their shape is {w.shape}.")
+        raise InputError(f"weights must be one number for each of the {n} rows, but their shape is {w.shape}.")
     wrong = ~((w >= 0) & np.isfinite(w))
     if wrong.any():
         i = int(np.argmax(wrong))

@@ -71,11 +71,11 @@ class LinearModel(Objective):
         super().__init__()
         check("ridge", ridge, float)
         if not 0 <= ridge < np.inf:
-            raise InputError(f"ridge must be a finite number >= 0, and it is {ridge}.")
+            raise InputError(f"ridge must be a finite number >= 0, but it is {ridge}.")
         if intercept not in (True, False, "free"):
-            raise InputError(f'intercept must be True, False or "free", and it is {intercept!r}.')
+            raise InputError(f'intercept must be True, False or "free", but it is {intercept!r}.')
         if not isinstance(loss, Loss):
-            raise InputError(f"loss must be a loss such as Logistic() or Softmax(10), and it is {loss!r}.")
+            raise InputError(f"loss must be a loss such as Logistic() or Softmax(10), but it is {loss!r}.")
         X = check_features(X)
         self.loss, self.ridge, self.intercept = loss, float(ridge), intercept
         self.design = Design(X, scale=check_scale(scale), intercept=bool(intercept))
@@ -209,7 +209,7 @@ class LinearModel(Objective):
         D, k = self.design.D, self.k
         if U.ndim != 2 or U.shape[0] not in (D, self.d):
             raise InputError(
-                f"U must be a matrix with {D} rows (features) or {self.d} (coefficients), and its shape is {U.shape}."
+                f"U must be a matrix with {D} rows (features) or {self.d} (coefficients), but its shape is {U.shape}."
             )
         if U.shape[0] != D:
             return super().projected_hessian(x, U)

@@ -56,7 +56,7 @@ class Loss(ABC):
         """`y` as the float64 vector the kernels take, or a sentence about what is wrong with it."""
         y = np.asarray(y)
         if y.ndim != 1:
-            raise InputError(f"y must be one target per row, a vector, and it has shape {y.shape}.")
+            raise InputError(f"y must be one target per row, a vector, but it has shape {y.shape}.")
         if y.dtype.kind not in "buif":
             raise InputError(f"{self} takes real numbers as targets, and y has dtype {y.dtype}; encode it first.")
         y = y.astype(np.float64)

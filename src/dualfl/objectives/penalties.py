@@ -48,7 +48,7 @@ class Penalty(ABC):
 def _strength(name: str, value: float) -> None:
     check(name, value, float)
     if not 0 <= value < np.inf:
-        raise InputError(f"{name} must be a finite number >= 0, and it is {value}.")
+        raise InputError(f"{name} must be a finite number >= 0, but it is {value}.")
 
 
 def _shrink(v: Array, t: float) -> Array:

@@ -43,11 +43,11 @@ class Quadratic(PlainObjective):
         if self.b.ndim != 1 or d == 0 or self.A.shape != (d, d):
             raise InputError(f"A must be square of the size of b, and A has shape {self.A.shape}, b {self.b.shape}.")
         if not np.isfinite(self.b).all() or not np.isfinite(self.constant):
-            raise InputError("b and constant must be finite, and they contain NaN or infinity.")
+            raise InputError("b and constant must be finite, but they contain NaN or infinity.")
         if mu is not None and not 0 <= mu < np.inf:
-            raise InputError(f"mu must be a finite number >= 0, and it is {mu}.")
+            raise InputError(f"mu must be a finite number >= 0, but it is {mu}.")
         if L is not None and not (mu or 0.0) <= L:
-            raise InputError(f"L must be at least mu = {mu or 0.0}, and it is {L}.")
+            raise InputError(f"L must be at least mu = {mu or 0.0}, but it is {L}.")
         self.shape = (d,)
         self.offers = frozenset({"gradient", "hessian", "moments"})
         if not isinstance(self.A, LinearOperator):
@@ -111,9 +111,9 @@ class Quadratic(PlainObjective):
 def spectrum(A: Array) -> tuple[float, float]:
     """The ends of the spectrum of a positive semidefinite matrix, or a sentence that says why it is none."""
     if not np.isfinite(A).all():
-        raise InputError("A must be finite, and it contains NaN or infinity.")
+        raise InputError("A must be finite, but it contains NaN or infinity.")
     if not np.allclose(A, A.T, rtol=1e-10, atol=1e-12 * np.abs(A).max()):
-        raise InputError("A must be symmetric, and it is not; give (A + A.T) / 2 if that is what you mean.")
+        raise InputError("A must be symmetric, but it is not; give (A + A.T) / 2 if that is what you mean.")
     eigenvalues = np.linalg.eigvalsh(A)
     lowest, highest = float(eigenvalues[0]), float(eigenvalues[-1])
     if lowest < -1e-10 * max(abs(highest), 1e-300):

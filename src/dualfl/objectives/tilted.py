@@ -42,7 +42,7 @@ class Tilted(Objective):
     def _vector(self, name: str, vector: float | Array) -> Array:
         if np.shape(vector) != (self.base.d,):
             raise InputError(
-                f"{name} must be a flat vector of length {self.base.d}, and it has shape {np.shape(vector)}."
+                f"{name} must be a flat vector of length {self.base.d}, but it has shape {np.shape(vector)}."
             )
         return frozen(vector)
 
@@ -173,7 +173,7 @@ def regularised(f: Objective, alpha: float) -> Objective:
     Without a free intercept that is f + (alpha/2)|x|^2; with one, alpha acts only where f has no curvature.
     """
     if not 0 < alpha < np.inf:
-        raise InputError(f"alpha must be a finite number > 0, and it is {alpha}.")
+        raise InputError(f"alpha must be a finite number > 0, but it is {alpha}.")
     if f.free is None:
         return f.tilted(alpha)
     return f.tilted(np.where(f.free | (np.asarray(f.convexity) == 0), alpha, 0.0))

@@ -225,7 +225,7 @@ def json_object(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise InputError(f"{path} is damaged, it is not JSON ({error}); run it again.") from error
     if not isinstance(found, dict):
-        raise InputError(f"{path} must hold a JSON object, and it holds a {type(found).__name__}; run it again.")
+        raise InputError(f"{path} must hold a JSON object, but it holds a {type(found).__name__}; run it again.")
     return found
 
 
@@ -243,7 +243,7 @@ def table(path: Path, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, st
         head = next(lines, [])
         for name in needed:
             if name not in head:
-                raise InputError(f"{path} has no column {name!r}; another version wrote it, or nobody: run it again.")
+                raise InputError(f"{path} has no column {name!r}; it is damaged, or of another version; run it again.")
         for cells in lines:
             if len(cells) != len(head):
                 raise InputError(
@@ -261,7 +261,7 @@ def number(text: str, path: Path, line: int, column: str) -> float:
         return float(text) if text else np.nan
     except ValueError:
         raise InputError(
-            f"{path}, line {line}: {column} must be a number or empty, and it is {text[:40]!r}; run it again."
+            f"{path}, line {line}: {column} must be a number or empty, but it is {text[:40]!r}; run it again."
         ) from None
 
 
@@ -338,7 +338,9 @@ def read_partition(path: Path) -> Partition:
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is not a partition ({error!r}); run it again.") from error
     if len(counts) != len(clients) or any(len(row) != len(labels) for row in counts):
-        raise InputError(f"{path} must have {len(clients)} rows of {len(labels)} counts, and it has not; run it again.")
+        raise InputError(
+            f"{path} must have {len(clients)} rows of {len(labels)} counts, but it does not; run it again."
+        )
     return found
 
 

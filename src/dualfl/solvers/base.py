@@ -68,7 +68,7 @@ class Watch:
         self._started = True
         if not np.isfinite(residual + slack):
             raise Diverged(
-                f"The local solver left the finite numbers at iteration {self.iterations} on {self.f.name}; "
+                f"The local solver met NaN or infinity at iteration {self.iterations} on {self.f.name}; "
                 "its step is too long for this objective, or the data are badly scaled."
             )
         previous, now = self._value, np.nan

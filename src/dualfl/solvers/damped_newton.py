@@ -44,7 +44,7 @@ class DampedNewton(HessianSolver):
 
     def __post_init__(self) -> None:
         if self.dense < 0:
-            raise InputError(f"dense must be >= 0 coefficients, and it is {self.dense}.")
+            raise InputError(f"dense must be >= 0 coefficients, but it is {self.dense}.")
 
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         watch, plateau = Watch(f, stop), Plateau(patience=2)

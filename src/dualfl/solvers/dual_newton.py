@@ -62,7 +62,7 @@ class DualProblem:
             return np.zeros(self.n)
         if warm.shape != (self.n,):
             raise InputError(
-                f"A warm start of SDCA is one dual variable for each of the {self.n} rows, and its shape is "
+                f"A warm start of SDCA is one dual variable for each of the {self.n} rows, but its shape is "
                 f"{warm.shape}; hand in the `warm` of an earlier solution."
             )
         return np.clip(warm, self.lo, self.hi)

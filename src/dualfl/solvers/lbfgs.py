@@ -43,7 +43,7 @@ class LBFGS(SmoothSolver):
 
     def __post_init__(self) -> None:
         if self.memory < 1:
-            raise InputError(f"memory must be >= 1 pairs, and it is {self.memory}.")
+            raise InputError(f"memory must be >= 1 pairs, but it is {self.memory}.")
         check_metric(self.metric)
 
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:

@@ -169,10 +169,10 @@ def choose_metric(name: MetricName, f: Objective, who: str) -> MomentMetric | No
     if name == "none" or (name != "gram" and not isinstance(model, LinearModel)):
         return None
     if not isinstance(model, LinearModel):
-        raise NotSupported(f'{who} with metric="gram" needs a linear model, and {f.name} is none; take metric="auto".')
+        raise NotSupported(f'{who} with metric="gram" needs a linear model, not {f.name}; take metric="auto".')
     return MomentMetric(f, model, LARGEST if name == "full" else FULL)
 
 
 def check_metric(name: str) -> None:
     if name not in get_args(MetricName):
-        raise InputError(f'metric must be "auto", "gram", "full" or "none", and it is {name!r}.')
+        raise InputError(f'metric must be "auto", "gram", "full" or "none", but it is {name!r}.')

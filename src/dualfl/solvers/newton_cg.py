@@ -40,7 +40,7 @@ class NewtonCG(HessianSolver):
 
     def __post_init__(self) -> None:
         if not 0 < self.forcing < 1:
-            raise InputError(f"forcing must lie in (0, 1), and it is {self.forcing}.")
+            raise InputError(f"forcing must lie in (0, 1), but it is {self.forcing}.")
         check_metric(self.metric)
 
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:

@@ -43,12 +43,12 @@ def generator(seed: int) -> np.random.Generator:
 
 def check_seed(who: str, seed: int) -> None:
     if seed < 0:
-        raise InputError(f"{who}'s seed must be an integer >= 0, and it is {seed}.")
+        raise InputError(f"{who}'s seed must be an integer >= 0, but it is {seed}.")
 
 
 def check_step(who: str, step: float | None) -> None:
     if step is not None and not 0 < step < np.inf:
-        raise InputError(f"{who}'s step must be a positive number, or None for the one of theory, and it is {step}.")
+        raise InputError(f"{who}'s step must be a positive number, or None for the one of theory, but it is {step}.")
 
 
 def check_samples(solver: Solver, f: Objective, step: float | None) -> None:

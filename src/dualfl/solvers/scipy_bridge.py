@@ -72,7 +72,7 @@ class ScipySolver(SmoothSolver):
 
     def __post_init__(self) -> None:
         if self.method not in GRADIENT | HESSIAN:
-            raise InputError(f"method must be one of {', '.join(GRADIENT | HESSIAN)}, and it is {self.method!r}.")
+            raise InputError(f"method must be one of {', '.join(GRADIENT | HESSIAN)}, but it is {self.method!r}.")
 
     @property
     def name(self) -> str:

@@ -64,7 +64,7 @@ class SDCA(Solver):
     def __post_init__(self) -> None:
         check_seed(self.name, self.seed)
         if self.newton < 0:
-            raise InputError(f"SDCA's newton must be a number of epochs >= 0, and it is {self.newton}.")
+            raise InputError(f"SDCA's newton must be a number of epochs >= 0, but it is {self.newton}.")
 
     def check(self, f: Objective) -> None:
         if isinstance(f, Penalised):
@@ -75,7 +75,7 @@ class SDCA(Solver):
         if rows is None or "dual" not in f.offers:
             raise NotSupported(
                 f"SDCA takes a linear model with hinge, absolute, quantile or epsilon-insensitive loss, and "
-                f"{f.name} is none; use LBFGS."
+                f"{f.name} is not one; use LBFGS."
             )
         f.require_strong_convexity("SDCA")
         inner = rows.ridge[:-1] if rows.model.design.intercept else rows.ridge

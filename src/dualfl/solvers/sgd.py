@@ -54,7 +54,7 @@ class SGD(SmoothSolver):
         check_seed(self.name, self.seed)
         check_step(self.name, self.step)
         if self.batch < 1:
-            raise InputError(f"SGD's batch must be a number of rows >= 1, and it is {self.batch}.")
+            raise InputError(f"SGD's batch must be a number of rows >= 1, but it is {self.batch}.")
 
     def check(self, f: Objective) -> None:
         check_samples(self, f, self.step)

@@ -49,7 +49,7 @@ class StopRule(ABC):
     def __post_init__(self) -> None:
         check("cap", self.cap, int)
         if self.cap < 0:
-            raise InputError(f"cap must be >= 0 iterations, and it is {self.cap}.")
+            raise InputError(f"cap must be >= 0 iterations, but it is {self.cap}.")
 
     @abstractmethod
     def met(self, now: Progress) -> bool: ...
@@ -58,7 +58,7 @@ class StopRule(ABC):
 def _tolerance(name: str, value: float) -> None:
     check(name, value, float)
     if not value >= 0:
-        raise InputError(f"{name} must be a number >= 0, and it is {value}.")
+        raise InputError(f"{name} must be a number >= 0, but it is {value}.")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class FixedIterations(StopRule):
     def __post_init__(self) -> None:
         check("m", self.m, int)
         if self.m < 0:
-            raise InputError(f"m must be >= 0 iterations, and it is {self.m}.")
+            raise InputError(f"m must be >= 0 iterations, but it is {self.m}.")
         # The cap never interferes: m iterations are what was asked for.
         object.__setattr__(self, "cap", self.m + 1)
 
@@ -154,7 +154,7 @@ class PolynomialSchedule:
 
     def __post_init__(self) -> None:
         if not self.gamma > 0 or not self.G0 > 0:
-            raise InputError(f"gamma and G0 must be positive, and they are {self.gamma} and {self.G0}.")
+            raise InputError(f"gamma and G0 must be positive, but they are {self.gamma} and {self.G0}.")
 
     def threshold(self, n: int, N: int, nu: float) -> float:
         return float(self.G0 / (N * nu * (n + 1.0) ** (4 + self.gamma)))
@@ -176,9 +176,9 @@ class GeometricSchedule:
 
     def __post_init__(self) -> None:
         if not 0 <= self.rho < 1:
-            raise InputError(f"rho must lie in [0, 1), and it is {self.rho}.")
+            raise InputError(f"rho must lie in [0, 1), but it is {self.rho}.")
         if (self.gamma is not None and not self.gamma > 0) or not self.G0 > 0:
-            raise InputError(f"gamma and G0 must be positive, and they are {self.gamma} and {self.G0}.")
+            raise InputError(f"gamma and G0 must be positive, but they are {self.gamma} and {self.G0}.")
 
     @property
     def ratio(self) -> float:

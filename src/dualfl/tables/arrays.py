@@ -81,7 +81,7 @@ def read_npy(path: Path, target: str | None) -> tuple[Any, AnyArray]:
     if matrix.ndim != 2 or matrix.shape[1] < 2 or matrix.dtype.kind not in "biuf":
         raise InputError(f"{path} must hold a matrix of numbers, features and a target; it has shape {matrix.shape}.")
     if target is not None and not target.lstrip("-").isdigit():
-        raise InputError(f"The target of {path} is the number of a column, and it is {target!r}.")
+        raise InputError(f"The target of {path} is the number of a column, but it is {target!r}.")
     column = matrix.shape[1] - 1 if target is None else int(target)
     if not 0 <= column < matrix.shape[1]:
         raise InputError(f"{path} has the columns 0 to {matrix.shape[1] - 1}, and the target is {column}.")

@@ -71,7 +71,7 @@ def csv_rows(path: Path, libsvm: str | None = None) -> tuple[list[str], list[lis
     records, lines = _records(path, text, delimiter)
     names = [name.strip() for name in records[0]]
     if not names or len(set(names)) < len(names) or not all(names):
-        raise InputError(f"{path} needs a first line with a different name for each column, and it is {head!r:.80}.")
+        raise InputError(f"{path} needs a first line with a different name for each column, but it is {head!r:.80}.")
     if lines > len(records) or not {len(record) for record in records} <= {0, len(names)}:
         _check_records(path, text, delimiter, names)
     table = [record for record in records[1:] if record]

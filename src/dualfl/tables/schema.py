@@ -271,7 +271,7 @@ def settled(draft: Draft, total: Mapping[str, ColumnSummary], request: Request, 
     if not features:
         besides = f" besides the target {request.target!r}" if request.target else ""
         raise InputError(
-            f"Every column{besides} says the same in all rows of all files "
+            f"Every column{besides} has one value in all rows of all files "
             f"({', '.join(constant[:5])}), so there is nothing to learn from; add columns that differ."
         )
     check_made_names(features)

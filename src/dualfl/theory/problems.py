@@ -21,7 +21,7 @@ class Direct(Solver):
 
     def check(self, f: Objective) -> None:
         if not isinstance(f.base if isinstance(f, Tilted) else f, Quadratic):
-            raise NotSupported(f"Direct solves quadratics, and {f.name} is none.")
+            raise NotSupported(f"Direct solves quadratics, and {f.name} is not one.")
 
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         watch = Watch(f, stop)
@@ -47,7 +47,7 @@ class Kinks(Solver):
     def check(self, f: Objective) -> None:
         model = f.base if isinstance(f, Tilted) else f
         if not (isinstance(model, LinearModel) and isinstance(model.loss, Absolute)):
-            raise NotSupported(f"Kinks solves the problems of `medians`, and {f.name} is none.")
+            raise NotSupported(f"Kinks solves the problems of `medians`, and {f.name} is not one.")
 
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         model, c = (f.base, f.c) if isinstance(f, Tilted) else (f, np.zeros(f.d))

@@ -78,7 +78,7 @@ class Bundle(Algorithm):
         x = np.zeros((1, at.d))
         m = yield ask(self.cuts, X=x)
         if not m.G[0] < BEYOND:
-            raise InputError("bundle needs a start where E is finite, and it is not; give another `start`.")
+            raise InputError("bundle needs a start where E is finite, but it is not; give another `start`.")
         none, flat = np.zeros(0), np.zeros((0, at.d))
         return self.with_cuts(Server(x[0], np.inf, x[0], flat, flat, none, none, none, none, -np.inf), x, m, at)
 
@@ -140,6 +140,6 @@ def check_penalty(f: Objective) -> None:
     penalty = f.penalty if isinstance(f, Penalised) else None
     if isinstance(penalty, BoxConstraint) and np.isfinite([penalty.lower, penalty.upper]).any():
         raise NotSupported(
-            f"bundle looks at points anywhere, and outside of {penalty} the cost is infinite; "
+            f"bundle evaluates the cost anywhere, and outside of {penalty} the cost is infinite; "
             "use dualfl, prox-newton or fedipm, which stay inside."
         )
