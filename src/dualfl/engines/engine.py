@@ -258,6 +258,10 @@ class Engine(ABC):
 
     # -- measuring --------------------------------------------------------------------------------
 
+    def feasible(self, theta: Array) -> Array:
+        """theta, or the point nearest to it at which the penalty is finite."""
+        return theta if self.penalty is None else Penalised(self.template, self.penalty).nearest(theta)
+
     def energy(self, theta: Array, ahead: Ahead | None = None) -> float:
         """E(theta)."""
         value = self.mean_value(theta, ahead)

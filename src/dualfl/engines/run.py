@@ -277,7 +277,7 @@ class Session:
     def theta(self) -> Array:
         """The model of the last finished round."""
         theta = self.engine.algorithm.model(self.driver.state)
-        return theta if self.engine.origin is None else theta + self.engine.origin
+        return self.engine.feasible(theta if self.engine.origin is None else theta + self.engine.origin)
 
     def record(self, more: bool = True) -> Row:
         """The row of the round that has just ended; `more`: there may be another."""

@@ -127,6 +127,7 @@ class FedIPM(Algorithm):
 
     def start(self, at: Place) -> Server:
         th = np.zeros(at.d) if at.start is None else at.start
+        th = th if at.penalty is None else at.penalty.penalised.nearest(th)  # into a box, if there is one
         return Server(th=th, t=np.inf, model=th)
 
     def round(self, s: Server, at: Place) -> Round:
@@ -149,7 +150,8 @@ class FedIPM(Algorithm):
             return self.stepped(s, m, at)
         bound = self.regulariser(s, at).lower_bound(m.local_ab, m.local_v)
         s = self.stepped(replace(s, bound=bound), m, at)
-        return replace(s, rival=m.local, model=m.local)
+        local = self.regulariser(s, at).nearest(m.local)
+        return replace(s, rival=local, model=local)
 
     def raced(self, s: Server, m: Any, at: Place) -> Server:
         assert s.rival is not None
@@ -196,7 +198,7 @@ class FedIPM(Algorithm):
         R = self.regulariser(s, at)
         base, bound = s.base, max(s.bound, lower_bound(R, m))
         assert base is not None
-        points = [base + r * (s.th - base) for r in RAY]
+        points = [R.between(base, s.th, r) for r in RAY]
         values = m.ray + np.array([R.value(x) for x in points])
         predicted = m.slope + R.value(s.th) - R.value(base)
         enough = values <= values[-1] + 1e-4 * np.array(RAY) * predicted

@@ -111,7 +111,7 @@ class PiecewiseSilo:
 
     def alone(self) -> dict[str, Any]:
         """The solution of this client's own problem, by the same iteration, and its dual."""
-        th, best = np.zeros(len(self.R.M)), np.inf
+        th, best = self.R.nearest(np.zeros(len(self.R.M))), np.inf
         u = self.margins(th)
         t = size = float(self.s @ np.abs(self.P.b).mean(axis=0)) or 1.0
         a = first(self.P, u, t)

@@ -118,7 +118,7 @@ class ProxNewton(Algorithm):
         s = replace(s, M=m.M)
         R = self.regulariser(s, at)
         if self.race:
-            s = replace(s, bound=self.local_bound(R, m), rival=m.local)
+            s = replace(s, bound=self.local_bound(R, m), rival=R.nearest(m.local))
         s = self.accepted(s, m, s.trial, at)
         return s if s.rival is None else replace(s, model=s.rival)
 
@@ -151,7 +151,7 @@ class ProxNewton(Algorithm):
             after = self.accepted(replace(s, wary=s.wary and s.predicted == 0), m, s.trial, at)
             sure = kept_promise(s.E - E, -s.predicted) and -after.predicted <= SURE * abs(E)
             return replace(after, straight=0.0 if sure else STRAIGHT)
-        points = [s.x + t * (s.trial - s.x) for t in RAY]
+        points = [R.between(s.x, s.trial, t) for t in RAY]
         values = [loss + R.value(z) for loss, z in zip(m.ray, points)]
         best = int(np.argmin(values))
         s = replace(s, bound=max(s.bound, lower_bound(R, m, s.trial)), wary=True, straight=STRAIGHT)
@@ -258,10 +258,11 @@ def own_minimiser(silo: SmoothSilo, R: Regulariser, x: Array) -> Array:
         predicted = float(m["g"] @ (z - x)) + R.value(z) - R.value(x)
         if not -predicted > 1e-9 * abs(E):
             break
-        t = 1.0
-        while t > 1e-4 and not silo.value(x + t * (z - x)) + R.value(x + t * (z - x)) <= E + ARMIJO * t * predicted:
+        t, trial = 1.0, z
+        while t > 1e-4 and not silo.value(trial) + R.value(trial) <= E + ARMIJO * t * predicted:
             t /= 2
-        x = x + t * (z - x)
+            trial = R.between(x, z, t)
+        x = trial
     return x
 
 
