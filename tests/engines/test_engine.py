@@ -358,6 +358,22 @@ def test_divergence_is_reported_and_the_history_kept(evaluate):
         assert result.energy == result.history[0].energy  # the best model is kept, and here it was the first
 
 
+def test_a_trial_is_not_judged_as_a_result():
+    class Tries(toys.Toy):
+        """Goes twelve orders too far in round 2, and takes that back."""
+
+        tries = True
+
+        def model(self, s):
+            return super().model(s) + (1e12 if len(seen) == 2 else 0.0)
+
+    seen = []
+    step = 1 / max(f.L for f in QUADS)
+    result = run(Problem(QUADS), Tries(step=step), rounds=5, stop=lambda row, theta: seen.append(row) is not None)
+    assert result.history[2].energy > 1e10 * (1 + abs(result.history[0].energy))
+    assert result.stopped == "rounds" and result.rounds == 5
+
+
 def test_an_infeasible_start_is_no_divergence():
     problem = Problem(QUADS, penalty=BoxConstraint(0.5, 2.0))
     result = run(problem, DualFL(), rounds=30)

@@ -259,8 +259,8 @@ class Engine(ABC):
     # -- measuring --------------------------------------------------------------------------------
 
     def feasible(self, theta: Array) -> Array:
-        """theta, or the point nearest to it at which the penalty is finite."""
-        return theta if self.penalty is None else Penalised(self.template, self.penalty).nearest(theta)
+        """theta, where the penalty is finite if only rounding keeps it from being so."""
+        return theta if self.penalty is None else Penalised(self.template, self.penalty).rounded(theta)
 
     def energy(self, theta: Array, ahead: Ahead | None = None) -> float:
         """E(theta)."""

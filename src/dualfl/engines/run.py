@@ -342,6 +342,8 @@ class Session:
     def blown_up(self, row: Row) -> bool:
         if row.energy is None or row.energy == np.inf:  # infinity is a point outside a constraint, not a divergence
             return False
+        if self.engine.algorithm.tries:  # the next round sees how high a trial is, and takes it back
+            return False
         return not row.energy <= BLOWN_UP * (1 + abs(self.first_energy or 0.0))
 
     def result(self, why: str) -> Result:

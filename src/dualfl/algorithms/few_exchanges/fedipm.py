@@ -107,6 +107,7 @@ class FedIPM(Algorithm):
     penalty = "server"
     strongly_convex = False
     warm = True
+    tries = True
     no_certificate = "nothing is regularised"
     grid: ClassVar = {"race": [True, False]}
     card = Card(

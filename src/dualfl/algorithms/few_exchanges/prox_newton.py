@@ -78,6 +78,7 @@ class ProxNewton(Algorithm):
     penalty = "server"
     strongly_convex = False
     warm = True
+    tries = True
     no_certificate = "nothing is regularised"
     grid: ClassVar = {"race": [True, False]}
     card = Card(

@@ -125,6 +125,7 @@ class SketchedNewton(Algorithm):
     name = "sketched-newton"
     needs = frozenset({"gradient", "moments"})
     strongly_convex = False
+    tries = True
     no_certificate = "E is not strongly convex"
     grid: ClassVar = {"local": [True, False]}
     card = Card(
