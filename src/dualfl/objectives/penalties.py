@@ -18,7 +18,6 @@ from dualfl.errors import InputError, NotSupported
 from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.typing import Array
 
-
 ROUNDING = 16 * float(np.finfo(np.float64).eps)  # of a sum over clients, relative
 
 

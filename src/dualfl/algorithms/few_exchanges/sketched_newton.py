@@ -32,8 +32,10 @@ from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round,
 from dualfl.algorithms.few_exchanges import metric as sketch
 from dualfl.algorithms.few_exchanges.budget import HEAVIEST, Budget, heaviest, more_columns
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
+from dualfl.algorithms.few_exchanges.coordinates import Coordinates
 from dualfl.algorithms.few_exchanges.limits import check_rows
 from dualfl.algorithms.few_exchanges.metric import Basis, Metric
+from dualfl.algorithms.few_exchanges.own_start import own_minimiser
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
 from dualfl.algorithms.messages import floats
@@ -41,7 +43,7 @@ from dualfl.errors import InputError
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
-RAY = (0.5, 0.25, 0.125, 0.0625, 0.03125)
+RAY = (*(0.5**i for i in range(1, 6)), 2.0**-7, 2.0**-10, 2.0**-14, 2.0**-20, 2.0**-30)
 ARMIJO = 1e-4
 SHORTER = 0.4  # the second trial, once one has failed
 NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
@@ -74,8 +76,6 @@ class Server:
     metric: Metric
     E0: float
     mu: float  # strong convexity, for the bound
-    ridge: float  # of the coefficients that have one
-    free: bool  # whether the intercept has none
     S: tuple[Array, ...] = ()
     Y: tuple[Array, ...] = ()
     Omega: int = 0  # columns of the sketch so far; 0: C is known as a whole
@@ -156,22 +156,22 @@ class SketchedNewton(Algorithm):
 
     def start(self, at: Place) -> Round:
         m = yield ask(self.first, columns=self.columns)
-        ridge, k = float(m.ridge), len(m.S)
+        M, Omega, CO, trace, C = m.M.reshape(-1, len(m.S)), 0, None, 0.0, None
         if hasattr(m, "C"):
-            basis, Omega, CO, trace = sketch.eigenbasis(symmetric(m.C, at.d // k), m.S, ridge), 0, None, 0.0
+            C = symmetric(m.C, len(M))
+            basis = sketch.basis_of(C, m.S, M)
         else:
             Omega, CO, trace = self.columns, m.CO, float(m.trace)
-            basis = sketch.nystroem(CO, directions(at, len(CO), 0, Omega), trace, m.S)
-        metric = sketch.first_metric(basis, ridge)
+            basis = sketch.nystroem(CO, directions(at, len(CO), 0, Omega), trace, m.S, Coordinates.plain(len(CO)), M)
+        metric = sketch.first_metric(basis, C)
         newton = -metric.solve(basis, m.g)
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
         s = Server(
-            np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu), ridge,
-            m.free > 0, Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)),
-            heaviest=heaviest(at.N),
+            np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu),
+            Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)), heaviest=heaviest(at.N),
         )  # fmt: skip
         budget = self.budget(s)
-        more = more_columns(basis, ridge, Omega, self.columns)
+        more = more_columns(basis, Omega, self.columns)
         s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)])
         return replace(s, bounds=s.bounds.with_point(s.mu, s.x, s.E, s.g, self.cuts))
 
@@ -208,7 +208,7 @@ class SketchedNewton(Algorithm):
         S, Y = s.S, s.Y
         for i in order:  # the best last, where it counts most
             step, change = X[i] - s.x, m.g[i] - s.g
-            if m.E[i] < BEYOND and step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
+            if m.E[i] < BEYOND and step @ change > 1e-10 * s.basis.at.norm(step) * s.basis.at.slope(change):
                 S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
         s = replace(s, S=S, Y=Y)
         best = int(order[-1])
@@ -227,7 +227,9 @@ class SketchedNewton(Algorithm):
         """Armijo's condition; where energies no longer tell, gradients still do."""
         if E <= s.E + ARMIJO * min(0.0, float(s.g @ (x - s.x))):
             return True
-        return abs(E - s.E) <= 1e-14 * abs(s.E) and float(np.linalg.norm(g)) <= float(np.linalg.norm(s.g))
+        if not abs(E - s.E) <= 1e-14 * abs(s.E):
+            return False
+        return float(g @ s.metric.solve(s.basis, g)) <= float(s.g @ s.metric.solve(s.basis, s.g))
 
     @staticmethod
     def trials(s: Server) -> Array:
@@ -240,7 +242,7 @@ class SketchedNewton(Algorithm):
         if not s.request:
             return s
         i = min(i, len(s.request) - 1)  # of two trials on a ray only the first has one, and it is near enough
-        metric = sketch.metric(s.basis, s.ridge, s.free, *(getattr(m, f"{name}{i}") for name in "MTW"))
+        metric = sketch.metric(s.basis, *(getattr(m, f"{name}{i}") for name in "MTW"))
         grown = s.near and metric.rank > s.metric.rank > 0
         if metric.exact and (s.trusted or grown):
             keep = 0  # the pairs are chords of Hessians that lie behind
@@ -285,8 +287,8 @@ class SketchedNewton(Algorithm):
 
     def check_minimiser(self, s: Server, p: Array, decrement: float) -> None:
         """Without a ridge there may be none: then energies have converged and the model still grows."""
-        still = float(np.linalg.norm(p)) >= 0.02 * float(np.linalg.norm(s.x))
-        if s.ridge == 0 and s.x.any() and still and decrement <= 1e-7 * abs(s.E0):
+        still = s.basis.at.norm(p) >= 0.02 * s.basis.at.norm(s.x)
+        if not s.basis.M.any() and s.x.any() and still and decrement <= 1e-7 * abs(s.E0):
             raise InputError(
                 "Without a ridge this problem has no minimiser: its energy converges while its coefficients grow, as "
                 "they do where a hyperplane separates the classes; add a ridge such as 1e-6."
@@ -295,7 +297,7 @@ class SketchedNewton(Algorithm):
     # -- what is asked for ------------------------------------------------------------------------
 
     def budget(self, s: Server) -> Budget:
-        return Budget(s.basis, s.ridge, self.far, self.near, self.grow, s.heaviest)
+        return Budget(s.basis, self.far, self.near, self.grow, s.heaviest)
 
     def due(self, s: Server) -> tuple[int, ...]:
         """The rank of the metric to ask for with the next gradient, if one is due."""
@@ -307,9 +309,10 @@ class SketchedNewton(Algorithm):
     def widened(self, s: Server, m: Any, at: Place) -> Server:
         """The basis of a larger sketch; the metric of the start serves until the one asked for with it comes."""
         CO, columns = np.concatenate([s.CO, m.CO], axis=1), s.Omega + s.more
-        basis = sketch.nystroem(CO, directions(at, len(CO), 0, columns), s.trace, s.basis.S)
-        fresh = replace(s, basis=basis, metric=sketch.first_metric(basis, s.ridge), Omega=columns, CO=CO, sent=False)
-        more = more_columns(basis, s.ridge, columns, self.columns)
+        basis = s.basis
+        basis = sketch.nystroem(CO, directions(at, len(CO), 0, columns), s.trace, basis.S, basis.at, basis.M)
+        fresh = replace(s, basis=basis, metric=sketch.first_metric(basis), Omega=columns, CO=CO, sent=False)
+        more = more_columns(basis, columns, self.columns)
         return replace(fresh, more=more, request=(self.budget(fresh).near_rank,))
 
     def model(self, s: Server) -> Array:
@@ -326,15 +329,19 @@ class SketchedNewton(Algorithm):
         check_rows(self.name, at.j, f.objective, self.least_rows)
         zero = np.zeros(at.d)
         E, g = f.value_gradient(zero)
-        sums: dict[str, Any] = {"E": E, "g": g, "mu": f.mu, "ridge": float(np.max(f.objective.convexity))}
-        sums["free"] = float(f.objective.free is not None)
+        M = np.broadcast_to(np.asarray(f.objective.convexity, dtype=float), (at.d,))
+        C, S, whole = NONE, NONE, False
+        sums: dict[str, Any] = {"E": E, "g": g, "mu": f.mu, "M": M}
         if f.objective.shape[0] <= self.widest:
             C, S = f.moment(zero)
             sums |= {"C": upper(C), "S": S}
+            whole = sketch.whole(C, S)
         else:
             names = ("CO", "trace", "S")
             sums |= zip(names, f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns)))
-        if self.local:
+        if self.local and whole:
+            sums["theta"] = own_minimiser(f.objective, C, S) - (0.0 if f.origin is None else f.origin)
+        elif self.local:
             more = max(LOCAL_MU - f.mu, 0.0)
             stop = GradientNorm(LOCAL_ACCURACY * float(np.linalg.norm(g)), cap=LOCAL_STEPS)
             sums["theta"] = f.local(more, zero, stop=stop).x
