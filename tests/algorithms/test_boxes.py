@@ -48,4 +48,3 @@ def test_means_of_points_on_a_bound_have_an_energy(name):
     assert all(np.isfinite(row.energy) for row in result.history[1:])  # the start may be outside
     assert ((result.theta >= 0.1) & (result.theta <= 0.2)).all()
     assert result.energy == pytest.approx(oracle.fun, rel=2e-4)
-

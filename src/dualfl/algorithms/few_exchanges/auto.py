@@ -23,7 +23,7 @@ import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Facts, Place, Round, State
 from dualfl.algorithms.dual import Bundle, DualFL
-from dualfl.algorithms.few_exchanges import budget, fedipm, one_shot, prox_newton, sketched_newton
+from dualfl.algorithms.few_exchanges import fedipm, metric, one_shot, prox_newton, sketched_newton
 from dualfl.algorithms.second_order import DiSCO
 from dualfl.algorithms.server import ServerLBFGS, ServerNesterov
 from dualfl.algorithms.splitting import FedDR
@@ -153,7 +153,7 @@ def small(facts: Facts) -> bool:
     """Whether whole Hessians travel."""
     outputs = facts.k - (facts.loss == "Softmax")
     pairs = np.array([facts.D, outputs])
-    return bool(np.prod(pairs * (pairs + 1) / 2) <= budget.EXACT)
+    return bool(np.prod(pairs * (pairs + 1) / 2) <= metric.EXACT)
 
 
 def describe(facts: Facts, penalty: Any) -> str:

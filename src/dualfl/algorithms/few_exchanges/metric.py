@@ -82,7 +82,7 @@ class Basis:
 
     def ridge_blocks(self) -> Array:
         """The ridge of every direction on its own, q x m x m."""
-        return np.einsum("dl,dk,ka,kb->lab", self.V**2, self.ridges, self.B, self.B, optimize=True)
+        return np.asarray(np.einsum("dl,dk,ka,kb->lab", self.V**2, self.ridges, self.B, self.B, optimize=True))
 
     def floats(self, rank: int) -> int:
         """What a metric of this rank weighs."""
@@ -177,12 +177,11 @@ class Metric:
         if r < basis.q:
             solved[r:] = np.einsum("lab,lb->la", self.tail, c[r:])
         R += V @ solved
-        return np.asarray((basis.at.to(R) @ B.T + self.flat(basis, G - G @ B @ B.T)).ravel())
-
-    @staticmethod
-    def flat(basis: Basis, G: Array) -> Array:
-        """What B leaves out has the ridge alone; without one there is no gradient either."""
-        return np.where(basis.M > 0, G / np.where(basis.M > 0, basis.M, 1.0), 0.0)
+        R = R @ B.T
+        if basis.m < G.shape[1]:  # what B leaves out has the ridge alone; without one there is no gradient either
+            ridges = basis.ridges
+            R += np.where(ridges > 0, basis.at.pull(G - G @ B @ B.T) / np.where(ridges > 0, ridges, 1.0), 0.0)
+        return np.asarray(basis.at.to(R).ravel())
 
     @property
     def exact(self) -> bool:
@@ -227,7 +226,11 @@ def built(basis: Basis, lead: Array, tail: Array, outside: Array) -> Metric:
     rest = float(ridges.mean()) * np.eye(m)
     factor, unit = definite(lead.reshape(r * m, r * m))
     tails = tail + basis.ridge_blocks()[basis.q - len(tail) :] + eye if len(tail) else tail
-    return Metric(r, factor, unit, np.linalg.inv(tails), np.linalg.inv(outside + rest + eye))
+    return Metric(r, factor, unit, inverse(tails), inverse(outside + rest + eye))
+
+
+def inverse(blocks: Array) -> Array:
+    return np.asarray(np.linalg.inv(blocks))
 
 
 def definite(H: Array) -> tuple[Array, Array]:

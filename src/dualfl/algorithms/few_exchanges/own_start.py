@@ -39,8 +39,8 @@ def own_minimiser(f: Any, C: Array, S: Array) -> Array:
     for _ in range(STEPS):
         z = at.back(x.reshape(D, k))
         g = at.pull(f.gradient(x).reshape(D, k)) + extra * z
-        H = at.pull(f.newton_hessian(x, STRAIGHT).reshape(D, -1)).reshape(D * k, D, k).transpose(1, 0, 2)
-        H = at.pull(H.reshape(D, -1)).reshape(D, D * k, k).transpose(1, 0, 2).reshape(D * k, D * k)
+        half = at.pull(f.newton_hessian(x, STRAIGHT).reshape(D, -1)).reshape(D * k, D * k)
+        H = at.pull(half.T.reshape(D, -1)).reshape(D * k, D * k)  # symmetric, so the other side is the other half
         factor, unit = definite(H + np.diag(extra.ravel()))
         p = unit * cho_solve((factor, True), unit * g.ravel(), check_finite=False)
         decrement, t = float(g.ravel() @ p), 1.0

@@ -45,6 +45,7 @@ from dualfl.typing import Array
 
 RAY = (*(0.5**i for i in range(1, 6)), 2.0**-7, 2.0**-10, 2.0**-14, 2.0**-20, 2.0**-30)
 ARMIJO = 1e-4
+FLAT = 1.9  # times half its decrement: a step that gains more met no curvature
 SHORTER = 0.4  # the second trial, once one has failed
 NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
 SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly changes, and a dear one is worth its price
@@ -202,25 +203,36 @@ class SketchedNewton(Algorithm):
         return self.stepped(replace(chosen, rivals=NONE))
 
     def moved(self, s: Server, m: Any) -> Server:
-        """What the trials teach: secant pairs all, and the best one is the next point if it keeps its promise."""
+        """What the trials teach: secant pairs, and the best one is the next point if it keeps its promise."""
         X = self.trials(s)
-        order = np.argsort(-m.E, kind="stable")
-        S, Y = s.S, s.Y
-        for i in order:  # the best last, where it counts most
-            step, change = X[i] - s.x, m.g[i] - s.g
-            if m.E[i] < BEYOND and step @ change > 1e-10 * s.basis.at.norm(step) * s.basis.at.slope(change):
-                S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
-        s = replace(s, S=S, Y=Y)
-        best = int(order[-1])
+        best = int(np.argmin(m.E))
+        s = self.paired(s, X, m)
         if self.accepts(s, X[best], float(m.E[best]), m.g[best]):
             s = replace(s, trusted=best == 0 and s.t == 1 and kept_promise(s.E - float(m.E[best]), s.decrement))
             return self.stepped(self.arrived(s, best, X, m))
-        s = replace(s, rejected=s.rejected + 1, request=(), slow=True, trusted=False)
+        s = replace(s, rejected=s.rejected + 1, request=(), slow=not s.metric.exact, trusted=False)
+        if s.metric.exact:  # Newton's direction; how far to go is known from the ray
+            return replace(self.shortened(s, m.ray), request=(s.basis.q,))
         if s.rejected >= 3:
             s = replace(s, S=(), Y=())
         if s.near and s.rejected == 1:
             return self.stepped(s)  # the new pairs know the curvature along the ray
         return self.shortened(s, getattr(m, "ray", NONE))
+
+    def paired(self, s: Server, X: Array, m: Any) -> Server:
+        """With the secant pairs of the trials.
+
+        Beside a whole Hessian they are chords that lie behind, and none is kept; unless a step has gained about all of
+        its decrement, twice what it should: then there was next to no curvature where the metric has some.
+        """
+        if s.metric.exact and not 2 * (s.E - float(np.min(m.E))) > FLAT * s.decrement * s.t:
+            return replace(s, S=(), Y=())
+        S, Y = s.S, s.Y
+        for i in np.argsort(-m.E, kind="stable"):  # the best last, where it counts most
+            step, change = X[i] - s.x, m.g[i] - s.g
+            if m.E[i] < BEYOND and step @ change > 1e-10 * s.basis.at.norm(step) * s.basis.at.slope(change):
+                S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
+        return replace(s, S=S, Y=Y)
 
     @staticmethod
     def accepts(s: Server, x: Array, E: float, g: Array) -> bool:
@@ -256,7 +268,7 @@ class SketchedNewton(Algorithm):
         decrement = float(s.g @ p)
         self.check_minimiser(s, p, decrement)
         near = decrement <= NEAR * scale(s)
-        s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=NONE if near else p)
+        s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=p if s.metric.exact or not near else NONE)
         due = self.due(s)
         return replace(s, request=due, metrics=s.metrics + (len(due) > 0 and not near))
 
