@@ -9,7 +9,18 @@ import pytest
 from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen
 from dualfl.algorithms.registry import make
 from dualfl.engines import Problem, run
-from dualfl.objectives import Huber, LinearModel, Logistic, Poisson, Softmax, SquaredHinge
+from dualfl.objectives import (
+    Absolute,
+    Hinge,
+    Huber,
+    LinearModel,
+    Logistic,
+    Poisson,
+    Quantile,
+    Softmax,
+    Squared,
+    SquaredHinge,
+)
 
 N, D, CLIENTS = 300, 8, 4
 LOSSES = {
@@ -18,6 +29,10 @@ LOSSES = {
     "squared hinge": SquaredHinge(),
     "huber": Huber(0.5),
     "poisson": Poisson(),
+    "hinge": Hinge(),
+    "absolute": Absolute(),
+    "quantile": Quantile(0.7),
+    "squared": Squared(),
 }
 
 
@@ -25,7 +40,7 @@ def data(name):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((N, D)) @ (np.eye(D) + 0.3 * rng.standard_normal((D, D)))
     z = X @ rng.standard_normal(D) / np.sqrt(D)
-    if name in ("logistic", "squared hinge"):
+    if name in ("logistic", "squared hinge", "hinge"):
         return X, np.where(z + 0.5 * rng.logistic(size=N) > 0, 1.0, -1.0)
     if name == "softmax":
         return X, np.digitize(z + 0.3 * rng.standard_normal(N), [-0.5, 0.5]).astype(float)

@@ -6,8 +6,8 @@
 
 A block (l, l') of the metric is symmetric in l and l' and in a and b, so pairs on both sides say everything: about
 r^2 k^2 / 4 numbers. All is in double precision, with one exception: a metric of more than `LARGE` numbers of rows that
-have no more digits themselves (bytes, float32). It is a sketch, or so large that its price counts, it steers a method
-and proves nothing; its blocks are multiplied in single precision, scaled so that nothing overflows, and added in double.
+have no more digits themselves (bytes, float32). It is a sketch, or so large that its price counts; it steers a method
+and proves nothing. Its blocks are multiplied in single precision, scaled so that none overflows, and added in double.
 """
 
 from __future__ import annotations

@@ -173,14 +173,14 @@ class FedIPM(Algorithm):
     def stepped(self, s: Server, m: Any, at: Place) -> Server:
         """The state after sums at s.th for s.t."""
         R = self.regulariser(s, at)
-        res = R.residual(s.th, m.v)
+        H = symmetric(m.h, at.d)
+        res = R.residual_beside(H, s.th, m.v)
         s = self.watched(s, m.comp + res, abs(m.loss + R.value(s.th)))
         bound = max(s.bound, lower_bound(R, m, s.reach))
         sigma = centring(m.comp, res, m.loss + R.value(s.th), s.calm > 0)
         t = max(min(s.t, sigma * m.comp), lowest(m.loss, s.size))
         th, end = s.th, s.end
         if s.base is None:  # otherwise the safeguard begins, where the method stands
-            H = symmetric(m.h, at.d)
             th, end = R.newton(H, m.r0 + t * m.r1, s.th), R.newton(H, m.r0, s.th)
         return replace(s, th=th, t=t, end=end, keep=reach(sigma), model=th, bound=bound, calm=max(s.calm - 1, 0))
 
@@ -209,9 +209,10 @@ class FedIPM(Algorithm):
             return replace(
                 s, th=points[best], t=s.t if RAY[best] > 0 else max(CUT * s.t, lowest(m.loss, s.size)), bound=bound
             )
-        central = R.residual(s.th, m.v) <= m.comp  # so that the gap is 2 comp at most, and comp falls with t
+        H = symmetric(m.h, at.d)
+        central = R.residual_beside(H, s.th, m.v) <= m.comp  # so that the gap is 2 comp at most, and comp falls with t
         t = max(CUT * s.t, lowest(m.loss, s.size)) if central else s.t
-        th = R.newton(symmetric(m.h, at.d), m.r0 + t * m.r1, s.th)
+        th = R.newton(H, m.r0 + t * m.r1, s.th)
         return replace(s, base=s.th, th=th, t=t, model=th, bound=bound)
 
     def regulariser(self, s: Server, at: Place) -> Regulariser:

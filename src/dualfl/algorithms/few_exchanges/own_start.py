@@ -11,11 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve
 
 from dualfl.algorithms.few_exchanges.coordinates import chosen
-from dualfl.algorithms.few_exchanges.metric import definite
 from dualfl.algorithms.few_exchanges.straight import STRAIGHT
+from dualfl.solvers.definite import solve
 from dualfl.typing import Array
 
 SHARE = 4e-3
@@ -41,8 +40,7 @@ def own_minimiser(f: Any, C: Array, S: Array) -> Array:
         g = at.pull(f.gradient(x).reshape(D, k)) + extra * z
         half = at.pull(f.newton_hessian(x, STRAIGHT).reshape(D, -1)).reshape(D * k, D * k)
         H = at.pull(half.T.reshape(D, -1)).reshape(D * k, D * k)  # symmetric, so the other side is the other half
-        factor, unit = definite(H + np.diag(extra.ravel()))
-        p = unit * cho_solve((factor, True), unit * g.ravel(), check_finite=False)
+        p = solve(H + np.diag(extra.ravel()), g.ravel())
         decrement, t = float(g.ravel() @ p), 1.0
         step = at.to(p.reshape(D, k)).ravel()
         if not (np.isfinite(step).all() and decrement > ACCURACY * abs(E)):

@@ -119,7 +119,8 @@ class PiecewiseSilo:
         m = self.sums(u, a, D)
         found: dict[str, Any] = {}
         for _ in range(ALONE):
-            res = self.R.residual(th, m["v"])
+            H = symmetric(m["h"], len(th))
+            res = self.R.residual_beside(H, th, m["v"])
             gap, E = m["comp"] + res, m["loss"] + self.R.value(th)
             if gap < best:
                 best, found = gap, {"local": th, "local_ab": m["ab"], "local_v": m["v"]}
@@ -127,7 +128,7 @@ class PiecewiseSilo:
                 break
             sigma = centring(m["comp"], res, E, False)
             t = max(min(t, sigma * m["comp"]), lowest(m["loss"], size))
-            th = self.R.newton(symmetric(m["h"], len(th)), m["r0"] + t * m["r1"], th)
+            th = self.R.newton(H, m["r0"] + t * m["r1"], th)
             m, a, D = self.step(th, t, reach(sigma), a, D)
         return found
 

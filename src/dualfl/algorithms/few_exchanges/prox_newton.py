@@ -32,7 +32,7 @@ from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round,
 from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
-from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, SmoothSilo, lower_bound
+from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, SmoothSilo, all_rows, lower_bound
 from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised
@@ -128,7 +128,7 @@ class ProxNewton(Algorithm):
         """What the dual points of the clients' own minimisers prove of E*."""
         if not abs(m.local_ab) < HUGE:  # somebody ended beyond all bounds
             return -np.inf
-        if hasattr(m, "conj"):  # by the chord from the dual point to 0
+        if all_rows(m):  # by the chord from the dual point to 0
             return R.lower_bound(m.local_ab + m.zero, m.local_v) - float(m.zero)
         return float(m.local_ab) - R.conjugate(m.local_v)
 
@@ -247,7 +247,7 @@ def alone(silo: SmoothSilo, R: Regulariser, x: Array, newton: bool) -> dict[str,
     """The minimiser of one client's cost with the common penalty, and its dual point."""
     x = own_minimiser(silo, R, x) if newton else first_order(silo, R, x)
     m = silo.sums(x, hessian=False)
-    zero = float(m["conj"][-1]) if "conj" in m else 0.0
+    zero = float(m["conj"][-1])
     return {"local": x, "local_ab": float(m["loss"] - m["g"] @ x), "local_v": -m["g"], "zero": zero}
 
 

@@ -192,6 +192,17 @@ class Regulariser:
             high = low
         return max(high * ab - self.conjugate(high * v), -self.conjugate(0.0 * v))
 
+    def residual_beside(self, H: Array, z: Array, v: Array) -> float:
+        """`residual` as it is for columns that are centred by the last one, if R is flat there, usually an intercept.
+
+        R does not feel that, nor does v'z, but how far out z is in flat directions depends on where columns have their
+        zeros. H tells their means.
+        """
+        if not self.flat[-1] or not H[-1, -1] > 0:
+            return self.residual(z, v)
+        centre = np.append(H[:-1, -1] / H[-1, -1], 0.0)
+        return self.residual(np.append(z[:-1], z[-1] + centre @ z), v - centre * v[-1])
+
     def residual(self, z: Array, v: Array) -> float:
         """R(z) + R*(v) - v'z >= 0; where R is flat, what a finite z can make of a v that is not zero."""
         bound = np.where(v + self.c > 0, self.P.hi, self.P.lo)  # where v pulls

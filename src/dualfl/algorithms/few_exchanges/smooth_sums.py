@@ -57,8 +57,8 @@ class SmoothSilo:
 
     def dual(self, x: Array) -> dict[str, Any]:
         """The conjugates of the slopes at all scales."""
-        if self.model is None:
-            return {}
+        if self.model is None:  # the same fields as those who have rows, for sums over both kinds
+            return {"conj": np.zeros(len(SCALES)), "rows": 0.0}
         model = self.model
         Z = model.at(x).predictors  # type: ignore[attr-defined]
         _, p = kernels.residual(model.loss, Z, model.y, np.ones(model.n))
@@ -66,10 +66,10 @@ class SmoothSilo:
             p = p.reshape(-1)
         terms = np.stack([model.s * conjugates(model, k * p) for k in SCALES])
         if model.k > 1 or self.f.free is None:
-            return {"conj": terms.sum(axis=1)}
+            return {"conj": terms.sum(axis=1), "rows": 1.0}
         up = p > 0
         plus = model.design.backward((model.s * np.where(up, p, 0.0))[:, None])[:, 0]
-        return {"conj": terms.sum(axis=1), "plus_conj": terms[:, up].sum(axis=1), "plus_g": plus}
+        return {"conj": terms.sum(axis=1), "rows": 1.0, "plus_conj": terms[:, up].sum(axis=1), "plus_g": plus}
 
     @np.errstate(over="ignore", invalid="ignore")
     def ray(self, x: Array, base: Array, steps: tuple[float, ...]) -> Array:
@@ -88,7 +88,7 @@ def tamed(sums: dict[str, Any]) -> dict[str, Any]:
     if all(np.abs(value).max() < HUGE for value in sums.values()):
         return sums
     far = {name: np.full_like(value, HUGE if "conj" in name else 0.0) for name, value in sums.items()}
-    return far | {"loss": HUGE**2}
+    return far | {"loss": HUGE**2, "rows": sums["rows"]}
 
 
 def conjugates(model: LinearModel, u: Array) -> Array:
@@ -131,13 +131,18 @@ def lower_bound(R: Regulariser, m: Any, x: Array) -> float:
     if not m.loss < HUGE:  # somebody's gradient is not what was sent
         return -np.inf
     flat = np.flatnonzero(R.flat)
-    if not hasattr(m, "conj"):  # no rows to speak of: Fenchel's equality at x itself
+    if not all_rows(m):  # somebody's conjugates are not known: Fenchel's equality at x itself
         return float(m.loss - m.g @ x) - R.conjugate(-m.g)
     if len(flat) == 1 and hasattr(m, "plus_g"):
         return balanced(R, m, int(flat[0]))
     if len(flat):
         return -np.inf
     return best_scale(R, m.g, lambda s: -interpolated(m.conj, s))
+
+
+def all_rows(m: Any) -> bool:
+    """Whether the sums m are of linear models only."""
+    return bool(m.rows > 1 - 1e-9)
 
 
 def balanced(R: Regulariser, m: Any, k: int) -> float:
