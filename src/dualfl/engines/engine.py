@@ -89,6 +89,10 @@ class Gathered(NamedTuple):
     silos: list[Silo]  # where every client stands after it
 
 
+class OutOfTime(Exception):
+    """The time of a run ended inside an exchange, which is as if it had not begun."""
+
+
 class Engine(ABC):
     """One run: an algorithm bound to clients.
 
@@ -97,6 +101,7 @@ class Engine(ABC):
 
     constants: Constants
     algorithm: Algorithm
+    deadline = np.inf  # of the exchange under way, by time.perf_counter(); who carries it out looks at it where he can
     silos_remember = False  # whether silos keep their state themselves, whatever becomes of the server
 
     def __init__(

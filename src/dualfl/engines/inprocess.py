@@ -21,7 +21,7 @@ from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import Envelope, LocalCost, Reply, Silo, answer
 from dualfl.engines.decision import decide
-from dualfl.engines.engine import Account, Ahead, Engine, Gathered, Result, bound, check_fit
+from dualfl.engines.engine import Account, Ahead, Engine, Gathered, OutOfTime, Result, bound, check_fit
 from dualfl.engines.problem import Problem
 from dualfl.errors import InputError
 from dualfl.objectives.average import common_ridge
@@ -66,6 +66,8 @@ class InProcess(Engine):
         costs, silos, weights, place = self.costs, self.silos, self.weights, self.place
 
         def one(j: int) -> tuple[Reply, Silo]:
+            if time.perf_counter() > self.deadline:
+                raise OutOfTime
             silo = silos[j]
             return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
 

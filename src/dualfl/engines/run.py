@@ -19,7 +19,7 @@ from dualfl.engines.client import Silo
 from dualfl.engines.decision import decide
 from dualfl.engines.driver import Driver, Saved
 from dualfl.engines.driver import digest as digest_of_ask
-from dualfl.engines.engine import Account, Engine, Result
+from dualfl.engines.engine import Account, Engine, OutOfTime, Result
 from dualfl.engines.history import History, Row
 from dualfl.engines.inprocess import digest
 from dualfl.engines.problem import Problem
@@ -222,17 +222,22 @@ class Session:
                     why = self.ended(limits)
                     if why:
                         return why
-                if not self.step():
+                if not self.step(limits.seconds):
                     return "diverged"
         except KeyboardInterrupt:
             self.fall_back(self.standing)
             return "interrupted"
+        except OutOfTime:
+            self.fall_back(self.standing)
+            return "time"
         finally:
             self.save(last=True)
 
-    def step(self) -> bool:
+    def step(self, seconds: float | None = None) -> bool:
         """One exchange, or the start of an algorithm that needs none; False if the server's numbers left all bounds."""
         began = time.perf_counter()
+        if seconds is not None and len(self.history):  # a run has at least a start
+            self.engine.deadline = began + seconds - self.engine.account.seconds
         asked = self.driver.ask()
         if asked is not None:
             if any(huge(value) for value in asked.message.values()):

@@ -24,7 +24,7 @@ from dualfl.federation.masks import Offer, check, public_part
 from dualfl.federation.rows import Unfit, describe
 from dualfl.federation.wire import decode, encode, tag
 
-PROTOCOL = 5
+PROTOCOL = 6
 SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
 Content = dict[str, Any]
 
