@@ -42,5 +42,5 @@ def test_the_largest_part_of_a_matrix_that_is_zero_at_lanczos_start():
 def test_fednl_says_that_it_diverged_where_a_hessian_overflows():
     X = np.array([[1.0], [-1.0], [400.0], [2.0], [-3.0], [1.5]])
     f = LinearModel(X, np.array([9.0, 0.0, 1e6, 3.0, 0.0, 2.0]), Poisson(), 1e-6)
-    with pytest.raises(Diverged, match="Client 0, round .* of fednl: the Hessian overflows"):
+    with pytest.raises(Diverged, match=r"Client 0, round .* of fednl: the Hessian overflows"):
         run(Problem([f, f]), make("fednl", guess="zero", option=2), rounds=50)

@@ -48,7 +48,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
-from dualfl.algorithms.few_exchanges.centring import KEEP, ROUNDING, centring, lowest, reach
+from dualfl.algorithms.few_exchanges.centring import KEEP, ROUNDING, centring, lowered, lowest, reach
 from dualfl.algorithms.few_exchanges.interior_point import central, first, metric, smoothed
 from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
@@ -59,7 +59,7 @@ from dualfl.typing import Array
 LARGEST = 2000
 CALM = 3  # exchanges in which t falls slowly, before the method is given up
 CUT = 0.2  # of t, on the path that is proven
-RAY = (1.0, 0.5, 0.25, 0.125, 0.0625, 1 / 64, 1 / 512, 0.0)
+RAY = (1.0, 0.5, 0.25, 0.125, 0.0625, *(2.0**-i for i in (6, 9, 12, 16, 20, 25, 30)), 0.0)
 
 
 @dataclass(frozen=True)
@@ -178,9 +178,11 @@ class FedIPM(Algorithm):
         s = self.watched(s, m.comp + res, abs(m.loss + R.value(s.th)))
         bound = max(s.bound, lower_bound(R, m, s.reach))
         sigma = centring(m.comp, res, m.loss + R.value(s.th), s.calm > 0)
-        t = max(min(s.t, sigma * m.comp), lowest(m.loss, s.size))
+        t = lowered(s.t, sigma, m.comp, res, lowest(m.loss, s.size))
         th, end = s.th, s.end
-        if s.base is None:  # otherwise the safeguard begins, where the method stands
+        if s.base is not None:  # the safeguard begins, where the method stands and with a t that fits that
+            t = max(t, CUT * (m.comp + res))
+        else:
             th, end = R.newton(H, m.r0 + t * m.r1, s.th), R.newton(H, m.r0, s.th)
         return replace(s, th=th, t=t, end=end, keep=reach(sigma), model=th, bound=bound, calm=max(s.calm - 1, 0))
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Place
-from dualfl.algorithms.few_exchanges.centring import centring, lowest, reach
+from dualfl.algorithms.few_exchanges.centring import centring, lowered, lowest, reach
 from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, first, metric, pieces
 from dualfl.algorithms.few_exchanges.packing import part, symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
@@ -127,7 +127,7 @@ class PiecewiseSilo:
             if gap <= ACCURACY * abs(E) + 1e-12 * size:  # one label alone can be fitted without any loss
                 break
             sigma = centring(m["comp"], res, E, False)
-            t = max(min(t, sigma * m["comp"]), lowest(m["loss"], size))
+            t = lowered(t, sigma, m["comp"], res, lowest(m["loss"], size))
             th = self.R.newton(H, m["r0"] + t * m["r1"], th)
             m, a, D = self.step(th, t, reach(sigma), a, D)
         return found
