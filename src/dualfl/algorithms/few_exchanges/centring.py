@@ -8,7 +8,7 @@ from __future__ import annotations
 
 KEEP = 0.9  # of the way to a bound
 ROUNDING = 1e-8  # part of E; gaps below it are not worth a safeguard, and end in rounding
-AHEAD = 0.01  # of res, by which t may be ahead of it
+AHEAD = 1e-5  # of res, by which t may be ahead of it
 NEAR = 1e-3  # part of E; closer than this, and well centred, t may fall faster
 
 

@@ -70,6 +70,11 @@ class Basis:
         return float(self.variances[self.q :].mean()) if self.q < self.D else 0.0
 
     @property
+    def complete(self) -> bool:
+        """Whether all that V leaves out is negligible beside the ridge."""
+        return self.q == self.D or self.left_out * float(np.abs(self.S).max()) < NEGLIGIBLE * self.ridge
+
+    @property
     def ridges(self) -> Array:
         """The ridge in z, D x k."""
         return np.asarray(self.M * self.at.scale[:, None] ** 2)
@@ -162,6 +167,7 @@ class SketchedMetric:
     unit: Array  # what scales it
     tail: Array  # (q - r) x m x m, inverse blocks
     outside: Array  # m x m
+    exact: bool  # whether it is the Hessian, but for what is negligible
 
     def solve(self, basis: Basis, g: Array) -> Array:
         """H0^-1 g."""
@@ -182,11 +188,6 @@ class SketchedMetric:
             ridges = basis.ridges
             R += np.where(ridges > 0, basis.at.pull(G - G @ B @ B.T) / np.where(ridges > 0, ridges, 1.0), 0.0)
         return np.asarray(basis.at.to(R).ravel())
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing is left to a tail."""
-        return len(self.tail) == 0
 
 
 def first_metric(basis: Basis, C: Array | None = None) -> SketchedMetric:
@@ -226,7 +227,8 @@ def built(basis: Basis, lead: Array, tail: Array, outside: Array) -> SketchedMet
     rest = float(ridges.mean()) * np.eye(m)
     factor, unit = definite(lead.reshape(r * m, r * m))
     tails = tail + basis.ridge_blocks()[basis.q - len(tail) :] + eye if len(tail) else tail
-    return SketchedMetric(r, factor, unit, inverse(tails), inverse(outside + rest + eye))
+    exact = len(tail) == 0 and basis.complete
+    return SketchedMetric(r, factor, unit, inverse(tails), inverse(outside + rest + eye), exact)
 
 
 def inverse(blocks: Array) -> Array:
