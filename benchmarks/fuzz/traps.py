@@ -10,7 +10,9 @@ import csv
 import json
 import os
 import shutil
+import signal
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -239,34 +241,39 @@ def one_lock(ground: Ground, folder: Path) -> str:
 
 
 def fork_beside_a_fit(ground: Ground, folder: Path) -> str:
-    from dualfl.solvers import metric
-
+    """Children that fit, made while a thread of their parent does: it may hold a lock that they inherit."""
     if not hasattr(os, "fork"):
         return ""
-    begun, go_on, real = threading.Event(), threading.Event(), metric._all_axes
+    over, rng = threading.Event(), np.random.default_rng(0)
 
-    def slow(f: Any) -> Any:
-        begun.set()
-        go_on.wait(30)
-        return real(f)
+    def least_squares(n: int, d: int) -> Any:
+        return dualfl.LinearModel(rng.normal(size=(n, d)), np.ones(n), dualfl.Squared(), 0.1)
 
-    model = dualfl.LinearModel(np.eye(3), np.arange(3.0), dualfl.Squared(), 0.1)
-    metric._all_axes = slow
-    busy = threading.Thread(target=metric.axes, args=(model,))
+    def fit_on() -> None:
+        while not over.is_set():
+            dualfl.minimise(least_squares(300, 200))
+
+    small = least_squares(20, 3)
+    busy = threading.Thread(target=fit_on)
     busy.start()
-    begun.wait(30)
-    metric._all_axes = real
-    child = os.fork()
-    if child == 0:
-        import signal
+    try:
+        ends = [_child(lambda: dualfl.minimise(small)) for _ in range(4) if not over.wait(0.05)]
+    finally:
+        over.set()
+        busy.join()
+    return "" if ends == [0] * 4 else f"{sum(end != 0 for end in ends)} of 4 children hung"
 
-        signal.alarm(8)
-        metric.axes(dualfl.LinearModel(np.eye(2), np.arange(2.0), dualfl.Squared(), 0.1))
+
+def _child(work: Callable[[], Any]) -> int:
+    """How a child ended that did this work."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of forks beside threads; that is the case
+        child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # a deadlock ends the child, and its parent sees it
+        work()
         os._exit(0)
-    status = os.waitpid(child, 0)[1]
-    go_on.set()
-    busy.join()
-    return "" if status == 0 else "the child hung"
+    return os.waitpid(child, 0)[1]
 
 
 def small_run(**options: Any) -> Callable[[], Any]:
