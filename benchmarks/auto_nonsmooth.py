@@ -27,10 +27,10 @@ from dualfl.algorithms import Algorithm
 from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.data import load
-from dualfl.data.partition import partition
+from dualfl.data.partitions import partition
 from dualfl.engines import Problem, run
-from dualfl.engines.checkpoint import write_atomically
 from dualfl.errors import DualflError
+from dualfl.files import write_atomically
 from dualfl.objectives import L1, Hinge, LinearModel, Logistic, Loss, Penalty, Quantile, Squared
 
 COMMAND = "python -m benchmarks.auto_nonsmooth"

@@ -25,9 +25,10 @@ from dualfl.algorithms.contract import client_step
 from dualfl.algorithms.few_exchanges import OneShot, SketchedNewton
 from dualfl.algorithms.few_exchanges.fedipm import FedIPM, Server
 from dualfl.algorithms.registry import make
-from dualfl.data import load, make_problem, reference
+from dualfl.data import load, make_problem
 from dualfl.engines import Problem, run
 from dualfl.objectives import L1, Hinge, Huber, LinearModel, Poisson, Squared
+from dualfl.optimum import reference
 from dualfl.solvers import SDCA, PrimalDualGap, minimise
 
 

@@ -25,8 +25,8 @@ import numpy as np
 from dualfl.algorithms.registry import make
 from dualfl.deploy.trial import Deployment
 from dualfl.engines import Problem, run
-from dualfl.engines.flower import runtime
-from dualfl.engines.run import Limits
+from dualfl.engines.request import Limits
+from dualfl.federation.flower import runtime
 from dualfl.objectives import LinearModel, Squared
 
 ECHO_CLIENT = """
@@ -90,7 +90,7 @@ def rounds(silos: int = 4, features: int = 7849, count: int = 6) -> dict[str, fl
         folder = Path(temporary)
         names = [f"silo-{j}" for j in range(silos)]
         files = write_wide(folder / "data", silos, features)
-        deployment = Deployment(folder, files, "y", names, secure=False, standardise=False)
+        deployment = Deployment(folder, files, "y", names, secure=False, standardise=False, intercept="penalised")
         app, job = echo_app(folder / "echo"), folder / "echo-job"
         job.mkdir()
         (job / "echo.json").write_text(json.dumps({"silos": silos, "rounds": count, "size": 8 * (features + 1)}))
@@ -151,9 +151,8 @@ def on_the_wire(silos: int = 2, features: int = 99_999, count: int = 3) -> dict[
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         names = [f"silo-{j}" for j in range(silos)]
-        deployment = Deployment(
-            folder, write_wide(folder / "data", silos, features, 4), "y", names, secure=False, standardise=False
-        )
+        files, plainly = write_wide(folder / "data", silos, features, 4), {"secure": False, "standardise": False}
+        deployment = Deployment(folder, files, "y", names, intercept="penalised", **plainly)
         relay = Relay(deployment.project.settings.port)
         for name in names:
             path = folder / name / "silo.json"
@@ -211,15 +210,15 @@ def about_rounds() -> list[str]:
 
 
 def about_masks(d: int = 10**6) -> list[str]:
-    from dualfl.federation import fixed
+    from dualfl.federation import fixed_point
     from dualfl.federation.masks import keystream
     from dualfl.federation.wire import decode, encode
 
     x = np.random.default_rng(0).standard_normal(d)
-    words = fixed.to_words("x", x, 0.1, fixed.BITS)
+    words = fixed_point.to_words("x", x, 0.1, fixed_point.BITS)
     total, message = words.copy(), encode({"x": x})
     parts = {
-        "rounding": lambda: fixed.to_words("x", x, 0.1, fixed.BITS),
+        "rounding": lambda: fixed_point.to_words("x", x, 0.1, fixed_point.BITS),
         "the mask of one pair": lambda: keystream(bytes(32), b"", "tag", d),
         "adding at the server": lambda: np.add(total, words, out=total),
         "writing a message": lambda: encode({"x": x}),

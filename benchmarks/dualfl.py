@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from dualfl.algorithms import DualFL
-from dualfl.data import load, make_problem, reference
+from dualfl.data import load, make_problem
 from dualfl.engines import Result, run
+from dualfl.optimum import reference
 from dualfl.solvers import AOGM
 
 COMMAND = "python -m benchmarks.dualfl --save"

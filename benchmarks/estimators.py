@@ -32,7 +32,7 @@ from threadpoolctl import threadpool_limits
 
 from dualfl import estimators as federated
 from dualfl.data import load
-from dualfl.data.partition import label, shuffled
+from dualfl.data.partitions import label, shuffled
 from dualfl.errors import DualflError
 
 COMMAND = "python -m benchmarks.estimators --save"

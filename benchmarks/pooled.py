@@ -26,8 +26,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from dualfl.algorithms.registry import make
-from dualfl.data import load, make_problem, reference
+from dualfl.data import load, make_problem
 from dualfl.engines import Problem, Result, run
+from dualfl.optimum import reference
 
 PLACE = Path(__file__).parents[1] / "results" / "pooled.md"
 RIDGE, TOL, TURNS = 1e-2, 1e-6, 3

@@ -10,7 +10,8 @@ import sys
 import time
 from typing import Any
 
-from dualfl.data import DATASETS, find_reference, load, make_problem
+from dualfl.data import DATASETS, load, make_problem
+from dualfl.optimum import find_reference
 
 QUICK: list[tuple[str, dict[str, Any]]] = [
     ("digits", {"ridge": 1e-2}),

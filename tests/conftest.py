@@ -1,7 +1,18 @@
 """What all tests share."""
 
+import os
+from functools import partialmethod
+from inspect import signature
+from pathlib import Path
+
 import pytest
+from click.testing import CliRunner
 from threadpoolctl import threadpool_limits
+
+# Data files that lie beside the checkout are found, so that the same `make test` uses them wherever they are.
+BESIDE = Path(__file__).parents[2] / "shared" / "data"
+if BESIDE.is_dir():
+    os.environ.setdefault("DUALFL_DATA", str(BESIDE))
 
 
 @pytest.fixture(autouse=True)
@@ -9,6 +20,15 @@ def own_cache(tmp_path_factory, monkeypatch):
     """Tests neither read nor fill the user's cache, and nothing is downloaded unless a test has a server for it."""
     monkeypatch.setenv("DUALFL_OFFLINE", "1")
     monkeypatch.setenv("DUALFL_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def standard_output_apart_from_errors():
+    """As click keeps them since 8.2; before, it has to be told."""
+    with pytest.MonkeyPatch.context() as patch:
+        if "mix_stderr" in signature(CliRunner).parameters:
+            patch.setattr(CliRunner, "__init__", partialmethod(CliRunner.__init__, mix_stderr=False))
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

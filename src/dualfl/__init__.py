@@ -8,17 +8,32 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dualfl.version import __version__
+
 if TYPE_CHECKING:
-    from dualfl import algorithms, data, engines, errors, kernels, objectives, report, solvers
+    from dualfl import (
+        algorithms,
+        data,
+        engines,
+        errors,
+        estimators,
+        kernels,
+        objectives,
+        optimum,
+        report,
+        solvers,
+        testing,
+    )
     from dualfl.algorithms import DualFL
+    from dualfl.algorithms.plugins import load_plugin
+    from dualfl.algorithms.registry import register
     from dualfl.data import Dataset, load, make_problem
-    from dualfl.data.reference import reference
     from dualfl.engines import History, Problem, Result
-    from dualfl.engines.run import run
+    from dualfl.engines.session import run
     from dualfl.errors import DualflError
     from dualfl.objectives import (
         L1,
-        ElasticNet,
+        ElasticNetPenalty,
         Function,
         Hinge,
         Huber,
@@ -28,16 +43,16 @@ if TYPE_CHECKING:
         Softmax,
         Squared,
     )
+    from dualfl.optimum import reference
     from dualfl.report import convergence_figure
     from dualfl.solvers import minimise
 
-__version__ = "0.1.0"
 __all__ = [
     "L1",
     "Dataset",
     "DualFL",
     "DualflError",
-    "ElasticNet",
+    "ElasticNetPenalty",
     "Function",
     "Hinge",
     "History",
@@ -55,26 +70,46 @@ __all__ = [
     "data",
     "engines",
     "errors",
+    "estimators",
     "kernels",
     "load",
+    "load_plugin",
     "make_problem",
     "minimise",
     "objectives",
+    "optimum",
     "reference",
+    "register",
     "report",
     "run",
     "solvers",
+    "testing",
 ]
 
-_FOLDERS = ("algorithms", "data", "engines", "errors", "kernels", "objectives", "report", "solvers")
+_FOLDERS = (
+    "algorithms",
+    "data",
+    "engines",
+    "errors",
+    "estimators",
+    "kernels",
+    "objectives",
+    "optimum",
+    "report",
+    "solvers",
+    "testing",
+)
 _HOMES = {
     "algorithms": ("DualFL",),
-    "data": ("Dataset", "load", "make_problem", "reference"),
+    "algorithms.plugins": ("load_plugin",),
+    "algorithms.registry": ("register",),
+    "data": ("Dataset", "load", "make_problem"),
+    "optimum": ("reference",),
     "engines": ("History", "Problem", "Result", "run"),
     "errors": ("DualflError",),
     "objectives": (
         "L1",
-        "ElasticNet",
+        "ElasticNetPenalty",
         "Function",
         "Hinge",
         "Huber",
@@ -87,6 +122,10 @@ _HOMES = {
     "report": ("convergence_figure",),
     "solvers": ("minimise",),
 }
+_ELSEWHERE = {
+    "ElasticNet": "dualfl has no ElasticNet: the model is dualfl.estimators.ElasticNet, and the penalty is "
+    "dualfl.ElasticNetPenalty."
+}
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
@@ -94,7 +133,7 @@ def __getattr__(name: str) -> Any:
     if name in _FOLDERS:
         return import_module(f"dualfl.{name}")
     if name not in _HOME:
-        raise AttributeError(f"module 'dualfl' has no attribute {name!r}")
+        raise AttributeError(_ELSEWHERE.get(name, f"module 'dualfl' has no attribute {name!r}"))
     value = getattr(import_module(f"dualfl.{_HOME[name]}"), name)
     globals()[name] = value
     return value

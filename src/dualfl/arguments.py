@@ -43,7 +43,8 @@ def checked(target: Target) -> Target:
     Traceback (most recent call last):
     dualfl.errors.InputError: rounds must be a whole number, and it is nan.
     """
-    function: Any = target.__init__ if isinstance(target, type) else target  # type: ignore[misc]
+    plain: Any = target  # mypy distrusts what is done to __init__ here
+    function = plain.__init__ if isinstance(target, type) else plain
     signature = inspect.signature(function)
     first = next(iter(signature.parameters), "") if isinstance(target, type) else ""
     hints: dict[str, Any] = {}
@@ -60,7 +61,7 @@ def checked(target: Target) -> Target:
         return function(*args, **kwargs)
 
     if isinstance(target, type):
-        target.__init__ = looked_at  # type: ignore[misc]
+        plain.__init__ = looked_at
         return target
     return typing.cast(Target, looked_at)
 
@@ -68,7 +69,8 @@ def checked(target: Target) -> Target:
 def hints_of(target: Any) -> dict[str, Any]:
     """The annotations of a function, or of what makes a class; none, if they name what nobody can find."""
     if isinstance(target, type) and not hasattr(target, "__dataclass_fields__"):
-        target = inspect.unwrap(target.__init__)  # type: ignore[misc]
+        made: Any = target
+        target = inspect.unwrap(made.__init__)
     try:
         return typing.get_type_hints(target)
     except NameError:

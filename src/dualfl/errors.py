@@ -11,6 +11,10 @@ class InputError(DualflError, ValueError):
     """An argument, a file or a data set is not what it must be."""
 
 
+class NoMinimiser(InputError):
+    """Larger coefficients are always better, as for classes that a hyperplane separates where there is no penalty."""
+
+
 class NotSupported(DualflError, TypeError):
     """Two parts that do not go together, such as a smooth solver and a hinge loss."""
 

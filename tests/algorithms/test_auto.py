@@ -9,7 +9,7 @@ import pytest
 
 from dualfl.algorithms.few_exchanges import Auto
 from dualfl.engines import Problem, run
-from dualfl.engines.decision import decide, inquire
+from dualfl.engines.decision import ClientsHere, decide
 from dualfl.engines.survey import Inquiry
 from dualfl.errors import InputError
 from dualfl.objectives import L1, Hinge, LinearModel, Logistic, Loss, Objective, Quantile, Softmax, Squared
@@ -55,7 +55,7 @@ def test_the_choice_is_made_said_and_run(here: Problem, options: dict[str, Any],
 
 def test_rows_dealt_at_random_are_alike_and_sorted_ones_are_not() -> None:
     def ratio(here: Problem) -> float:
-        facts = inquire(here.clients, here.sizes, Inquiry(alike=True)).facts
+        facts = ClientsHere(here).inquire(Inquiry(alike=True)).facts
         assert facts is not None and facts.alike is not None
         return facts.alike
 
@@ -66,7 +66,7 @@ def test_a_function_of_ones_own_gets_a_first_order_method() -> None:
     own: list[Objective] = [
         Function(3, value=lambda x: x @ x, gradient=lambda x: 2 * x, mu=2.0, L=2.0) for _ in range(3)
     ]
-    chosen, why = decide(Problem(own), Auto())
+    chosen, why = decide(Auto(), ClientsHere(Problem(own)))
     assert chosen.name == "lbfgs" and "no second-order method" in why
 
 

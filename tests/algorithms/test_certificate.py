@@ -15,7 +15,7 @@ from dualfl.errors import InputError, NotSupported
 from dualfl.objectives import (
     L1,
     Absolute,
-    ElasticNet,
+    ElasticNetPenalty,
     EpsilonInsensitive,
     Hinge,
     Huber,
@@ -29,6 +29,8 @@ from dualfl.objectives import (
     SquaredHinge,
 )
 from dualfl.solvers import FISTA, LBFGS, SDCA, DampedNewton, FixedIterations, GradientNorm, PrimalDualGap, minimise
+
+pytestmark = pytest.mark.long
 
 RIDGE = 0.1
 SIZES = (12, 40, 25, 18)
@@ -63,7 +65,7 @@ def family(name):
             continue
         target, loss = losses[name]
         f = LinearModel(X, target, loss, ridge=RIDGE)
-        penalty = {"l1": L1(0.1), "elastic net": ElasticNet(0.05, 0.1)}.get(name)
+        penalty = {"l1": L1(0.1), "elastic net": ElasticNetPenalty(0.05, 0.1)}.get(name)
         clients.append(f if penalty is None else f + penalty)
     return Problem(clients, sizes=SIZES)
 
@@ -98,7 +100,7 @@ def optimum(name):
 
 
 def check(name, result):
-    """The certificate of every row bounds the error of the best model so far, and never grows."""
+    """The certificate of every row bounds the error of the best model so far, and grows by no more than rounding."""
     low, high = optimum(name)
     assert high - low <= 1e-10 * max(1.0, abs(high))
     energies = result.history.column("energy")
@@ -106,9 +108,9 @@ def check(name, result):
     best = np.minimum.accumulate(energies)
     assert np.isnan(certificates[0]) and not np.isnan(certificates[1:]).any()
     assert (certificates[1:] >= best[1:] - high - 1e-12 * abs(high)).all()
-    assert (np.diff(certificates[1:]) <= 0).all()
+    assert (np.diff(certificates[1:]) <= 4 * result.rounding).all()  # of energies that rounding hides, the last counts
     assert result.certificate == certificates[-1] and result.certificate_reason == ""
-    assert result.energy == best[-1]
+    assert best[-1] <= result.energy <= best[-1] + 4 * result.rounding
 
 
 @pytest.mark.parametrize("upload", ["plain", "corrected"])
@@ -167,9 +169,9 @@ def test_the_negative_control_fails():
     """A bound without the local errors in it is not valid: loose solves must show it."""
 
     class Overconfident(Loose):
-        def dual_value(self, m, moved):
+        def dual_value(self, m, moved, silos):
             m.e = 0.0
-            return super().dual_value(m, moved)
+            return super().dual_value(m, moved, silos)
 
     problem = Problem(family("quadratic").clients, sizes=SIZES, solvers=LBFGS(memory=1))
     with pytest.raises(AssertionError):
@@ -258,6 +260,6 @@ def test_no_certificate_comes_with_a_reason():
 
 
 def test_floats_of_the_three_forms():
-    for form, more in (("none", 0), ("scalar", 2), ("vector", 1 + 6)):
+    for form, more in (("none", 0), ("scalar", 3), ("vector", 3 + 6)):
         row = run(family("logistic"), DualFL(certificate=form), rounds=3).history[-1]
         assert row.floats_up == 3 * 4 * (6 + more) and row.floats_down == 3 * 4 * 6

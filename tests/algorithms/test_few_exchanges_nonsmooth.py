@@ -11,11 +11,12 @@ import pytest
 from instances import Walk
 from scipy.optimize import linprog
 from sklearn.linear_model import ElasticNet as SkElasticNet
-from sklearn.linear_model import LogisticRegression, QuantileRegressor
+from sklearn.linear_model import QuantileRegressor
 
 from dualfl.algorithms import Place
-from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton, SketchedNewton, piecewise_sums
+from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton, SketchedNewton, dual_bound, piecewise_sums
 from dualfl.algorithms.few_exchanges.centring import NEAR, centring
+from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.interior_point import advance, central, first, metric, pieces, smoothed
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo, lower_bound
@@ -26,7 +27,7 @@ from dualfl.objectives import (
     L1,
     Absolute,
     BoxConstraint,
-    ElasticNet,
+    ElasticNetPenalty,
     EpsilonInsensitive,
     Function,
     GroupL2,
@@ -45,11 +46,20 @@ from dualfl.objectives import (
     SquaredHinge,
 )
 from dualfl.solvers import FISTA, SDCA, DampedNewton, GradientNorm, PrimalDualGap, minimise
+from oracles import l1_logistic
+
+pytestmark = pytest.mark.long
 
 SIZES = (12, 60, 25, 18)
 PIECEWISE: list[Loss] = [Hinge(), Absolute(), Quantile(0.8), EpsilonInsensitive(0.3)]
 SMOOTH: list[Loss] = [Logistic(), Softmax(3), Squared(), Huber(0.5), SquaredHinge(), Poisson()]
-PENALTIES: list[Penalty | None] = [None, L1(0.05), ElasticNet(0.03, 0.1), GroupL2(0.06), BoxConstraint(-0.1, 0.2)]
+PENALTIES: list[Penalty | None] = [
+    None,
+    L1(0.05),
+    ElasticNetPenalty(0.03, 0.1),
+    GroupL2(0.06),
+    BoxConstraint(-0.1, 0.2),
+]
 
 
 @cache
@@ -107,13 +117,13 @@ def linear_program(loss: Loss, ridge_free: Problem, alpha: float = 0.0) -> float
 
 
 def check_certificate(result: Any, E_star: float, slack: float = 1e-11) -> None:
-    """Valid in every round, and never growing."""
+    """Valid in every round, and growing by no more than rounding."""
     best = np.minimum.accumulate(result.history.column("energy"))
     certificates = result.history.column("certificate")
     known = ~np.isnan(certificates)
     assert known[1:].any()
     assert (certificates[known] >= best[known] - E_star - slack * abs(E_star)).all()
-    assert (np.diff(certificates[known]) <= 0).all()
+    assert (np.diff(certificates[known]) <= 4 * result.rounding).all()
 
 
 # -- the losses as pieces -----------------------------------------------------------------------------
@@ -319,7 +329,7 @@ def unbalanced(loss: Loss) -> int:
     R = Regulariser(np.r_[np.full(6, 0.05), 0.0], np.zeros(7))
     rng = np.random.default_rng(0)
     silos = [piecewise_sums.PiecewiseSilo(LocalCost(f), Place(0, 4, 7)) for f in problem.clients]
-    violations = 0
+    violations, doubt = 0, Doubt(np.max([f.column_sizes**2 for f in problem.clients], axis=0), 0.0, 4)  # type: ignore[attr-defined]
     for _ in range(200):
         theta = best.theta + 10.0 ** rng.uniform(-4, 0) * rng.standard_normal(7)
         mix, t = 1 - 10.0 ** rng.uniform(-4, 0), 10.0 ** rng.uniform(-5, -1)
@@ -331,8 +341,8 @@ def unbalanced(loss: Loss) -> int:
             for name, value in silo.sums(u, a, metric(silo.P, u, a, t)).items():
                 sums[name] = sums.get(name, 0.0) + weight * value
         m = SimpleNamespace(**sums)
-        assert piecewise_sums.lower_bound(R, m) <= best.energy * (1 + 1e-12)
-        careless = R.lower_bound(m.ab, np.where(R.flat, 0.0, m.v))
+        assert piecewise_sums.lower_bound(R, m, doubt, silos[0].spread) <= best.energy * (1 + 1e-12)
+        careless = dual_bound.lower_bound(R, m.ab, np.where(R.flat, 0.0, m.v), np.zeros(7))
         violations += careless > best.energy * (1 + 1e-9)
     return violations
 
@@ -362,6 +372,7 @@ def test_scaled_slopes_bound_the_minimum_from_anywhere(loss: Loss, intercept: An
     best = run(problem, ProxNewton(), rounds=30, tol=1e-9, threads=1)
     R = Regulariser(np.zeros(problem.d), np.zeros(problem.d), Penalised(problem.clients[0], L1(0.05)))
     rng, violations, finite = np.random.default_rng(0), 0, 0
+    doubt = Doubt(np.max([f.column_sizes**2 for f in problem.clients], axis=0), 0.0, problem.N)  # type: ignore[attr-defined]
     for _ in range(100):
         x = best.theta + 10.0 ** rng.uniform(-6, 0) * rng.standard_normal(problem.d)
         sums: Any = {}
@@ -369,11 +380,11 @@ def test_scaled_slopes_bound_the_minimum_from_anywhere(loss: Loss, intercept: An
             for name, value in SmoothSilo(LocalCost(f)).sums(x, hessian=False).items():
                 sums[name] = sums.get(name, 0.0) + weight * value
         m = SimpleNamespace(**sums)
-        bound = lower_bound(R, m, x)
+        bound = lower_bound(R, m, x, doubt)
         assert bound <= best.energy * (1 + 1e-12)
         finite += bound > -np.inf
         unscaled = SimpleNamespace(**{k: np.full_like(v, v[0]) if "conj" in k else v for k, v in sums.items()})
-        violations += lower_bound(R, unscaled, x) > best.energy * (1 + 1e-9)
+        violations += lower_bound(R, unscaled, x, doubt) > best.energy * (1 + 1e-9)
     assert finite > 50 and violations > 0
 
 
@@ -439,9 +450,7 @@ def test_l1_logistic_is_scikit_learns() -> None:
     X, _, w, _ = rows()
     y = targets(Logistic())
     alpha = 0.05
-    theirs = LogisticRegression(
-        l1_ratio=1.0, C=1 / (alpha * w.sum()), solver="saga", tol=1e-12, max_iter=100_000, fit_intercept=True
-    ).fit(X, y, sample_weight=w)
+    theirs = l1_logistic(C=1 / (alpha * w.sum()), solver="saga", tol=1e-12, max_iter=100_000).fit(X, y, sample_weight=w)
     problem = federated(Logistic(), 0.0, intercept="free", penalty=L1(alpha))
     result = run(problem, ProxNewton(), rounds=20, tol=1e-10, threads=1)
     assert result.energy <= problem.value(np.r_[theirs.coef_[0], theirs.intercept_]) * (1 + 1e-12)
@@ -531,7 +540,8 @@ def test_hardly_a_ridge_is_certified_within_rounding(ridge: float) -> None:
     for apart in (1e-2, 1e-3, 1e-4):
         B = rng.standard_normal((60, 3))
         X, y = np.c_[B[:, :2], B[:, 0] + apart * B[:, 2]], B @ rng.standard_normal(3) + 1e-3 * rng.standard_normal(60)
-        exact = np.linalg.lstsq(np.r_[X / np.sqrt(60), np.sqrt(ridge) * np.eye(3)], np.r_[y / np.sqrt(60), 0, 0, 0])[0]
+        A, b = np.r_[X / np.sqrt(60), np.sqrt(ridge) * np.eye(3)], np.r_[y / np.sqrt(60), 0, 0, 0]
+        exact = np.linalg.lstsq(A, b, rcond=None)[0]
         whole = LinearModel(X, y, Squared(), ridge)
         problem = Problem([LinearModel(X[i::2], y[i::2], Squared(), ridge) for i in range(2)])
         for rounds in (1, 3):
@@ -557,7 +567,7 @@ def test_one_exchange_is_enough_for_squared_losses(penalty: Penalty | None, ridg
 
 def test_the_lasso_is_scikit_learns() -> None:
     X, y, w, _ = rows()
-    problem = federated(Squared(), 0.0, intercept="free", penalty=ElasticNet(0.1, 0.05))
+    problem = federated(Squared(), 0.0, intercept="free", penalty=ElasticNetPenalty(0.1, 0.05))
     theirs = SkElasticNet(alpha=0.15, l1_ratio=0.1 / 0.15, tol=1e-14, max_iter=100_000).fit(X, y, sample_weight=w)
     found = run(problem, OneShot(), rounds=1, threads=1)
     assert np.allclose(found.theta, np.r_[theirs.coef_, theirs.intercept_], atol=1e-7)

@@ -13,6 +13,8 @@ from instances import Case, mild, quad, rounds_to, tiny, unequal
 
 from dualfl.algorithms.registry import ALGORITHMS, make
 
+pytestmark = pytest.mark.long
+
 DRIFTING = {"fedavg", "fedprox", "fedcm", "fedsam", "feddualavg"}  # see test_drift
 
 

@@ -146,7 +146,7 @@ def test_tamuna_without_skipping_or_compressing_is_gradient_descent() -> None:
 
 
 def test_s_local_gd_is_fedlin_with_as_many_steps(monkeypatch: pytest.MonkeyPatch, here: Case) -> None:
-    monkeypatch.setattr("dualfl.algorithms.streams.Stream.geometric", lambda self, p: 7)
+    monkeypatch.setattr("dualfl.streams.Stream.geometric", lambda self, p: 7)
     eta = 1 / (7 * here.L)
     a = models(here.problem, SLocalSVRG(batch=None, gamma=eta), 20)
     close(a, models(here.problem, FedLin(K=7, eta=eta), 20), 1e-12)

@@ -27,13 +27,13 @@ from dualfl.algorithms import (
 )
 from dualfl.algorithms.accuracy import douglas_rachford
 from dualfl.algorithms.proxskip import locodl, tamuna
-from dualfl.algorithms.streams import Stream
 from dualfl.engines.driver import Driver
 from dualfl.solvers import LBFGS
+from dualfl.streams import Stream
 from dualfl.typing import Array
 
 SLACK = 1 + 1e-9
-STREAM = "dualfl.algorithms.streams.Stream"
+STREAM = "dualfl.streams.Stream"
 
 
 def squares(rows: Array, weights: Any = None) -> float:

@@ -9,15 +9,18 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from dualfl.algorithms.cuts import Cut
 from dualfl.algorithms.few_exchanges import ProxNewton, SketchedNewton
-from dualfl.algorithms.few_exchanges import metric as sketch
+from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
-from dualfl.algorithms.few_exchanges.straight import kept_promise
+from dualfl.algorithms.few_exchanges.straight_pieces import kept_promise
 from dualfl.engines import Problem, run
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NoMinimiser
 from dualfl.objectives import Huber, LinearModel, Logistic, Loss, Poisson, Softmax, Squared, SquaredHinge
 from dualfl.solvers import DampedNewton, GradientNorm, minimise
 from dualfl.typing import Array
+
+pytestmark = pytest.mark.long
 
 RNG = np.random.default_rng(3)
 
@@ -106,7 +109,7 @@ def test_the_bound_holds_at_every_exchange_and_closes(loss: Loss, near: int) -> 
     best = np.minimum.accumulate(result.history.column("energy"))
     certificates = result.history.column("certificate")
     assert (certificates >= best - star - 1e-12 * abs(star)).all()
-    assert (np.diff(certificates) <= 0).all()
+    assert (np.diff(certificates) <= 4 * result.rounding).all()
     assert bounds and certificates[-1] <= 1e-8 * abs(star)
 
 
@@ -204,7 +207,7 @@ def test_separable_classes_without_a_ridge_are_told_apart_from_a_solution() -> N
     X = RNG.standard_normal((80, 3))
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
     here = Problem([LinearModel(X[p], y[p], Logistic(), intercept=True) for p in np.array_split(np.arange(80), 4)])
-    with pytest.raises(InputError, match="no minimiser"):
+    with pytest.raises(NoMinimiser):
         run(here, SketchedNewton(), rounds=80, threads=1)
 
 
@@ -221,15 +224,15 @@ def test_all_parabolas_prove_more_than_the_best_one_and_never_too_much() -> None
     E = lambda x: float(x @ H @ x / 2)  # noqa: E731
     bounds = Parabolas()
     for x in RNG.standard_normal((12, 8)):
-        bounds = bounds.with_point(0.1, x, E(x), H @ x, 10)
+        bounds = bounds.with_point(0.1, Cut(x, E(x), H @ x, 1e-14, 1e-14), 10)
     tight = bounds.tightened(0.1)
-    assert len(tight.v) == 10
-    assert max(bounds.e) < tight.bound <= 1e-12
+    assert len(tight.cuts) == 10
+    assert bounds.bound < tight.bound <= 0
 
 
 def test_close_by_the_whole_hessian_is_bought_once_it_costs_what_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never before, only where it stays true for a while, and it pays."""
-    monkeypatch.setattr("dualfl.algorithms.few_exchanges.budget.EXACT", 0)
+    monkeypatch.setattr("dualfl.algorithms.few_exchanges.sketch_size.EXACT", 0)
     here = problem(Softmax(3), 1e-6, D=40, n=1200)
     E = minimum(here)
     asked: list[tuple[int, bool]] = []
@@ -253,7 +256,7 @@ def test_close_by_the_whole_hessian_is_bought_once_it_costs_what_was_sent(monkey
     assert exchanges(replace(small, grow=0.0)) >= 1.25 * exchanges(small)
     assert asked and asked[-1][1]
     asked.clear()
-    monkeypatch.setattr("dualfl.algorithms.few_exchanges.budget.TOGETHER", 4 * 300)  # four clients
+    monkeypatch.setattr("dualfl.algorithms.few_exchanges.sketch_size.TOGETHER", 4 * 300)  # four clients
     exchanges(small)
     assert max((rank for rank, _ in asked), default=0) ** 2 * 3 / 2 <= 330
 

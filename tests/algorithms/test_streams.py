@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dualfl.algorithms import Place
-from dualfl.algorithms.streams import Stream
+from dualfl.streams import Stream
 
 HERE = Place(seed=5, N=10, d=3, round=4, exchange=1, j=2)
 

@@ -15,8 +15,8 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, mean_poisson_deviance, roc_auc_score
 
+from dualfl.analysis.predicting import harmless
 from dualfl.cli import main
-from dualfl.fitting.predicting import harmless
 from dualfl.report.results import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -201,7 +201,7 @@ def test_files_that_no_fit_wrote_are_never_replaced(tmp_path):
 
 
 def test_a_folder_that_cannot_be_replaced_is_refused_before_the_fit(tmp_path, monkeypatch):
-    monkeypatch.setattr("dualfl.fitting.fit.fit_tables", None)
+    monkeypatch.setattr("dualfl.analysis.whole_fit.fit_tables", None)
     (tmp_path / "m").mkdir()
     monkeypatch.chdir(tmp_path / "m")
     for out in (".", "../m", tmp_path / "m"):
@@ -281,7 +281,7 @@ BAD = {
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.csv").write_text(GOOD)
+    (tmp_path / "a.csv").write_text(GOOD + "\n")  # no copy of another with the same rows
     return tmp_path
 
 
@@ -305,7 +305,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_written(place, name):
 
 def test_one_class_only(place):
     (place / "a.csv").write_text(GOOD.replace("no", "yes"))
-    (place / "b.csv").write_text(GOOD.replace("no", "yes"))
+    (place / "b.csv").write_text(GOOD.replace("no", "yes") + "\n")
     sentence = refused(place, [])
     assert "'y', the target, is 'yes' in all 40 rows of a.csv, b.csv" in sentence
     (place / "b.csv").write_text(GOOD)  # one file with one class is fine
@@ -313,16 +313,16 @@ def test_one_class_only(place):
 
 
 def test_classes_that_can_be_separated_need_a_penalty(place):
-    for name in ("a.csv", "b.csv"):
-        (place / name).write_text(SIDES)
+    for name, end in (("a.csv", ""), ("b.csv", "\n")):
+        (place / name).write_text(SIDES + end)
     sentence = refused(place, ["--penalty", "none"])
     assert "a.csv, b.csv" in sentence and "'y'" in sentence and "--penalty l2" in sentence
     dualfl("fit", "a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report")
 
 
 def test_a_level_with_one_class_only_needs_a_penalty(place):
-    for name in ("a.csv", "b.csv"):
-        (place / name).write_text(QUASI)
+    for name, end in (("a.csv", ""), ("b.csv", "\n")):
+        (place / name).write_text(QUASI + end)
     sentence = refused(place, ["--penalty", "none"])
     assert "'g=" in sentence and "one class of 'y' only" in sentence and "--penalty l2" in sentence
 
@@ -330,8 +330,8 @@ def test_a_level_with_one_class_only_needs_a_penalty(place):
 def test_columns_that_repeat_each_other_need_a_penalty(place):
     lines = GOOD.splitlines()
     doubled = ["z," + lines[0], *(f"{3 * float(line.split(',')[0]) + 1}," + line for line in lines[1:])]
-    for name in ("a.csv", "b.csv"):
-        (place / name).write_text("\n".join(doubled))
+    for name, end in (("a.csv", ""), ("b.csv", "\n")):
+        (place / name).write_text("\n".join(doubled) + end)
     sentence = refused(place, ["--penalty", "none"])
     assert "'x'" in sentence and "'z'" in sentence and "determine each other" in sentence
     dualfl("fit", "a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report")

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import dualfl
 from dualfl.algorithms.registry import ALGORITHMS
 from dualfl.cli import main
-from dualfl.cli.main import COMMANDS
+from dualfl.cli.commands import COMMANDS
 
 
 def run(*words, code=0):

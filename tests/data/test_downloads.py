@@ -15,8 +15,8 @@ import pytest
 from dualfl.data import DATASETS, load
 from dualfl.data.catalogue import CIFAR10, MNIST
 from dualfl.data.download import Download, fetch
-from dualfl.data.files import cache_folder
 from dualfl.errors import InputError
+from dualfl.files import cache_folder
 
 
 def idx(array):

@@ -29,7 +29,7 @@ def test_csv_has_features_classes_and_other_columns(tmp_path):
     assert data.names == ("age", "dose") and data.classes == ("no", "yes")
     assert data.y.tolist() == [0, 1, 1, 0]
     assert data.columns["ward"].tolist() == ["north", "south", "north", "east"]
-    assert str(data) == "patients.csv, 4 rows x 2 features, 2 classes"
+    assert data.title == "patients.csv, 4 rows x 2 features, 2 classes"
     assert data.source == str(tmp_path / "patients.csv")
 
 
@@ -72,7 +72,7 @@ def test_long_cells_are_read_and_take_little_room(tmp_path):
 
 
 def test_what_is_not_csv_is_a_sentence_with_its_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("dualfl.data.tables.LONGEST", 10)
+    monkeypatch.setattr("dualfl.tables.delimited.LONGEST", 10)
     with pytest.raises(InputError, match=r"t.csv, line 3 is not CSV \(.*limit.*\); correct it"):
         load(put(tmp_path, "t.csv", "x,y\n1,2\n3," + "4" * 20 + "\n"))
 

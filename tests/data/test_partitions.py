@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from dualfl.cli import main
 from dualfl.data import Dataset, Mix, load, make_problem, partition, rows_of_clients
-from dualfl.data.partition import _dirichlet, _stream
+from dualfl.data.partitions import _dirichlet, _stream
 from dualfl.errors import InputError
 from dualfl.objectives import L1, EpsilonInsensitive, Huber, Poisson, Quantile
 
@@ -229,7 +229,7 @@ def test_the_command_shows_it():
     assert done.exit_code == 0
     assert "Heterogeneity 1.000" in done.output and "setosa"[:4] in done.output
     wrong = CliRunner().invoke(main, ["datasets", "iris", "--partition", "labels:1", "--clients", "2"])
-    assert wrong.exit_code == 2 and "cannot hold all 3 labels" in wrong.output
+    assert wrong.exit_code == 2 and "cannot hold all 3 labels" in wrong.stderr
 
 
 # -- problems with them -----------------------------------------------------------------------------------

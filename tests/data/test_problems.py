@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dualfl.data import DATASETS, Dataset, even, load, make_problem, partition, reference, shuffled
-from dualfl.data.files import cache_folder
-from dualfl.data.partition import take
+from dualfl.data import DATASETS, Dataset, even, load, make_problem, partition, shuffled
+from dualfl.data.partitions import take
 from dualfl.engines import Problem
 from dualfl.errors import InputError
+from dualfl.files import cache_folder
 from dualfl.objectives import Huber, LinearModel, Squared
+from dualfl.optimum import reference
 from dualfl.solvers import GradientNorm, minimise
 
 BUNDLED = [name for name, entry in DATASETS.items() if not entry.files]
@@ -153,7 +154,7 @@ def test_reference_is_kept_and_mended(tmp_path, monkeypatch):
     value = reference(problem)
     (path,) = files()
     with monkeypatch.context() as patch:
-        module = sys.modules["dualfl.data.reference"]  # the name alone is the function's
+        module = sys.modules["dualfl.optimum.cached"]  # the name alone is the function's
         patch.setattr(module, "find_minimum", lambda problem: pytest.fail("it was known"))
         assert reference(make_problem("iris", clients=2)) == value
         for clients, partition in [(3, "even"), (7, "shuffled"), (4, "dirichlet:0.5"), (5, "quantity:9")]:
@@ -193,4 +194,4 @@ def test_a_set_of_ones_own_is_a_few_words():
     own = Dataset(X, np.array([0, 0, 1, 1]), ("low", "high"), "own", 1.0, "here", "classification")
     problem = make_problem(own, clients=2)
     assert isinstance(problem.clients[0], LinearModel)
-    assert str(own) == "own, 4 rows x 1 features, 2 classes"
+    assert own.title == "own, 4 rows x 1 features, 2 classes"

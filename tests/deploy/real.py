@@ -13,9 +13,9 @@ import numpy as np
 
 from dualfl.deploy.trial import Deployment
 from dualfl.engines import Problem, run
-from dualfl.engines.run import Limits
+from dualfl.engines.request import Limits
 from dualfl.federation.experiment import Experiment
-from dualfl.federation.home import Home
+from dualfl.federation.silo_folder import SiloFolder
 
 FAULTY = Path(__file__).parent / "faulty"
 
@@ -38,7 +38,7 @@ class Real(Deployment):
 
     def __init__(self, folder: Path, silos: int = 2, **settings) -> None:
         names = ["alpha", "beta", "gamma"][:silos]
-        settings = {"secure": False, "ridge": 0.1} | settings
+        settings = {"secure": False, "ridge": 0.1, "intercept": "penalised"} | settings
         super().__init__(folder, write_files(folder / "data")[:silos], "target", names, **settings)
         self.restarts = 0
 
@@ -91,7 +91,7 @@ class Real(Deployment):
         """The same run in one process, on the rows as the silos have them."""
         work = self.project.folder / "runs" / name / "work"
         id = json.loads((work / "experiment.json").read_text())["id"]
-        clients = [Experiment(Home(self.folder / silo), id).source[0] for silo in self.names]
+        clients = [Experiment(SiloFolder(self.folder / silo), id).source[0] for silo in self.names]
         return run(Problem(clients), algorithm, rounds=rounds, seed=seed, threads=1)
 
 

@@ -7,7 +7,7 @@ import ssl
 import subprocess
 
 from dualfl.deploy.project import Project
-from dualfl.engines.flower import runtime
+from dualfl.federation.flower import runtime
 
 CONTROL = ["start-run", "list-runs", "register-node", "unregister-node", "list-nodes", "stream-logs", "stop-run"]
 RUNTIME = ["acquire-task", "pull-app-inputs", "push-messages", "get-nodes"]

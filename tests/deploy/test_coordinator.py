@@ -16,8 +16,8 @@ need("flwr", "flower")
 # ruff: noqa: E402 (nothing below can be imported without it)
 from dualfl.deploy import keys
 from dualfl.deploy.coordinator import Coordinator, node_of
-from dualfl.deploy.project import Project, Settings, init
-from dualfl.engines.flower import runtime
+from dualfl.deploy.project import Project, ProjectSettings, init
+from dualfl.federation.flower import runtime
 
 NAMES = ("a", "b", "c")
 
@@ -51,7 +51,7 @@ class Flower:
 
 @pytest.fixture
 def project(tmp_path):
-    made = init(tmp_path / "my study", Settings(host="example.org", silos=NAMES))
+    made = init(tmp_path / "my study", ProjectSettings(host="example.org", silos=NAMES))
     made.admit([f"{name} {keys.new_key_pair()[1]}" for name in NAMES])
     return made
 

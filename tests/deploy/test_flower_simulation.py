@@ -13,7 +13,8 @@ need("flwr", "flower")
 need("ray", "ray")
 
 # ruff: noqa: E402 (nothing below can be imported without it)
-from dualfl.algorithms.registry import make
+from dualfl.algorithms import plugins
+from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.data import make_problem
 from dualfl.engines import Problem, run
 from dualfl.errors import InputError
@@ -29,6 +30,15 @@ def test_the_iterates_are_those_of_one_process(name):
     there = run(problem, make(name), rounds=2, seed=1, engine="flower-simulation")
     rows = [[row._replace(seconds=0.0) for row in result.history] for result in (here, there)]
     assert np.array_equal(here.theta, there.theta) and rows[0] == rows[1]
+
+
+def test_an_algorithm_from_a_file_is_known_to_every_node(monkeypatch):
+    monkeypatch.setattr(ALGORITHMS, "plugins", {})
+    monkeypatch.setattr(plugins, "_files", {})
+    (HeavyBall,) = plugins.load_plugin(Path(__file__).parents[2] / "examples" / "own_algorithm.py")
+    problem = make_problem("iris", clients=3)
+    here, there = (run(problem, HeavyBall(), rounds=2, engine=engine) for engine in ("inprocess", "flower-simulation"))
+    assert np.array_equal(here.theta, there.theta)
 
 
 def test_a_refusal_of_a_silo_arrives_as_a_sentence():

@@ -20,8 +20,8 @@ from real import Real
 
 from dualfl.cli import main
 from dualfl.deploy import keys, pages
-from dualfl.deploy.project import Settings
-from dualfl.federation.home import Home
+from dualfl.deploy.project import ProjectSettings
+from dualfl.federation.silo_folder import SiloFolder
 
 
 @pytest.fixture
@@ -47,22 +47,22 @@ def test_a_silos_folder_is_for_its_owner_alone(there, ca, tmp_path):
 
 @pytest.mark.parametrize(("more", "masked_only"), [([], True), (["--secure-only"], True), (["--allow-plain"], False)])
 def test_with_a_certificate_plain_sums_must_be_allowed(more, masked_only, ca, tmp_path):
-    assert Home(join(tmp_path, "--ca", ca, *more)).masked_only == masked_only
+    assert SiloFolder(join(tmp_path, "--ca", ca, *more)).masked_only == masked_only
 
 
 def test_without_tls_there_are_no_masks_to_insist_on(tmp_path):
-    assert not Home(join(tmp_path, "--insecure")).masked_only
+    assert not SiloFolder(join(tmp_path, "--insecure")).masked_only
 
 
 @pytest.mark.parametrize("secure", [True, False])
 def test_a_trial_on_one_machine_allows_what_it_asks_for(secure, tmp_path):
     real = Real(tmp_path, silos=3, secure=secure)
-    assert [Home(tmp_path / name).masked_only for name in real.names] == [secure] * 3
+    assert [SiloFolder(tmp_path / name).masked_only for name in real.names] == [secure] * 3
 
 
 @pytest.mark.parametrize(("tls", "secure", "said"), [(True, False, True), (True, True, False), (False, False, False)])
 def test_a_silos_page_says_when_plain_sums_must_be_allowed(tls, secure, said):
-    text = pages.silo(Settings(host="h", silos=("a", "b", "c"), tls=tls, secure=secure))
+    text = pages.silo(ProjectSettings(host="h", silos=("a", "b", "c"), tls=tls, secure=secure))
     assert ("--allow-plain" in text) == said
 
 

@@ -283,3 +283,14 @@ def test_a_loss_that_contradicts_the_task_is_refused(tmp_path):
     for loss, task in (("logistic", "regression"), ("squared", "classification"), ("quantile:0.9", "classification")):
         assert "is for" in run(*words, loss, "--task", task, code=2).stderr
     assert not (tmp_path / "p").exists()
+
+
+def test_a_method_that_needs_a_penalised_intercept_is_refused_with_the_setting(made):
+    said = run("run", made / "project", "--algorithm", "dualfl", code=2).stderr
+    assert "dualfl needs a penalty on the intercept too, and it is free" in said
+    assert 'set "intercept" to "penalised" in project.json, or take --algorithm auto' in said
+    path = made / "project" / "project.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"intercept": "penalised"}))
+    assert "has not been admitted" in run("run", made / "project", "--algorithm", "dualfl", code=2).stderr
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"intercept": "fre"}))
+    assert "There is no intercept 'fre'; did you mean free?" in run("run", made / "project", code=2).stderr

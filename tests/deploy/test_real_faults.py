@@ -23,8 +23,8 @@ from strangers import flwr_refused, probes
 
 from dualfl.algorithms.registry import make
 from dualfl.deploy import member
-from dualfl.engines.flower import runtime
 from dualfl.errors import InputError
+from dualfl.federation.flower import runtime
 
 pytestmark = pytest.mark.faults
 
@@ -123,7 +123,7 @@ def test_a_superlink_killed_in_the_middle_and_the_run_given_again(deployment, ca
         ("always-nan", "Client 1 answered with NaN or infinity"),
         ("shape", r"Silo 'beta' answered with .* of shape \(3,\)"),
         ("too-much", "Silo 'beta' answered with .* bytes|Silo 'beta' answered with .* of shape"),
-        ("version", "Silo 'beta': .*install the same version"),
+        ("version", "Silo 'beta': .*install versions with one protocol"),
     ],
 )
 def test_a_silo_that_answers_wrongly_stops_the_run_with_a_sentence(do, sentence, deployment):

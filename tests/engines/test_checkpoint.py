@@ -19,7 +19,8 @@ from dualfl.engines import Problem, checkpoint, run
 from dualfl.engines import run as run_function
 from dualfl.engines.driver import Driver
 from dualfl.engines.inprocess import InProcess
-from dualfl.engines.run import Session
+from dualfl.engines.request import Recording
+from dualfl.engines.session import Session
 from dualfl.errors import InputError
 from dualfl.objectives import L1, Hinge, LinearModel, Softmax, Squared
 
@@ -54,7 +55,7 @@ RUNS = {
 
 def session(name, path):
     build, algorithm, options = RUNS[name]
-    return Session(InProcess(build(), algorithm, threads=1, **options), None, True, path, 1)
+    return Session(InProcess(build(), algorithm, threads=1, **options), Recording(checkpoint=path))
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -111,7 +112,7 @@ def test_without_canonical_arrays_the_bits_would_differ(tmp_path, monkeypatch):
 
     state = run(Problem(toys.quadratics()), Strided(), rounds=2).state
     assert state.x.flags.c_contiguous
-    monkeypatch.setattr("dualfl.engines.driver.settled", lambda state: state)
+    monkeypatch.setattr("dualfl.engines.driver.as_remembered", lambda state: state)
     state = run(Problem(toys.quadratics()), Strided(), rounds=2).state
     assert not state.x.flags.c_contiguous
 
@@ -119,7 +120,7 @@ def test_without_canonical_arrays_the_bits_would_differ(tmp_path, monkeypatch):
 def test_a_round_that_cannot_be_replayed_is_found_out(tmp_path):
     path = tmp_path / "run.npz"
     problem = Problem(toys.logistics())
-    now = Session(InProcess(problem, toys.Unseeded(), threads=1), None, True, path, 1)
+    now = Session(InProcess(problem, toys.Unseeded(), threads=1), Recording(checkpoint=path))
     for _ in range(2):  # the start, and the first exchange of round 0
         now.step()
     assert now.driver.exchange == 1
@@ -483,7 +484,7 @@ def test_a_disk_that_fails(saved, monkeypatch, where):
     def fail(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"dualfl.engines.checkpoint.os.{where}", fail)
+    monkeypatch.setattr(f"dualfl.files.os.{where}", fail)
     with pytest.raises(OSError, match="No space left"):
         run(Problem(toys.logistics()), DualFL(), rounds=9, checkpoint=saved, resume=True)
     monkeypatch.undo()

@@ -8,9 +8,9 @@ import toys
 
 from dualfl.algorithms import DualFL, Place, Quantise, RandK, TopK
 from dualfl.algorithms.codecs import Codec
-from dualfl.algorithms.streams import Stream
 from dualfl.engines import Problem, run
 from dualfl.errors import InputError
+from dualfl.streams import Stream
 
 CODECS = [TopK(3), RandK(3), Quantise(4)]
 RNG = np.random.default_rng(0)

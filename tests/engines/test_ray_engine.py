@@ -15,8 +15,9 @@ need("ray", "ray")
 # ruff: noqa: E402 (nothing below can be imported without it)
 import toys
 
+from dualfl.algorithms import plugins
 from dualfl.algorithms.codecs import TopK
-from dualfl.algorithms.registry import make
+from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.data import make_problem
 from dualfl.engines import Problem, run
 from dualfl.engines.ray import deal
@@ -48,6 +49,23 @@ def test_the_iterates_are_those_of_one_process(name):
     problem = make_problem("iris", clients=5)
     options = {"rounds": 3, "seed": 4, "threads": 2}
     assert same(run(problem, make(name), engine="ray", **options), run(problem, make(name), **options))
+
+
+def test_an_algorithm_from_a_file_runs_where_nobody_else_knows_it(tmp_path, monkeypatch):
+    """The file is loaded in the workers too; its source travels, so it need not be on their machine."""
+    monkeypatch.setattr(ALGORITHMS, "plugins", {})
+    monkeypatch.setattr(plugins, "_files", {})
+    file = tmp_path / "own.py"
+    file.write_text((Path(__file__).parents[2] / "examples" / "own_algorithm.py").read_text())
+    (HeavyBall,) = plugins.load_plugin(file)
+    file.unlink()
+    problem, options = make_problem("iris", clients=5), {"rounds": 4, "seed": 4, "threads": 2}
+    there = run(problem, HeavyBall(), engine="ray", checkpoint=tmp_path / "run.npz", **options)
+    assert same(there, run(problem, HeavyBall(), **options))
+    more = run(
+        problem, HeavyBall(), engine="ray", checkpoint=tmp_path / "run.npz", resume=True, **options | {"rounds": 6}
+    )
+    assert more.theta.tobytes() == run(problem, HeavyBall(), **options | {"rounds": 6}).theta.tobytes()
 
 
 def test_many_clients_are_added_where_they_are_with_the_same_bits():

@@ -12,12 +12,12 @@ from dualfl.algorithms.messages import (
     LowRank,
     Quantised,
     Sparse,
+    as_remembered,
     canonical,
     floats,
     largest,
     mean,
     not_finite,
-    settled,
     total,
 )
 from dualfl.errors import InputError
@@ -121,22 +121,22 @@ def test_canonical_arrays_are_contiguous_read_only_and_nobody_elses():
 @pytest.mark.parametrize("state", [{"x": 1.0}, 3.0, SimpleNamespace(x=1.0)])
 def test_a_state_that_is_no_dataclass_is_refused_in_a_sentence(state):
     with pytest.raises(InputError, match=f"must be a dataclass or None, and one is of type {type(state).__name__}"):
-        settled(state)
+        as_remembered(state)
 
 
 def test_settled_states_keep_their_objects_where_they_can():
     from toys import Past, Server
 
     own = np.arange(4.0)
-    state = settled(Server(x=own))
+    state = as_remembered(Server(x=own))
     assert state.x is own and not own.flags.writeable
     table = np.arange(8.0).reshape(2, 4)
-    view = settled(Server(x=table[:, 1])).x
+    view = as_remembered(Server(x=table[:, 1])).x
     assert view is not table and view.flags.c_contiguous and table.flags.writeable
-    past = settled(Past(x=own, old=(np.arange(3.0)[::-1],), sizes=(np.float64(1),)))
+    past = as_remembered(Past(x=own, old=(np.arange(3.0)[::-1],), sizes=(np.float64(1),)))
     assert past.old[0].flags.c_contiguous and type(past.sizes[0]) is float
-    assert settled(past) is past
-    assert settled(None) is None
+    assert as_remembered(past) is past
+    assert as_remembered(None) is None
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

@@ -27,7 +27,7 @@ class Local:
 class Toy(Algorithm):
     """Gradient descent."""
 
-    step: float = theory("1 / L", lambda c, a: 1 / c.L)
+    step: float = theory("1 / L", lambda k, a: 1 / k.L)
 
     name = "toy"
 

@@ -6,7 +6,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import PoissonRegressor as SkPoisson
 
-from dualfl.errors import InputError, NotSupported
+from dualfl.errors import InputError, NoMinimiser, NotSupported
 from dualfl.estimators import (
     ElasticNet,
     HuberRegressor,
@@ -18,9 +18,6 @@ from dualfl.estimators import (
     Ridge,
     StandardScaler,
 )
-from dualfl.estimators.silos import Silo
-from dualfl.estimators.solving import Cost, energy_at_zero, federated
-from dualfl.objectives import Huber, Poisson, Quantile, Softmax, Squared
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(1200, 4))
@@ -75,7 +72,7 @@ def test_separable_without_a_penalty(classes):
     x = np.linspace(-1, 1, 60)[:, None]
     y = np.digitize(x[:, 0], np.linspace(-1, 1, classes + 1)[1:-1])
     table = np.column_stack([x, x**2])
-    with pytest.raises(InputError, match=r"separable.*give a finite C"):
+    with pytest.raises(NoMinimiser, match=r"separable.*give a finite C"):
         LogisticRegression(C=np.inf).fit(table, y, groups=np.arange(60) % 3)
     assert LogisticRegression(C=10.0).fit(table, y).score(table, y) > 0.9
 
@@ -88,7 +85,7 @@ def test_unpenalised_says_that_nothing_is_proven():
 
 def test_too_few_rounds_warn():
     with pytest.warns(ConvergenceWarning, match="tol was not certified: .* 1 rounds"):
-        LogisticRegression(max_rounds=1, tol=1e-12, algorithm="lbfgs", penalize_intercept=True).fit(X, Y)
+        LogisticRegression(max_iter=1, tol=1e-12, algorithm="lbfgs", penalize_intercept=True).fit(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +129,7 @@ def test_silos_that_do_not_match():
         Ridge().fit(X, X[:, 0], groups=[1, 2, 3])
     with pytest.raises(InputError, match="2 silos and 1 names"):
         Ridge().fit_silos([(X, X[:, 0])] * 2, names=["a"])
-    with pytest.raises(ValueError, match="at least one non-zero"):
+    with pytest.raises(ValueError, match=r"[Ss]ample weights .*zero"):
         Ridge().fit(X, X[:, 0], sample_weight=np.zeros(1200))
 
 
@@ -200,15 +197,3 @@ def test_rows_without_a_silo_are_refused(groups, says):
     for fit in (lambda: Ridge().fit(X, y, groups=groups), lambda: StandardScaler().fit(X, groups=groups)):
         with pytest.raises(InputError, match=says):
             fit()
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("loss", [Softmax(3), Squared(), Huber(0.5), Quantile(0.9), Poisson()], ids=str)
-def test_the_energy_at_zero_is_that_of_the_problem(loss, weighted):
-    rng = np.random.default_rng(0)
-    silos = [
-        Silo(str(n), rng.normal(size=(n, 2)), rng.integers(0, 3, n).astype(float), rng.random(n) if weighted else None)
-        for n in (5, 9)
-    ]
-    problem = federated(silos, Cost(loss, 0.1), "free")
-    assert energy_at_zero(silos, loss) == pytest.approx(problem.value(np.zeros(problem.d)), rel=1e-12)

@@ -10,7 +10,7 @@ from sklearn.preprocessing import scale
 from dualfl.errors import InputError
 from dualfl.estimators import LassoCV, LinearSVCCV, LogisticRegressionCV, QuantileRegressorCV, RidgeCV
 from dualfl.estimators.path import make_folds
-from dualfl.estimators.silos import Silo
+from dualfl.estimators.silos import SiloRows
 
 X, Y = load_diabetes(return_X_y=True)
 X = scale(X)
@@ -61,7 +61,7 @@ def test_l1_logistic_with_several_classes():
 
 
 def _silos(model, Z, y):
-    return [Silo("all", Z, np.searchsorted(model.classes_, y))]
+    return [SiloRows("all", Z, np.searchsorted(model.classes_, y))]
 
 
 def test_machines_and_quantiles_choose_too():
@@ -76,7 +76,7 @@ def test_machines_and_quantiles_choose_too():
 
 def test_folds_are_inside_every_silo_and_by_class():
     y = np.array([0] * 10 + [1] * 5)
-    silos = [Silo("a", np.arange(15.0)[:, None], y), Silo("b", np.arange(15.0, 16.0)[:, None], np.array([1]))]
+    silos = [SiloRows("a", np.arange(15.0)[:, None], y), SiloRows("b", np.arange(15.0, 16.0)[:, None], np.array([1]))]
     folds = make_folds(silos, 5, classes=2)
     held = np.concatenate([silo.X[:, 0] for fold in folds for silo in fold.test])
     assert sorted(held) == list(range(16))

@@ -6,7 +6,7 @@ from scipy.sparse import csr_matrix
 from sklearn import preprocessing
 
 from dualfl.estimators import StandardScaler
-from dualfl.estimators.scaler import moments
+from dualfl.tables.moments import moments
 
 RNG = np.random.default_rng(2)
 X = RNG.normal([1e6, 0.0, -3.0], [1e-2, 5.0, 1.0], size=(500, 3))

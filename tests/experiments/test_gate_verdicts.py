@@ -10,7 +10,7 @@ from dualfl.algorithms import DualFL
 from dualfl.algorithms.few_exchanges import FedIPM
 from dualfl.algorithms.local_steps import FedAvg
 from dualfl.algorithms.server import GradientDescent
-from dualfl.experiments.gate import PROBLEMS, check
+from dualfl.experiments.optimum_check import PROBLEMS, check
 from dualfl.experiments.table1 import TABLE1, table1
 
 

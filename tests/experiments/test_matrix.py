@@ -8,14 +8,14 @@ import pytest
 from dualfl.errors import InputError
 from dualfl.experiments import matrix as experiment
 from dualfl.experiments.cells import COLUMNS, Outcome
-from dualfl.experiments.matrix import Matrix, Row, score, table
+from dualfl.experiments.matrix import Matrix, MatrixRow, score, table
 from dualfl.experiments.network import Network
 from dualfl.experiments.running import run_cell
 from dualfl.experiments.store import Store
 from dualfl.report.matrix import heat_map
 
 NETWORK = Network(latency=0.1, bandwidth=8.0)
-ROW = Row("svm", "labels:1", 1e-2)
+ROW = MatrixRow("svm", "labels:1", 1e-2)
 
 
 def outcome(cell, errors, exchanges=1, status="ok"):
@@ -41,14 +41,14 @@ def test_bad_input_is_one_sentence(given):
 
 
 def test_one_label_a_client_needs_as_many_clients_as_labels():
-    assert Matrix().cell(Row("mnist", "labels:1", 1e-2), "dualfl").clients == 10
-    assert Matrix().cell(Row("mnist", "shuffled", 1e-2), "dualfl").clients == 8
+    assert Matrix().cell(MatrixRow("mnist", "labels:1", 1e-2), "dualfl").clients == 10
+    assert Matrix().cell(MatrixRow("mnist", "shuffled", 1e-2), "dualfl").clients == 8
 
 
 def test_similarity_methods_run_as_in_practice_too():
     columns = Matrix(only=("dane", "disco", "dualfl")).algorithms
     assert columns == ("dane", "dane, mu_D = 0", "disco", "disco, mu_P = mu", "dualfl")
-    cell = Matrix().cell(Row("logistic", "shuffled", 1e-4), "disco, mu_P = mu")
+    cell = Matrix().cell(MatrixRow("logistic", "shuffled", 1e-4), "disco, mu_P = mu")
     assert cell.algorithm == "disco" and cell.hyperparameters["mu_P"] == 1e-4
     assert Matrix().cell(ROW, "dane").hyperparameters == {}
 
@@ -58,7 +58,7 @@ def test_methods_that_need_no_gradient_run_on_the_svm(tmp_path):
     for name in experiment.WITH_KINKS:
         cell = replace(Matrix(quick=True).cell(ROW, name), dataset="breast_cancer", partition="shuffled", rounds=3)
         assert run_cell(cell).status == "ok"
-    assert Matrix().cell(Row("logistic", "shuffled", 1e-2), "fedpd").hyperparameters == {}
+    assert Matrix().cell(MatrixRow("logistic", "shuffled", 1e-2), "fedpd").hyperparameters == {}
 
 
 def test_public_rows_are_not_protected():

@@ -8,14 +8,15 @@ from click.testing import CliRunner
 
 from dualfl.algorithms.splitting import FedDyn
 from dualfl.cli import main
-from dualfl.data import make_problem, reference
+from dualfl.data import make_problem
 from dualfl.engines import run
 from dualfl.errors import InputError
 from dualfl.experiments import tune
 from dualfl.experiments.cells import Cell, Outcome
 from dualfl.experiments.store import Store
 from dualfl.experiments.table2 import GRIDS
-from dualfl.experiments.tune import RUNGS, Best, Rung, Search, Tried, Tuner, read_best, score, table
+from dualfl.experiments.tune import RUNGS, BestFound, Rung, Search, Tried, Tuner, read_best, score, table
+from dualfl.optimum import reference
 
 BASIS = Cell("iris", "", clients=3, rounds=4)
 
@@ -150,13 +151,15 @@ def test_what_diverges_or_does_not_apply_is_never_best():
 
 
 def test_the_table_stands_beside_the_papers():
-    best = Best("apda-inexact", Tried(outcome([1, 0.1], eta_x=0.1, beta=0.01, c=32.0), (-1.0,)), 2, 9, edge=("beta",))
-    rows = {line["hyperparameter"]: line for line in table([best, Best("dualfl", None, -1, 3)], "iris")}
+    best = BestFound(
+        "apda-inexact", Tried(outcome([1, 0.1], eta_x=0.1, beta=0.01, c=32.0), (-1.0,)), 2, 9, edge=("beta",)
+    )
+    rows = {line["hyperparameter"]: line for line in table([best, BestFound("dualfl", None, -1, 3)], "iris")}
     assert rows["eta_x"]["paper MNIST"] == "0.001" and rows["eta_x"]["paper CIFAR-10"] == "0.0001"
     assert rows["eta_x"]["here iris"] == "0.1" and rows["beta_y"]["here iris"] == "0.01 (edge)"
     assert rows["eta_y"]["here iris"] == "1/(32 eta_x)" and rows["theta"]["here iris"] == "theory"
     assert rows["rho"]["here iris"] == "none works" and rows["rho"]["paper MNIST"] == "0.003"
-    other = table([Best("gd", Tried(outcome([1, 0.1], step=0.1), (-1.0,)), 2, 9)], "iris")
+    other = table([BestFound("gd", Tried(outcome([1, 0.1], step=0.1), (-1.0,)), 2, 9)], "iris")
     assert other[0]["hyperparameter"] == "step" and other[0]["paper MNIST"] == ""
 
 
@@ -204,12 +207,12 @@ def test_the_command_prints_the_table_and_writes_what_figure_1_reads(tmp_path):
     assert CliRunner().invoke(main, words, catch_exceptions=False).exit_code == 0
     assert set(read_best(tmp_path / "tuned.json")[1]) == {"feddyn", "fedpd"}  # what was found before stays
     other = CliRunner().invoke(main, [*words, "--ridge", "0.1"])
-    assert other.exit_code == 2 and "has values for ridge = 0.01, and this search is for ridge = 0.1" in other.output
+    assert other.exit_code == 2 and "has values for ridge = 0.01, and this search is for ridge = 0.1" in other.stderr
     wrong = CliRunner().invoke(main, [*words, "--rounds", "0"])
-    assert wrong.exit_code == 2 and "rounds must be at least 1" in wrong.output
+    assert wrong.exit_code == 2 and "rounds must be at least 1" in wrong.stderr
     for given in (["--cell-minutes", "inf"], ["--algorithms", ","], ["--solver", "bogus"], ["--out", "/proc/x"]):
         wrong = CliRunner().invoke(main, [*words, *given])
-        assert wrong.exit_code == 2 and wrong.output.startswith("Error: "), given
+        assert wrong.exit_code == 2 and wrong.stderr.startswith("Error: "), given
 
 
 def test_what_another_search_wrote_meanwhile_stays(tmp_path, monkeypatch):

@@ -6,15 +6,19 @@ import json
 import pickle
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from dualfl.engines import Problem
-from dualfl.engines.remote import Federation, Remote, Terms
-from dualfl.engines.run import Limits, Session
-from dualfl.federation.post import Came, Post
-from dualfl.federation.silo import Keeper
+from dualfl.engines.decision import decide
+from dualfl.engines.request import Limits, Recording
+from dualfl.engines.session import Session
+from dualfl.federation.courier import Came, Courier
+from dualfl.federation.keeper import Keeper
+from dualfl.federation.remote import Federation, Remote, Terms
+from dualfl.federation.silos_afar import SilosAfar
 
 Fault = Callable[["Loopback", int, bytes, bytes], "list[Came] | None"]
 
@@ -88,12 +92,13 @@ def csv_homes(folder: Path, rows: Sequence[int] = (40, 25, 35), seed: int = 0) -
 
 def run_over(transport, terms: Terms, template, penalty=None, *, rounds: int = 5, path=None, resume=False, **post):
     """A run by a remote engine; returns (result, engine)."""
-    federation = Federation(Post(transport, poll=0.0, patience=post.pop("patience", 5.0), **post), terms)
+    federation = Federation(Courier(transport, poll=0.0, patience=post.pop("patience", 5.0), **post), terms)
     setup = federation.meet()
     if template is None:
         from dualfl.federation.model import template as empty
 
         template, penalty = empty(setup.schema, terms.problem)
-    engine = Remote(federation, setup, template, penalty)
-    session = Session(engine, None, True, path, 1)
-    return session.run(Limits(rounds), resume), engine
+    algorithm, choice = decide(terms.algorithm, SilosAfar(federation, setup, template, penalty))
+    engine = Remote(federation, setup, template, penalty, algorithm)
+    session = Session(engine, Recording(checkpoint=path))
+    return replace(session.run(Limits(rounds), resume), choice=choice), engine

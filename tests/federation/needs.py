@@ -16,3 +16,9 @@ def need(module: str, extra: str) -> None:
     if os.environ.get("CI") == "true":
         raise RuntimeError(f"CI must run these tests, and cannot: {why}")
     pytest.skip(why, allow_module_level=True)
+
+
+def needs(module: str, extra: str) -> pytest.MarkDecorator:
+    """The same for one test."""
+    missing = importlib.util.find_spec(module) is None and os.environ.get("CI") != "true"
+    return pytest.mark.skipif(missing, reason=f"needs {module}: pip install 'dualfl[{extra}]'")

@@ -8,13 +8,13 @@ import pytest
 from loopback import Loopback, csv_homes, run_over
 
 from dualfl.algorithms.registry import make
-from dualfl.engines.flower.job import Job, TurnIsOver, perform
-from dualfl.engines.remote import Terms
-from dualfl.engines.run import Limits
+from dualfl.engines.request import Limits, Recording
 from dualfl.errors import InputError
+from dualfl.federation.flower.job import Job, TurnIsOver, perform
+from dualfl.federation.remote import Terms
 from dualfl.federation.wire import decode
 
-TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
+TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 TERMS = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE)
 
 
@@ -22,7 +22,9 @@ TERMS = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE)
 def folder(tmp_path):
     job = tmp_path / "job"
     job.mkdir()
-    content = Job(TERMS, Limits(3), path=job / "checkpoint.npz", resume=True, poll=0.0, patience=5.0)
+    content = Job(
+        TERMS, Limits(3), recording=Recording(checkpoint=job / "checkpoint.npz"), resume=True, poll=0.0, patience=5.0
+    )
     (job / "job.pkl").write_bytes(pickle.dumps(content))
     (job / "submission").write_text("first")
     return job

@@ -9,18 +9,19 @@ import stat
 import numpy as np
 import pytest
 from loopback import Loopback, csv_homes, run_over, sign_up
+from needs import needs
 
 import dualfl
 from dualfl.algorithms.registry import make
-from dualfl.engines.remote import Terms
 from dualfl.errors import InputError
-from dualfl.federation import home as folder
-from dualfl.federation import silo
-from dualfl.federation.rows import agree, describe, harmonised, label, read_rows, union_of_labels
-from dualfl.federation.silo import PROTOCOL, Keeper
+from dualfl.federation import keeper as silo
+from dualfl.federation import silo_folder as folder
+from dualfl.federation.keeper import PROTOCOL, Keeper
+from dualfl.federation.remote import Terms
+from dualfl.federation.rows import agree, describe, read_rows
 from dualfl.federation.wire import decode, encode
 
-TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
+TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 TERMS = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE)
 HEAD = {"version": dualfl.__version__, "protocol": PROTOCOL, "experiment": "e", "to": None}
 HELLO = encode({"kind": "hello", "task": None} | HEAD)
@@ -97,6 +98,7 @@ def test_set_up_requests_that_come_again_are_answered_from_disk(tmp_path, monkey
 # -- other users of the machine ---------------------------------------------------------------------
 
 
+@needs("cryptography", "flower")
 def test_rows_secrets_and_uploads_are_for_their_owner_alone_from_their_first_byte(tmp_path, monkeypatch):
     homes = csv_homes(tmp_path)
     sign_up(homes)
@@ -129,7 +131,7 @@ CELL = "Xenophon-1973"
     [
         f"{CELL},{CELL},1\n2,3,4\n",  # no header: the first line is a row
         f"age,sick\n1,{CELL},2\n",
-        f"age,sick\n{CELL},yes\n{CELL}2,no\n",
+        "name,sick\n" + "".join(f"{CELL}{i},yes\n" for i in range(60)),
         f"age,other\n1,{CELL}\n",
     ],
 )
@@ -142,6 +144,74 @@ def test_a_file_that_cannot_be_read_is_not_quoted(content, tmp_path):
     assert str(home / "data.csv") in (home / "logs" / "silo.log").read_text()
 
 
+def spoil(home, row, column, entry):
+    path = home / "data.csv"
+    lines = path.read_text().splitlines()
+    cells = lines[row].split(",")
+    lines[row] = ",".join([*cells[:column], entry, *cells[column + 1 :]])
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("column", "entry", "told"),
+    [
+        (
+            0,
+            CELL,
+            "its data file has entries in column 'age' that are no numbers, and most entries there are numbers; ",
+        ),
+        (0, f'"{CELL},5"', "its data file has entries in column 'age' that are no numbers, and most"),
+        (2, f'"{CELL}\n{CELL}"', "its data file has a text with a line break in column 'town', which is no category; "),
+        (2, CELL * 20, "its data file has a text of more than 200 characters in column 'town', which is no category; "),
+        (2, f'"{CELL}', "its data file cannot be read; "),
+    ],
+)
+def test_an_odd_entry_is_quoted_to_the_operator_alone(column, entry, told, tmp_path):
+    home = csv_homes(tmp_path)[0]
+    spoil(home, 3, column, entry)
+    heard = refusal(home, HELLO)
+    assert heard.startswith(told) and CELL not in heard and "data.csv" not in heard and str(tmp_path) not in heard
+    log = (home / "logs" / "silo.log").read_text()
+    assert "data.csv" in log and (CELL in log or "quotation mark" in log)
+
+
+def test_rows_that_a_quotation_mark_swallows_are_missed_and_stay_here(tmp_path):
+    home = csv_homes(tmp_path)[0]
+    spoil(home, 3, 3, f'"{CELL}')
+    spoil(home, 30, 3, 'yes"')
+    heard = refusal(home, HELLO)
+    assert heard.startswith("its data file cannot be read; ") and CELL not in heard
+    assert "begins in line 4 and ends in line 31, as if 27 rows were in it" in (home / "logs" / "silo.log").read_text()
+
+
+def test_the_operator_says_how_the_file_is_written(tmp_path):
+    homes = csv_homes(tmp_path)
+    spoil(homes[0], 3, 0, "unknown")
+    path = homes[1] / "data.csv"
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    path.write_text("\n".join(";".join(cell.replace(".", ",") for cell in line) for line in lines) + "\n")
+    assert "put" not in refusal(homes[0], HELLO) and "no numbers" in refusal(homes[0], HELLO)
+    assert "'unknown' under 'na' in silo.json" in (homes[0] / "logs" / "silo.log").read_text()
+    assert "commas in the numbers of column 'age'" in refusal(homes[1], HELLO)
+    assert 'set "decimal" to "," in silo.json' in (homes[1] / "logs" / "silo.log").read_text()
+    change(homes[0], na=["unknown"])
+    change(homes[1], decimal=",")
+    _, engine = run_over(Loopback(homes), TERMS, None, rounds=1)
+    assert engine.setup.schema.features[0].kind == "numeric" and engine.setup.mass == 100
+    change(homes[0], na=[])  # other rows than were agreed on
+    with pytest.raises(InputError, match="Silo 'a': its data file has entries in column 'age' that are no numbers"):
+        run_over(Loopback(homes), TERMS, None, rounds=1)
+
+
+def test_numbers_become_levels_only_where_the_operator_says_so(tmp_path):
+    """Levels are told to others, so no coordinator can ask for a column's numbers as if they were levels."""
+    homes = csv_homes(tmp_path)
+    asked = encode({"kind": "hello", "task": None, "categorical": ("age",)} | HEAD)
+    assert decode(Keeper(homes[0]).handle(asked))["columns"]["age"] is None
+    spoil(homes[0], 3, 1, CELL)
+    assert "under 'categorical' in the silo.json of every silo" not in refusal(homes[0], HELLO)
+
+
 def test_a_sparse_file_with_a_typing_error_is_not_quoted(tmp_path):
     home = csv_homes(tmp_path)[0]
     (home / "data.libsvm").write_text(f"1 1:0.5\n{CELL} 1:2\n")
@@ -152,7 +222,8 @@ def test_a_sparse_file_with_a_typing_error_is_not_quoted(tmp_path):
 
 def test_a_target_of_texts_is_not_quoted(tmp_path):
     told = refusal(csv_homes(tmp_path)[0], encode({"kind": "hello", "task": "regression"} | HEAD))
-    assert told == "the target holds texts, and regression needs numbers"
+    assert told.startswith("the target holds texts, and regression needs numbers; the reason is in logs/silo.log")
+    assert "yes" not in told
 
 
 def test_rows_that_do_not_suit_the_loss_are_not_quoted(tmp_path):
@@ -183,7 +254,7 @@ def test_of_what_nobody_expected_only_the_kind_is_told(tmp_path, monkeypatch):
 
 def test_a_simulation_has_no_secrets_and_no_folder_that_stays(tmp_path):
     (tmp_path / "silo.json").write_text(json.dumps({"name": "a", "pickle": "gone.pkl"}))
-    plan = {"kind": "agree", "names": ("a",), "secure": None} | HEAD
+    plan = {"kind": "agree", "names": ("a",), "secure": None, "algorithm": make("dualfl").to_json()} | HEAD
     assert refusal(tmp_path, encode(plan)).startswith("FileNotFoundError: ")
 
 
@@ -212,7 +283,7 @@ def test_the_digest_of_the_file_is_salted_with_what_never_leaves(tmp_path):
     told = [decode(answer)["data"] for answer in sent if "data" in decode(answer)]
     digest = hashlib.sha256((homes[0] / "data.csv").read_bytes()).hexdigest()
     assert told[0] != hashlib.sha256(f"id-a{digest}".encode()).hexdigest()[:16]
-    again = folder.Home(homes[0])
+    again = folder.SiloFolder(homes[0])
     assert again.salted == told[0] and (homes[0] / "salt").read_bytes() == salts[0]
     (homes[0] / "salt").unlink()  # a folder of an older version has none
     assert again.salted != told[0] and (homes[0] / "salt").exists()
@@ -249,26 +320,33 @@ def test_a_silo_with_a_certificate_sends_plain_sums_only_if_its_operator_allows_
 # -- classes ------------------------------------------------------------------------------------------
 
 
+def silo_with(tmp_path, y):
+    path = tmp_path / "data.npz"
+    np.savez(path, X=np.arange(2.0 * len(y)).reshape(-1, 2), y=y)
+    return read_rows(path, None)
+
+
 @pytest.mark.parametrize(
     ("values", "names"),
     [
-        ([195967001.0, 195967002.0], ["195967001", "195967002"]),
-        (np.array([2**60, 2**60 + 1]), [str(2**60), str(2**60 + 1)]),
-        ([0.1, 0.1000001, -0.0], ["0.1", "0.1000001", "0"]),
-        (np.array([True, False]), ["1", "0"]),
-        (["yes", "no"], ["yes", "no"]),
+        ([195967002.0, 195967001.0], ["195967001", "195967002"]),
+        ([2**60 + 1, 2**60], [str(2**60), str(2**60 + 1)]),
+        ([10, 9], ["9", "10"]),
+        ([True, False], ["0", "1"]),
+        (["yes", "no"], ["no", "yes"]),
     ],
 )
-def test_classes_keep_their_names_apart(values, names):
-    assert [label(v) for v in values] == names
-    assert [label(v) for v in np.asarray(values).tolist()] == names
+def test_classes_keep_their_names_apart_and_come_in_their_own_order(values, names, tmp_path):
+    rows = silo_with(tmp_path, np.array(values))
+    told = describe(rows, "classification", False)
+    assert agree({"a": told, "b": told}).classes == tuple(names)
+    assert rows.used().levels(rows.target).tolist() == names[::-1]
 
 
 def test_large_numbers_are_classes_in_their_own_order(tmp_path):
-    path = tmp_path / "data.csv"
-    path.write_text("x,y\n" + "".join(f"{i},{195967001 + i % 2}\n" for i in range(6)))
-    rows = read_rows(path, "y")
-    schema = agree({"a": describe(rows, None), "b": describe(rows, None)})
-    assert schema.labels == ("195967001", "195967002")
-    assert harmonised(rows, schema)[1].tolist() == [0, 1, 0, 1, 0, 1]
-    assert union_of_labels([["10", "9"], [str(2**60 + 1), str(2**60)]]) == ("9", "10", str(2**60), str(2**60 + 1))
+    homes = csv_homes(tmp_path)
+    for home in homes:
+        path = home / "data.csv"
+        path.write_text(path.read_text().replace("yes", "195967002").replace("no\n", "195967001\n"))
+    _, engine = run_over(Loopback(homes), TERMS, None, rounds=1)
+    assert engine.setup.schema.classes == ("195967001", "195967002")

@@ -1,25 +1,30 @@
 """Silos that are reached by bytes give the iterates of one process, to the last bit, in whatever order they answer."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from loopback import Loopback, csv_homes, pickled_homes, run_over, sign_up
+from needs import needs
 
+from dualfl.algorithms import plugins
 from dualfl.algorithms.codecs import TopK
-from dualfl.algorithms.registry import make
+from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.data import make_problem
 from dualfl.engines import Problem, run
-from dualfl.engines.remote import Federation, Remote, Terms
-from dualfl.engines.run import Limits, Session
+from dualfl.engines.request import Limits, Recording
+from dualfl.engines.session import Session
 from dualfl.errors import InputError
+from dualfl.federation.courier import Courier
 from dualfl.federation.experiment import Experiment
-from dualfl.federation.home import Home
 from dualfl.federation.model import template
-from dualfl.federation.post import Post
+from dualfl.federation.remote import Federation, Remote, Terms
+from dualfl.federation.silo_folder import SiloFolder
 from dualfl.objectives.penalties import L1
 
-TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
+TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 
 
 def rows(history):
@@ -59,16 +64,40 @@ def test_a_penalty_a_start_and_a_codec_travel(name, tmp_path):
     assert same(result, expected)
 
 
+def test_an_algorithm_that_a_silo_has_not_installed_is_refused_by_name(tmp_path, monkeypatch):
+    """And nothing is agreed: the same experiment goes on with another one."""
+    monkeypatch.setattr(ALGORITHMS, "plugins", {})
+    monkeypatch.setattr(plugins, "_files", {})
+    (HeavyBall,) = plugins.load_plugin(Path(__file__).parents[2] / "examples" / "own_algorithm.py")
+    problem = make_problem("iris", clients=2)
+    homes = pickled_homes(tmp_path, problem)
+    terms = Terms("e", tuple(home.name for home in homes), HeavyBall(), tables=False)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(ALGORITHMS, "plugins", {})  # as the silos would have it
+        with pytest.raises(
+            InputError,
+            match=r"^Silo 'silo-000': the algorithm 'heavy-ball' is not installed at this silo; its operator can .*\.$",
+        ):
+            run_over(Loopback(homes), terms, problem.clients[0], rounds=3)
+        other, _ = run_over(Loopback(homes), replace(terms, algorithm=make("gd")), problem.clients[0], rounds=3)
+        assert other.rounds == 3
+    again = replace(terms, experiment="f")  # installed by now
+    result, _ = run_over(Loopback(homes), again, problem.clients[0], rounds=3)
+    assert same(result, run(problem, HeavyBall(), rounds=3, threads=1))
+
+
 def test_files_are_harmonised_and_standardised_by_sums_alone(tmp_path):
     homes = csv_homes(tmp_path)
     terms = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE)
     result, engine = run_over(Loopback(homes), terms, None, rounds=4)
-    objectives = [Experiment(Home(home), "e").source[0] for home in homes]
+    objectives = [Experiment(SiloFolder(home), "e").source[0] for home in homes]
     assert same(result, run(Problem(objectives), make("dualfl"), rounds=4, threads=1))
     table = [line.split(",") for home in homes for line in (home / "data.csv").read_text().splitlines()[1:]]
     ages = np.array([float(row[0]) for row in table])
-    assert engine.setup.schema.features == ("age", "income", "town=south", "town=west")
-    assert engine.setup.schema.labels == ("no", "yes")
+    towns = [row[2] for row in table]
+    assert max(towns, key=towns.count) == "west"  # the most frequent level has no column
+    assert engine.setup.schema.names == ("age", "income", "town=north", "town=south")
+    assert engine.setup.schema.classes == ("no", "yes")
     assert np.isclose(engine.setup.center[0], ages.mean()) and np.isclose(engine.setup.spread[0], ages.std())
     pooled = np.concatenate([f.design.X for f in objectives])
     assert np.allclose(pooled.mean(axis=0), 0) and np.allclose(pooled.std(axis=0), 1)
@@ -84,9 +113,9 @@ def test_measuring_costs_one_exchange_in_all_and_the_file_is_read_once(tmp_path,
     def unread(*args):
         raise AssertionError("a later round reads the data file")
 
-    monkeypatch.setattr("dualfl.federation.home.read_rows", unread)
-    monkeypatch.setattr("dualfl.federation.home.digest_of", unread)
-    assert Experiment(Home(homes[0]), "e").source[0].n == 40
+    monkeypatch.setattr("dualfl.federation.silo_folder.read_rows", unread)
+    monkeypatch.setattr("dualfl.federation.silo_folder.digest_of", unread)
+    assert Experiment(SiloFolder(homes[0]), "e").source[0].n == 40
 
 
 def test_the_bytes_of_a_round_are_its_floats_times_eight(tmp_path):
@@ -106,8 +135,11 @@ def test_the_bytes_of_a_round_are_its_floats_times_eight(tmp_path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"data.csv": "age,town,sick\n1.0,x,yes\n2.0,y,no\n"}, "Silo 'b' lacks 'income'"),
-        ({"data.csv": "age,income,town,sick,zip\n1,2,x,yes,3\n2,1,y,no,4\n"}, "Silo 'b' has 'zip' besides"),
+        ({"data.csv": "age,town,sick\n1.0,x,yes\n2.0,y,no\n"}, "Silo 'b' has no column 'income', which silo 'a' has"),
+        (
+            {"data.csv": "age,income,town,sick,zip\n1,2,x,yes,3\n2,1,y,no,4\n"},
+            "Silo 'a' has no column 'zip', which silo 'b' has",
+        ),
         (
             {"data.csv": "age,income,town,sick\n1,2,x,0.5\n2,1,y,1.7\n"},
             "a regression target and silo 'a' a classification",
@@ -161,7 +193,7 @@ def test_other_files_do_too(kind, tmp_path):
         (home / "silo.json").write_text(json.dumps(settings))
         homes.append(home)
     result, engine = run_over(Loopback(homes), Terms("e", ("a", "b"), make("dualfl"), TABLE), None, rounds=2)
-    assert engine.setup.schema.features == ("x0", "x1", "x2") and result.energy < np.log(2)
+    assert engine.setup.schema.names == ("x0", "x1", "x2") and result.energy < np.log(2)
     assert (engine.setup.center is None) == (kind == "libsvm")  # sparse rows stay sparse
 
 
@@ -184,19 +216,19 @@ def write_parquet(path, X, y):
 
 
 @pytest.mark.parametrize("cost", ["exchanges", "floats"])
-@pytest.mark.parametrize("secure", [None, 40])
+@pytest.mark.parametrize("secure", [None, pytest.param(40, marks=needs("cryptography", "flower"))])
 def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(secure, cost, tmp_path):
     homes = csv_homes(tmp_path, (60, 45, 52))
     if secure:
         sign_up(homes)
     terms = Terms("e", ("a", "b", "c"), make("auto", cost=cost), TABLE, secure=secure)
     result, engine = run_over(Loopback(homes), terms, None, rounds=4)
-    objectives = [Experiment(Home(home), "e").source[0] for home in homes]
+    objectives = [Experiment(SiloFolder(home), "e").source[0] for home in homes]
     if secure and cost == "floats":  # what suits alike silos asks one of them alone, which masks do not allow
         assert engine.algorithm.name == "lbfgs"
         return
     expected = run(Problem(objectives), make("auto", cost=cost), rounds=4, threads=1)
-    assert engine.choice == expected.choice and result.algorithm.name == expected.algorithm.name
+    assert result.choice == expected.choice and result.algorithm.name == expected.algorithm.name
     assert (result.history[-1].exchanges, result.rounds) == (expected.history[-1].exchanges, 4)
     if secure:
         assert np.allclose(result.theta, expected.theta, atol=1e-8)
@@ -207,12 +239,12 @@ def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(secure, cost
 def test_auto_with_a_penalty_and_few_rows(tmp_path):
     homes = csv_homes(tmp_path, (60, 4, 52))
     terms = Terms("e", ("a", "b", "c"), make("auto"), TABLE)
-    _, engine = run_over(Loopback(homes), terms, None, rounds=1)
-    assert "a client has 4 rows" in engine.choice and engine.algorithm.name == "lbfgs"
+    result, engine = run_over(Loopback(homes), terms, None, rounds=1)
+    assert "a client has 4 rows" in result.choice and engine.algorithm.name == "lbfgs"
 
 
 @pytest.mark.parametrize("standardise", [True, False])
-@pytest.mark.parametrize("secure", [None, 40])
+@pytest.mark.parametrize("secure", [None, pytest.param(40, marks=needs("cryptography", "flower"))])
 def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(secure, standardise, tmp_path):
     homes = csv_homes(tmp_path)
     path = homes[1] / "data.csv"
@@ -227,9 +259,9 @@ def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(secure, stand
     _, engine = run_over(Loopback(homes), terms, None, rounds=1)
     tables = [[line.split(",") for line in (home / "data.csv").read_text().splitlines()[1:]] for home in homes]
     ages = np.array([float(row[0]) for table in tables for row in table if row[0] and row[3] != "n/a"])
-    assert np.isclose(engine.setup.fill[0], ages.mean(), rtol=1e-9)
-    assert engine.setup.schema.features == ("age", "income", "town=south", "town=west", "town=(missing)")
-    X = [Experiment(Home(home), "e").source[0].design.X for home in homes]
+    assert np.isclose(engine.setup.schema.features[0].mean, ages.mean(), rtol=1e-12)
+    assert engine.setup.schema.names == ("age", "income", "town=north", "town=south", "town=(missing)")
+    X = [Experiment(SiloFolder(home), "e").source[0].design.X for home in homes]
     assert [len(x) for x in X] == [40, 24, 35]  # one row has no target
     age = X[1][2, 0] * engine.setup.spread[0] + engine.setup.center[0] if standardise else X[1][2, 0]
     assert np.isclose(age, ages.mean(), rtol=1e-9)
@@ -240,14 +272,33 @@ def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(secure, stand
         assert np.allclose(towns, [0, 0, 1], atol=1e-9)
 
 
-def test_a_column_without_a_number_anywhere_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("silos", "allowed", "sentence"),
+    [
+        (
+            1,
+            False,
+            "Silo 'a': its data file has no entry at all in column 'age'; put 'age' under 'ig.*allow_empty",
+        ),
+        (3, True, "No silo has an entry in column 'age'; put 'age' under 'ignore' in the silo.json of every silo"),
+        (1, True, None),
+    ],
+)
+def test_a_column_without_an_entry_is_named_and_filled_only_if_allowed(silos, allowed, sentence, tmp_path):
     homes = csv_homes(tmp_path)
-    for home in homes:
+    for home in homes[:silos]:
+        settings = json.loads((home / "silo.json").read_text()) | {"allow_empty": allowed}
+        (home / "silo.json").write_text(json.dumps(settings))
         head, *lines = (home / "data.csv").read_text().splitlines()
         empty = [",".join(["", *line.split(",")[1:]]) for line in lines]
         (home / "data.csv").write_text("\n".join([head, *empty]) + "\n")
-    with pytest.raises(InputError, match="'age' has no number in any silo"):
-        run_over(Loopback(homes), Terms("e", ("a", "b", "c"), make("dualfl"), TABLE), None, rounds=1)
+    terms = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE)
+    if sentence is None:
+        _, engine = run_over(Loopback(homes), terms, None, rounds=1)
+        assert "age" in engine.setup.schema.names
+        return
+    with pytest.raises(InputError, match=sentence):
+        run_over(Loopback(homes), terms, None, rounds=1)
 
 
 @pytest.mark.parametrize(("name", "rounds"), [("feddyn", 3), ("dualfl", 0)])
@@ -257,9 +308,9 @@ def test_a_value_may_be_the_first_that_silos_are_asked(name, rounds, tmp_path):
     terms = Terms("e", ("a", "b", "c"), make(name), TABLE)
     _, surveyed = run_over(Loopback(homes), terms, None, rounds=0)
     terms = Terms("f", ("a", "b", "c"), make(name), TABLE)
-    federation = Federation(Post(Loopback(homes), poll=0.0, patience=5.0), terms)
+    federation = Federation(Courier(Loopback(homes), poll=0.0, patience=5.0), terms)
     setup = federation.meet()
-    engine = Remote(federation, setup, *template(setup.schema, TABLE), surveyed.constants)
-    result = Session(engine, None, True, None, 1).run(Limits(rounds), False)
-    objectives = [Experiment(Home(home), "f").source[0] for home in homes]
+    engine = Remote(federation, setup, *template(setup.schema, TABLE), make(name), surveyed.constants)
+    result = Session(engine, Recording()).run(Limits(rounds), False)
+    objectives = [Experiment(SiloFolder(home), "f").source[0] for home in homes]
     assert same(result, run(Problem(objectives), make(name), rounds=rounds, threads=1))

@@ -11,15 +11,15 @@ from loopback import Loopback, csv_homes, run_over
 
 import dualfl
 from dualfl.algorithms.registry import make
-from dualfl.engines import checkpoint as files
-from dualfl.engines.remote import Terms
+from dualfl.engines import checkpoint
 from dualfl.errors import InputError
-from dualfl.federation import post
-from dualfl.federation.post import Came, Post
-from dualfl.federation.silo import PROTOCOL, Keeper
+from dualfl.federation import courier
+from dualfl.federation.courier import Came, Courier
+from dualfl.federation.keeper import PROTOCOL, Keeper
+from dualfl.federation.remote import Terms
 from dualfl.federation.wire import decode, encode
 
-TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None}
+TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 TERMS = Terms("e", ("a", "b", "c"), make("giant"), TABLE)
 HEAD = {"version": dualfl.__version__, "protocol": PROTOCOL, "experiment": "e", "to": None}
 HELLO = encode({"kind": "hello", "task": None} | HEAD)
@@ -27,7 +27,7 @@ HELLO = encode({"kind": "hello", "task": None} | HEAD)
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
-    monkeypatch.setattr(post, "ASK_AGAIN", 0.0)
+    monkeypatch.setattr(courier, "ASK_AGAIN", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_who_only_takes_long_is_asked_again_ever_more_rarely(tmp_path):
             return []
         return None
 
-    result = Post(Loopback(csv_homes(tmp_path)[:1], slow), poll=0.0, again=0.05).ask(HELLO, ["a"])
+    result = Courier(Loopback(csv_homes(tmp_path)[:1], slow), poll=0.0, again=0.05).ask(HELLO, ["a"])
     gaps = np.diff(late)
     assert list(result) == ["a"] and (gaps >= 0.5 * 0.05 * 2.0 ** np.arange(3)).all()
 
@@ -121,7 +121,7 @@ def test_a_silo_that_stays_away_is_named_with_the_remedy(tmp_path):
 def test_a_server_that_is_killed_goes_on_from_its_checkpoint(name, stop_at, tmp_path, monkeypatch):
     terms = dataclasses.replace(TERMS, algorithm=make(name))
     steps = stop_at * 3 + 1  # one silo has answered and saved, the others have not
-    write = files.save
+    write = checkpoint.save
 
     class Killed(BaseException):
         pass
@@ -130,14 +130,14 @@ def test_a_server_that_is_killed_goes_on_from_its_checkpoint(name, stop_at, tmp_
         nonlocal steps
         steps -= decode(request)["kind"] == "step"
         if steps == 0:
-            monkeypatch.setattr(files, "save", lambda *_: None)  # who is dead writes nothing on the way out
+            monkeypatch.setattr(checkpoint, "save", lambda *_: None)  # who is dead writes nothing on the way out
             raise Killed
 
     homes, path = csv_homes(tmp_path / "disturbed"), tmp_path / "checkpoint.npz"
     try:
         run_over(Loopback(homes, kill), terms, None, rounds=4, path=path)
     except Killed:
-        monkeypatch.setattr(files, "save", write)
+        monkeypatch.setattr(checkpoint, "save", write)
     result, _ = run_over(Loopback(homes), terms, None, rounds=4, path=path, resume=path.exists())
     assert same(result, run_over(Loopback(csv_homes(tmp_path / "calm")), terms, None, rounds=4)[0])
 
@@ -186,12 +186,23 @@ def test_two_different_answers_are_refused(tmp_path):
         play(tmp_path, twice)
 
 
-def test_another_version_is_refused_on_the_side_where_it_can_be_mended(tmp_path):
+def test_another_protocol_is_refused_and_another_version_is_not(tmp_path):
     homes = csv_homes(tmp_path)
-    message = encode({"kind": "hello", "version": "9.9", "protocol": 1, "experiment": "e", "to": None})
-    refusal = decode(Keeper(homes[0]).handle(message))["refusal"]
-    assert "runs dualfl 9.9, and this silo" in refusal and "same version" in refusal
+    hello = {"kind": "hello", "version": "9.9", "protocol": PROTOCOL, "experiment": "e", "to": None}
+    assert "refusal" not in decode(Keeper(homes[0]).handle(encode(hello)))
+    for other in (PROTOCOL - 1, PROTOCOL + 1, str(PROTOCOL), None):
+        refusal = decode(Keeper(homes[0]).handle(encode(hello | {"protocol": other})))["refusal"]
+        assert f"speaks protocol {other} (dualfl 9.9), and this silo protocol {PROTOCOL}" in refusal
+        assert "install versions with one protocol" in refusal
     assert decode(Keeper(homes[0]).handle(b"nonsense"))["refusal"]
+
+
+def test_a_coordinator_that_takes_a_patch_release_goes_on_to_the_same_bits(undisturbed, tmp_path, monkeypatch):
+    homes, path = csv_homes(tmp_path), tmp_path / "checkpoint.npz"
+    run_over(Loopback(homes), TERMS, None, rounds=1, path=path)
+    monkeypatch.setattr("dualfl.federation.remote.__version__", "9.9")
+    result, _ = run_over(Loopback(homes), TERMS, None, rounds=3, path=path, resume=True)
+    assert same(result, undisturbed)
 
 
 def test_a_silo_that_lost_its_folder_or_changed_its_data_says_so(tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from dualfl.kernels.backend import isas
+from dualfl.kernels.backends import isas
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,7 +11,7 @@ from dualfl.objectives import (
     L1,
     Absolute,
     BoxConstraint,
-    ElasticNet,
+    ElasticNetPenalty,
     EpsilonInsensitive,
     Function,
     GroupL2,
@@ -285,12 +285,12 @@ REFUSED = {
     "negative L1": (lambda: L1(-1.0), "L1's alpha must be a finite number >= 0, and it is -1.0."),
     "nan L1": (lambda: L1(np.nan), "L1's alpha must be a finite number >= 0, and it is nan."),
     "negative alpha": (
-        lambda: ElasticNet(-1.0, 0.0),
-        "ElasticNet's alpha must be a finite number >= 0, and it is -1.0.",
+        lambda: ElasticNetPenalty(-1.0, 0.0),
+        "ElasticNetPenalty's alpha must be a finite number >= 0, and it is -1.0.",
     ),
     "inf beta": (
-        lambda: ElasticNet(1.0, np.inf),
-        "ElasticNet's beta must be a finite number >= 0, and it is inf.",
+        lambda: ElasticNetPenalty(1.0, np.inf),
+        "ElasticNetPenalty's beta must be a finite number >= 0, and it is inf.",
     ),
     "negative group": (
         lambda: GroupL2(-2.0),
@@ -420,7 +420,7 @@ NOT_TOGETHER = {
     ),
     "two penalties": (
         lambda: model() + L1(0.1) + L1(0.1),
-        "Squared + L1 carries a penalty already; combine l1 and l2 with ElasticNet instead of adding twice.",
+        "Squared + L1 carries a penalty already; combine l1 and l2 with ElasticNetPenalty instead of adding twice.",
     ),
     "scaling a function": (
         lambda: Function(2, np.sum, np.ones_like).scaled(2.0),

@@ -174,6 +174,9 @@ def test_sample_gradients_average_to_the_gradient(loss, kind, data):
         each = [f.sample_gradient(np.array([i]), x) for i in range(f.n)]
         assert_allclose(np.mean(each, axis=0), f.gradient(x), rtol=1e-10, atol=1e-12)
         assert_allclose(f.sample_gradient(np.arange(f.n), x), f.gradient(x), rtol=1e-10, atol=1e-12)
+        tilted = f.tilted(0.3, np.cos(np.arange(f.d)))
+        assert_allclose(tilted.sample_gradient(np.arange(f.n), x), tilted.gradient(x), rtol=1e-10, atol=1e-12)
+        assert tilted.L_row == f.L_row + 0.3
 
 
 # -- constants ------------------------------------------------------------------------------------------

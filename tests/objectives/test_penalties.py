@@ -12,7 +12,7 @@ from dualfl.errors import NotSupported
 from dualfl.objectives import (
     L1,
     BoxConstraint,
-    ElasticNet,
+    ElasticNetPenalty,
     GroupL2,
     Hinge,
     LinearModel,
@@ -30,8 +30,8 @@ from dualfl.objectives import (
 PENALTIES: list[Penalty] = [
     L1(0.6),
     L1(0.0),
-    ElasticNet(0.4, 0.9),
-    ElasticNet(0.0, 0.5),
+    ElasticNetPenalty(0.4, 0.9),
+    ElasticNetPenalty(0.0, 0.5),
     GroupL2(0.8),
     GroupL2(0.0),
     GroupL2(0.8, groups=(7, 2, 7, 2, 5)),
@@ -50,7 +50,7 @@ def by_hand(penalty: Penalty, x: np.ndarray) -> float:
     """The penalties written out once more."""
     if isinstance(penalty, L1):
         return penalty.alpha * np.abs(x).sum()
-    if isinstance(penalty, ElasticNet):
+    if isinstance(penalty, ElasticNetPenalty):
         return penalty.alpha * np.abs(x).sum() + penalty.beta / 2 * (x**2).sum()
     if isinstance(penalty, GroupL2):
         labels = np.arange(len(x)) if penalty.groups is None else np.array(penalty.groups)
@@ -117,7 +117,7 @@ def some_subgradients(penalty: Penalty, x: np.ndarray, rng: np.random.Generator)
         free = rng.uniform(-1, 1, x.shape)
         if isinstance(penalty, L1):
             g = penalty.alpha * np.where(x != 0, np.sign(x), free)
-        elif isinstance(penalty, ElasticNet):
+        elif isinstance(penalty, ElasticNetPenalty):
             g = penalty.alpha * np.where(x != 0, np.sign(x), free) + penalty.beta * x
         elif isinstance(penalty, GroupL2):
             labels = np.arange(len(x)) if penalty.groups is None else np.array(penalty.groups)
@@ -152,7 +152,7 @@ def test_steepest_is_the_smallest_subgradient(penalty, seed, shape):
         assert penalty.value(z) >= penalty.value(x) + np.vdot(smallest - g, z - x) - 1e-12
 
 
-@pytest.mark.parametrize("penalty", [L1(0.05), GroupL2(0.05), ElasticNet(0.05, 0.1), BoxConstraint(-0.1, 0.1)])
+@pytest.mark.parametrize("penalty", [L1(0.05), GroupL2(0.05), ElasticNetPenalty(0.05, 0.1), BoxConstraint(-0.1, 0.1)])
 @pytest.mark.parametrize("intercept", [False, True, "free"])
 def test_fixed_points_of_the_prox_step_are_where_steepest_vanishes(penalty, intercept):
     f = build(Softmax(3), n=20, intercept=intercept).f
@@ -215,9 +215,9 @@ def test_a_penalised_objective_is_the_sum(penalty, intercept):
 
 def test_strong_convexity_of_a_penalty_counts_where_it_acts():
     for intercept, mu in ((False, 0.8), (True, 0.8), ("free", 0.0)):
-        F = build(Squared(), intercept=intercept, ridge=0.3).f + ElasticNet(0.1, 0.5)
+        F = build(Squared(), intercept=intercept, ridge=0.3).f + ElasticNetPenalty(0.1, 0.5)
         assert F.mu == pytest.approx(mu)
-    assert (build(Squared(), intercept="free", ridge=0.3).f.tilted(0.2) + ElasticNet(0.1, 0.5)).mu == 0.2
+    assert (build(Squared(), intercept="free", ridge=0.3).f.tilted(0.2) + ElasticNetPenalty(0.1, 0.5)).mu == 0.2
 
 
 def test_what_a_penalised_objective_does_not_have():

@@ -101,6 +101,16 @@ def test_function_is_what_it_was_given(products):
         assert str(error.value) == "Mine has no Hessian products; use a first-order solver such as LBFGS."
 
 
+def test_a_function_says_what_it_does_not_offer():
+    f, x = Function(2, value=lambda x: x @ x, gradient=lambda x: 2 * x, mu=2.0, L=2.0), np.ones(2)
+    for ask in (f.moment, lambda x: f.sketched_moment(x, np.eye(2)), lambda x: f.metric(x, np.eye(2), np.eye(2), 1)):
+        with pytest.raises(NotSupported, match="Function gives no second-order sums; use a first-order method"):
+            ask(x)
+    with pytest.raises(NotSupported, match="Function has no rows to take a gradient of"):
+        f.tilted(0.1).sample_gradient(np.array([0]), x)
+    assert f.L_row == f.L
+
+
 def test_the_account_of_a_function():
     f = Function(2, lambda x: x @ x, lambda x: 2 * x, lambda x, v: 2 * v)
     x = np.ones(2)

@@ -11,7 +11,7 @@ import pytest
 from dualfl.errors import InputError
 from dualfl.objectives import LinearModel, Logistic, Squared
 from dualfl.solvers import GradientNorm, NewtonCG, metric
-from dualfl.solvers.metric import FULL, choose_metric
+from dualfl.solvers.moment_metric import FULL, choose_metric
 
 D = FULL + 44  # features: M is cut to a low rank unless all of it is asked for
 

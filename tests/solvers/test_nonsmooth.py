@@ -16,7 +16,7 @@ from dualfl.objectives import (
     Absolute,
     BoxConstraint,
     Cost,
-    ElasticNet,
+    ElasticNetPenalty,
     EpsilonInsensitive,
     Function,
     GroupL2,
@@ -70,7 +70,7 @@ TARGETS = {
     SquaredHinge(): SIGNS,
     Poisson(): COUNTS,
 }
-PENALTIES = (L1(0.1), ElasticNet(0.05, 0.2), GroupL2(0.1), BoxConstraint(-0.2, 0.3), NonNegative())
+PENALTIES = (L1(0.1), ElasticNetPenalty(0.05, 0.2), GroupL2(0.1), BoxConstraint(-0.2, 0.3), NonNegative())
 PROXIMAL = (FISTA(), FISTA(backtracking=True), POGM(), CoordinateDescent())
 
 
@@ -100,7 +100,7 @@ def feature_kinds():
 def test_elastic_net_is_scikit_learns(solver, free, weights, beta):
     alpha = 0.2
     f = LinearModel(X, Y, Squared(), weights=weights, intercept="free" if free else False)
-    x = minimise(f + (ElasticNet(alpha, beta) if beta else L1(alpha)), solver=solver, stop=TIGHT).x
+    x = minimise(f + (ElasticNetPenalty(alpha, beta) if beta else L1(alpha)), solver=solver, stop=TIGHT).x
     settings = {"fit_intercept": free, "tol": 1e-15, "max_iter": 100_000}
     if beta:
         sk = SkElasticNet(alpha=alpha + beta, l1_ratio=alpha / (alpha + beta), **settings)
@@ -294,7 +294,7 @@ def test_restart_and_strong_convexity_pay():
 @pytest.mark.parametrize(("mu_f", "mu_P"), [(0.01, 0.0), (0.0, 0.3), (0.02, 0.1)])
 def test_momentum_tends_to_nesterovs(mu_f, mu_P):
     """beta -> (1 - sqrt q)/(1 + sqrt q) with q = tau mu/(1 + tau mu_P), wherever the strong convexity sits."""
-    split = Split(Quadratic(np.diag([max(mu_f, 1e-300), 1.0]), np.ones(2)) + ElasticNet(0.1, mu_P))
+    split = Split(Quadratic(np.diag([max(mu_f, 1e-300), 1.0]), np.ones(2)) + ElasticNetPenalty(0.1, mu_P))
     t, tau = 1.0, 0.8
     for _ in range(2000):
         t, beta = momentum(split, t, tau, 1.0)

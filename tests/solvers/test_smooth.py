@@ -47,8 +47,8 @@ from dualfl.solvers import (
     ScipySolver,
     Solver,
     default_solver,
-    metric,
     minimise,
+    moment_metric,
 )
 from dualfl.solvers.damped_newton import _cholesky
 from dualfl.solvers.line_search import search
@@ -466,7 +466,7 @@ def test_a_line_search_never_climbs():
 
 def test_the_gram_metric_is_exact_for_least_squares():
     problem = linear(Squared(), intercept=False, a=0.1, tilt=True)
-    solve = metric.choose_metric("gram", problem.f, "test").at(problem.f.at(np.zeros(problem.f.d)))
+    solve = moment_metric.choose_metric("gram", problem.f, "test").at(problem.f.at(np.zeros(problem.f.d)))
     v = np.arange(1.0, problem.f.d + 1)
     np.testing.assert_allclose(problem.f.at(np.zeros(problem.f.d)).hessian_times(solve(v)), v, atol=1e-12)
     assert minimise(problem.f, solver=LBFGS(metric="gram"), stop=GradientNorm(1e-10)).iterations <= 2
@@ -488,22 +488,22 @@ def test_a_cut_metric_still_helps_much():
 
 def test_leading_axes_are_orthonormal_and_lead():
     f = wide()
-    w, V = metric.axes(f)
-    assert V.shape == (400, metric.RANK)
-    np.testing.assert_allclose(V.T @ V, np.eye(metric.RANK), atol=1e-12)
+    w, V = moment_metric.axes(f)
+    assert V.shape == (400, moment_metric.RANK)
+    np.testing.assert_allclose(V.T @ V, np.eye(moment_metric.RANK), atol=1e-12)
     exact = np.linalg.eigvalsh(f.design.gram(f.s))
     np.testing.assert_allclose(w[-10:], exact[-10:], rtol=5e-2)
 
 
 def test_axes_are_found_once_and_die_with_the_data():
     f = wide()
-    first = metric.axes(f)
-    assert metric.axes(f.fresh()) is first
-    assert metric.axes(f.scaled(2.0)) is not first
-    key = next(key for key, (_, _, axes) in metric._known.items() if axes is first)
+    first = moment_metric.axes(f)
+    assert moment_metric.axes(f.fresh()) is first
+    assert moment_metric.axes(f.scaled(2.0)) is not first
+    key = next(key for key, (_, _, axes) in moment_metric._known.items() if axes is first)
     del f, first
     gc.collect()
-    assert key not in metric._known
+    assert key not in moment_metric._known
 
 
 def test_default_solver_of_a_dense_quadratic_is_exact():

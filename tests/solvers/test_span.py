@@ -10,7 +10,7 @@ from dualfl.kernels import backend, use_backend
 from dualfl.objectives import Huber, LinearModel, Logistic, Loss, Poisson, Softmax, Squared, SquaredHinge
 from dualfl.objectives.base import Objective
 from dualfl.solvers import LBFGS, DampedNewton, FixedIterations, GradientNorm, PrimalDualGap, minimise
-from dualfl.solvers.span import _solve, _solve_natively, applies, inside, span_of
+from dualfl.solvers.row_span import _solve, _solve_natively, applies, inside, span_of
 from dualfl.typing import Array
 
 D = 40

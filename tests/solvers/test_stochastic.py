@@ -66,7 +66,8 @@ def newton(features, y, s, loss, ridge, c):
             slope, curve = slope[:, None], curve[:, None, None]
         g = np.einsum("i,ia,ij->aj", s, features, slope).ravel() + ridge * x - c
         H = np.einsum("i,ia,ijk,ib->ajbk", s, features, curve, features).reshape(D * k, D * k) + np.diag(ridge)
-        x = x - (0.5 if step < 30 else 1.0) * np.linalg.lstsq(H, g)[0]  # free intercepts of softmax: singular
+        newton = np.linalg.lstsq(H, g, rcond=None)[0]  # free intercepts of softmax: singular
+        x = x - (0.5 if step < 30 else 1.0) * newton
     assert np.linalg.norm(g) < 1e-13
     return x
 

@@ -15,7 +15,7 @@ from dualfl.errors import Diverged, NotSupported
 from dualfl.objectives import Quadratic
 from dualfl.solvers import SDCA, GradientNorm, PrimalDualGap
 from dualfl.theory import problems
-from dualfl.theory.check import Found, checks
+from dualfl.theory.check import Measured, checks
 from dualfl.theory.convergence import from_the_right
 from dualfl.theory.trace import Trace
 
@@ -31,13 +31,13 @@ def test_statements_hold(name):
 
 
 def two():
-    yield Found("a small thing", 1e-3, 1.0)
-    yield Found("a large thing", 3.0, 2.0, ">=")
+    yield Measured("a small thing", 1e-3, 1.0)
+    yield Measured("a large thing", 3.0, 2.0, ">=")
 
 
 def bad():
-    yield Found("something [strange] and far too long to fit into one line of eighty columns", np.nan, 1.0)
-    yield Found("an infinity", np.inf, 1.0)
+    yield Measured("something [strange] and far too long to fit into one line of eighty columns", np.nan, 1.0)
+    yield Measured("an infinity", np.inf, 1.0)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def made_up(monkeypatch):
 def test_found_decides():
     assert [f.holds for f in two()] == [True, True]
     assert [f.holds for f in bad()] == [False, False]
-    assert not Found("", 1.0, 2.0, ">=").holds
+    assert not Measured("", 1.0, 2.0, ">=").holds
     assert all(c.seconds >= 0 and c.statement == "S" for c in checks("S", two))
 
 

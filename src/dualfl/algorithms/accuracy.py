@@ -1,4 +1,4 @@
-"""How exactly a client must solve LOCAL(a, c) in round n, for methods that take errors of the prox.
+"""How exactly a client must solve LOCAL(a, tilt) in round n, for methods that take errors of the prox.
 
 Splitting methods converge with inexact local solves if the errors can be summed up over all rounds (Eckstein and
 Bertsekas 1992). If the exact method contracts by r a round, errors that fall like r^(1.5 n) do not slow it down:
@@ -10,10 +10,9 @@ and where nothing contracts (r = 1: no smoothness or no strong convexity), they 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Constants
 from dualfl.solvers.stopping import GradientNorm, StopRule
 from dualfl.typing import Array
@@ -21,7 +20,7 @@ from dualfl.typing import Array
 EXACT = 1e-13  # relative to |f_j'(0)|: rounding leaves nothing better
 
 
-def gradient_scale(f: Any) -> float:
+def gradient_scale(f: ClientCost) -> float:
     """|f'(0)|, a client's natural unit for residuals; 1 where there is no gradient or it vanishes."""
     if "gradient" not in f.objective.offers:
         return 1.0
@@ -39,18 +38,18 @@ def scheduled(scale: float, decay: float, n: int) -> StopRule:
     return GradientNorm(max(0.1 * scale * shrink, EXACT * scale), cap=2000)
 
 
-def reflection(eta: float, c: Constants) -> float:
+def reflection(eta: float, k: Constants) -> float:
     """The contraction factor of 2 prox_{eta f} - I, max{(eta L - 1)/(eta L + 1), (1 - eta mu)/(1 + eta mu)}.
 
     (Giselsson and Boyd 2017, Theorem 1; it is smallest, (sqrt(kappa) - 1)/(sqrt(kappa) + 1), at eta = 1/sqrt(mu L).)
     """
-    steep = (eta * c.L - 1) / (eta * c.L + 1) if np.isfinite(c.L) else 1.0
-    return max(steep, (1 - eta * c.mu) / (1 + eta * c.mu))
+    steep = (eta * k.L - 1) / (eta * k.L + 1) if np.isfinite(k.L) else 1.0
+    return max(steep, (1 - eta * k.mu) / (1 + eta * k.mu))
 
 
-def douglas_rachford(eta: float, relaxation: float, c: Constants) -> float:
+def douglas_rachford(eta: float, relaxation: float, k: Constants) -> float:
     """The contraction factor of (1 - a/2) I + (a/2) (reflection of g)(reflection of f)."""
-    return abs(1 - relaxation / 2) + relaxation / 2 * reflection(eta, c)
+    return abs(1 - relaxation / 2) + relaxation / 2 * reflection(eta, k)
 
 
 def norm2(x: Array) -> float:

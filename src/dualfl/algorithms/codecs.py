@@ -15,15 +15,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import Field, dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dualfl.algorithms.messages import Quantised, Sparse, canonical
-from dualfl.algorithms.streams import Stream
 from dualfl.arguments import checked
 from dualfl.errors import InputError
+from dualfl.streams import Stream
 from dualfl.typing import Array
 
 Wire = Sparse | Quantised
@@ -31,6 +31,8 @@ Wire = Sparse | Quantised
 
 class Codec(ABC):
     """A compressor with memory. Every client must answer every exchange: the server keeps the sum of all memories."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # subclasses are dataclasses
 
     @abstractmethod
     def compress(self, x: Array, stream: Stream) -> Wire: ...

@@ -10,6 +10,10 @@ An algorithm is a frozen dataclass of hyperparameters, with defaults from theory
 The engine carries messages, adds them up, counts floats and work, evaluates, certifies and checkpoints. Neither side
 holds a generator, a clock or a file, so the same object gives the same iterates on every engine.
 
+Arguments are called the same in all algorithms: s is the server's state, c a client's, f the client's cost, m the means
+that come back, k the constants that `theory` computes a default from, and a the algorithm that it is for. Fields have
+the letters of their paper. What may be asked of f stands in `client_cost`.
+
 >>> from dataclasses import dataclass
 >>> import numpy as np
 >>> from dualfl.algorithms import Algorithm, Card, ask, client_step, theory
@@ -22,7 +26,7 @@ holds a generator, a clock or a file, so the same object gives the same iterates
 ... class Toy(Algorithm):
 ...     "Gradient descent."
 ...     name = "toy"
-...     step: float = theory("1 / L", lambda c, a: 1 / c.L)
+...     step: float = theory("1 / L", lambda k, a: 1 / k.L)
 ...     def start(self, at):
 ...         return Server(x=np.zeros(at.d))
 ...     def round(self, s, at):
@@ -48,15 +52,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.codecs import Codec
+from dualfl.algorithms.cuts import LARGEST, mean_cut, penalised, proven
 from dualfl.algorithms.messages import canonical, not_finite
-from dualfl.algorithms.streams import Stream
 from dualfl.arguments import check, hints_of, shown
 from dualfl.errors import InputError
+from dualfl.objectives.penalties import Penalised, Penalty
+from dualfl.streams import Stream
 from dualfl.typing import Array
 
 MOST = 10**7  # of anything that a hyperparameter counts: a round with more local steps would never end
@@ -122,6 +129,19 @@ class Upload:
         return Upload(self.released | more, self.wire | more, self.memory)
 
 
+class PenaltyAtServer(Protocol):
+    """The problem's penalty in the coordinates of the algorithm, whose zero is where the run starts."""
+
+    @property
+    def penalised(self) -> Penalised:
+        """The penalty on some cost of the right shape, in the problem's own coordinates."""
+        ...
+
+    def prox(self, step: float, v: Array) -> Array: ...
+
+    def value(self, x: Array) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where and when a step runs, `at`. On the server j = -1."""
@@ -134,7 +154,7 @@ class Place:
     j: int = -1
     weight: float = 1.0  # w_j, the weights of all clients add up to 1
     start: Array | None = None  # where to start, for algorithms that take it themselves
-    penalty: Any = None  # the problem's penalty, for algorithms that apply it at the server
+    penalty: PenaltyAtServer | None = None  # the problem's penalty, for algorithms that apply it at the server
     codec: Codec | None = None
     memory: dict[str, Array] | None = None
 
@@ -160,19 +180,28 @@ class Place:
         """The prox of the problem's penalty; without one, v."""
         return v if self.penalty is None else self.penalty.prox(step, v)
 
-    def lower_bound(self, mu: float, x: Array, E: float, g: Array) -> float:
-        """What strong convexity proves of E* from E and E' (without the penalty) at one point:
+    def lower_bound(self, mu: float, x: Array, m: Means) -> float:
+        """What strong convexity proves of E* from E and E' (without the penalty) at one point, rounding included:
 
         E*  >=  min over y of  E(x) + <g, y - x> + (mu/2)|y - x|^2 + penalty(y).
 
-        What a codec makes of g is no gradient, and proves nothing.
+        m is the mean of what clients sent, by `measured`. What a codec makes of g is no gradient, and proves nothing.
         """
         if not mu > 0 or self.codec is not None:
             return -np.inf
-        if self.penalty is None:
-            return E - float(g @ g) / (2 * mu)
-        y = self.penalty.prox(1 / mu, x - g / mu)
-        return float(E + g @ (y - x) + mu / 2 * ((y - x) @ (y - x)) + self.penalty.value(y))
+        cut = mean_cut(x, m.E, m.g, m.off, m.off_g, self.N)
+        return proven(mu, [cut]) if self.penalty is None else penalised(mu, cut, self.penalty)
+
+    def measured(self, f: Any, x: Array, E: float) -> dict[str, float]:
+        """A client's E as it is sent for a lower bound: with how far off it, and the length of its gradient, may be."""
+        value, gradient = f.rounding(x)
+        off_g = float(np.linalg.norm(gradient)) + float(np.sqrt(len(gradient))) * self.grid
+        return {"E": E, "off": min(value, LARGEST), "off_g": min(off_g, LARGEST)}
+
+    @property
+    def grid(self) -> float:
+        """The step of the grid on which arrays are sent; 0 if they are sent as they are."""
+        return float(getattr(self.codec, "step", 0.0))
 
     def send(self, **fields: Any) -> Upload:
         """The upload of these fields, compressed if the run has a codec."""
@@ -258,6 +287,7 @@ class Card:
 class Algorithm(ABC):
     """A federated algorithm. Subclasses are frozen dataclasses of JSON-able hyperparameters."""
 
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]  # subclasses are dataclasses
     name: ClassVar[str]
     card: ClassVar[Card]
     needs: ClassVar[frozenset[str]] = frozenset({"gradient"})  # of: local gradient hessian samples dual
@@ -273,7 +303,7 @@ class Algorithm(ABC):
 
     # -- the two sides ----------------------------------------------------------------------------
 
-    def client(self, f: Any, at: Place) -> State:
+    def client(self, f: ClientCost, at: Place) -> State:
         """A client's state before its first message."""
         return None
 
@@ -289,12 +319,12 @@ class Algorithm(ABC):
         """What one would deploy now."""
 
     def bound(self, s: State) -> float:
-        """A proven lower bound of E*; -inf where there is none."""
+        """A proven lower bound of E*, below it whatever rounding did; -inf where there is none."""
         return -np.inf
 
-    def lower_bound(self, at: Place, mu: float, x: Array, E: float, g: Array) -> float:
+    def lower_bound(self, at: Place, mu: float, x: Array, m: Means) -> float:
         """`at.lower_bound` with a mu that a user may have set: above that of the clients it proves nothing."""
-        return at.lower_bound(min(mu, self.clients_mu), x, E, g)
+        return at.lower_bound(min(mu, self.clients_mu), x, m)
 
     @property
     def certifies(self) -> bool:
@@ -304,70 +334,70 @@ class Algorithm(ABC):
     # -- steps that many share --------------------------------------------------------------------
 
     @client_step
-    def gradient(self, f: Any, c: State, at: Place, x: Array) -> tuple[Upload, State]:
+    def gradient(self, f: ClientCost, c: State, at: Place, x: Array) -> tuple[Upload, State]:
         return at.send(g=f.gradient(x)), c
 
     @client_step
-    def value_gradient(self, f: Any, c: State, at: Place, x: Array) -> tuple[Upload, State]:
+    def value_gradient(self, f: ClientCost, c: State, at: Place, x: Array) -> tuple[Upload, State]:
         value, gradient = f.value_gradient(x)
-        return at.send(g=gradient).also(E=value), c
+        return at.send(g=gradient).also(**at.measured(f, x, value)), c
 
     # -- hyperparameters --------------------------------------------------------------------------
 
     undecided: ClassVar[bool] = False  # True: an engine must ask `specialise` what to run instead
 
-    def specialise(self, c: Constants, penalty: Any) -> tuple[Algorithm, str]:
+    def specialise(self, k: Constants, penalty: Penalty | None) -> tuple[Algorithm, str]:
         """The algorithm to run on a problem with these constants (and `facts`), and one sentence that says why."""
         return self, ""
 
-    def resolve(self, c: Constants) -> Self:
+    def resolve(self, k: Constants) -> Self:
         """This algorithm with every open default filled in from theory, and everything checked."""
         self.check_kinds()
         filled = copy.copy(self)  # to be marked: the user's own may be bound to several problems
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+        for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             self.require(not (isinstance(value, float) and value != value), field.name, "it must be a number")
             if getattr(filled, field.name) is None and "compute" in field.metadata:
-                filled = dataclasses.replace(filled, **{field.name: self._theory(field, c, filled)})  # type: ignore[type-var]
-        filled.check(c)
-        object.__setattr__(filled, "clients_mu", c.mu)
+                filled = dataclasses.replace(filled, **{field.name: self._theory(field, k, filled)})
+        filled.check(k)
+        object.__setattr__(filled, "clients_mu", k.mu)
         return filled
 
     def check_kinds(self) -> None:
         """Refuse hyperparameters that are of the wrong kind, such as a text where a number should be."""
         hints = hints_of(type(self))
-        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+        for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is not None or "compute" not in field.metadata:
                 check(f"{self.name}: {field.name}", value, hints.get(field.name, Any))
             if isinstance(value, int) and abs(value) > MOST:
                 raise InputError(f"{self.name}: {field.name} must be at most {MOST:,}, and it is {shown(value)}.")
 
-    def _theory(self, field: dataclasses.Field[Any], c: Constants, filled: Self) -> float:
+    def _theory(self, field: dataclasses.Field[Any], k: Constants, filled: Self) -> float:
         with np.errstate(all="ignore"):
             try:
-                value = field.metadata["compute"](c, filled)
+                value = field.metadata["compute"](k, filled)
             except ZeroDivisionError:
                 value = np.nan
         if not np.isfinite(value) or (value == 0 and not field.metadata["zero"]):
             raise InputError(
-                f"{self.name}: the default {field.name} = {field.metadata['formula']} is {value:g} for mu = {c.mu:g}, "
-                f"L = {c.L:g}; give {field.name} yourself, or take another algorithm."
+                f"{self.name}: the default {field.name} = {field.metadata['formula']} is {value:g} for mu = {k.mu:g}, "
+                f"L = {k.L:g}; give {field.name} yourself, or take another algorithm."
             )
         return value if isinstance(value, int) else float(value)
 
-    def check(self, c: Constants) -> None:  # noqa: B027 (most methods have something to check, not all)
+    def check(self, k: Constants) -> None:  # noqa: B027 (most methods have something to check, not all)
         """Raise InputError for hyperparameters outside their range."""
 
     @property
     def resolved(self) -> bool:
         return all(
             getattr(self, field.name) is not None or "compute" not in field.metadata
-            for field in dataclasses.fields(self)  # type: ignore[arg-type]
+            for field in dataclasses.fields(self)
         )
 
     def to_json(self) -> str:
-        return json.dumps({"algorithm": self.name} | dataclasses.asdict(self))  # type: ignore[call-overload]
+        return json.dumps({"algorithm": self.name} | dataclasses.asdict(self))
 
     def require(self, ok: bool, field: str, right: str) -> None:
         """One sentence for a hyperparameter outside its range."""

@@ -101,7 +101,7 @@ def canonical(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def settled(state: Any) -> Any:
+def as_remembered(state: Any) -> Any:
     """A state as it is remembered, so that memory and disk give the same bits.
 
     What has left a step is no longer worked on, so an array that owns its numbers is made read-only where it is.

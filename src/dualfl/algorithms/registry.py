@@ -1,13 +1,23 @@
-"""All algorithms by name. A new one is a file of its own and one line here."""
+"""All algorithms by name. One of the library is a file of its own and one line here; any other is registered.
+
+>>> from dualfl.algorithms.registry import ALGORITHMS, make
+>>> make("gd", step=0.1)
+GradientDescent(step=0.1, mu=None)
+>>> len(ALGORITHMS) >= 40
+True
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import inspect
 import json
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
-from dualfl.algorithms.contract import Algorithm
+from dualfl.algorithms.contract import Algorithm, Card
 from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL
 from dualfl.algorithms.few_exchanges import Auto, FedIPM, OneShot, ProxNewton, SketchedNewton
 from dualfl.algorithms.gradient_shift import FedLin, Scaffold, SLocalSVRG
@@ -63,7 +73,85 @@ _ALL: tuple[type[Algorithm], ...] = (
     SLocalSVRG,
 )
 
-ALGORITHMS: dict[str, type[Algorithm]] = {algorithm.name: algorithm for algorithm in _ALL}
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")  # stands in lists with commas and in names of folders
+RESERVED = ("all", "survey", "inquiry")  # a word of the command line, and what engines ask before the first round
+Class = TypeVar("Class", bound=type[Algorithm])
+
+
+class Registry(Mapping[str, type[Algorithm]]):
+    """Algorithms by name: the library's, and after them those from outside, in the order in which they came.
+
+    What is installed or named by DUALFL_PLUGINS is looked for when a name is not the library's, not before: a package
+    with an algorithm may import this module itself.
+    """
+
+    def __init__(self, own: Iterable[type[Algorithm]]) -> None:
+        self.own = {algorithm.name: algorithm for algorithm in own}
+        self.plugins: dict[str, type[Algorithm]] = {}
+        self._complete = False
+
+    def _all(self) -> dict[str, type[Algorithm]]:
+        if not self._complete:
+            from dualfl.algorithms.plugins import load_installed
+
+            load_installed()
+            self._complete = True
+        return self.own | self.plugins
+
+    def __getitem__(self, name: str) -> type[Algorithm]:
+        return self.own[name] if name in self.own else self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+ALGORITHMS = Registry(_ALL)
+
+
+def register(algorithm: Class) -> Class:
+    """Make an algorithm of one's own known by its name, wherever names are taken. Also a decorator.
+
+    The name must be new. A class that was changed and is defined again, as in a notebook, takes the place of the
+    former one.
+    """
+    check_registrable(algorithm)
+    ALGORITHMS.plugins[algorithm.name] = algorithm
+    return algorithm
+
+
+def check_registrable(algorithm: Any) -> None:
+    """Refuse, in a sentence, what cannot be an algorithm of that name."""
+    if not inspect.isclass(algorithm) or not issubclass(algorithm, Algorithm):
+        raise InputError(f"Only a class that inherits from Algorithm can be registered, and this is {algorithm!r}.")
+    title = algorithm.__name__
+    if missing := sorted(algorithm.__abstractmethods__):
+        raise InputError(f"{title} lacks {' and '.join(missing)}, without which it is no algorithm.")
+    parameters = getattr(algorithm, "__dataclass_params__", None)
+    if parameters is None or not parameters.frozen:
+        raise InputError(f"{title} must be a frozen dataclass: put @dataclass(frozen=True) right above the class.")
+    name = getattr(algorithm, "name", None)
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name in RESERVED:
+        raise InputError(
+            f"{title} must have a name of letters, digits and hyphens, such as heavy-ball, and its name is {name!r}."
+        )
+    if not isinstance(getattr(algorithm, "card", None), Card):
+        raise InputError(
+            f"{title} has no card; give it one, card = Card(title=..., year=..., reference=...), for whoever wants to "
+            "know what it is."
+        )
+    known = ALGORITHMS.own.get(name) or ALGORITHMS.plugins.get(name)
+    if known is not None and not _same_place(known, algorithm):
+        raise InputError(
+            f"There is an algorithm {name!r} already, {known.__module__}.{known.__qualname__}; "
+            f"give {title} another name."
+        )
+
+
+def _same_place(a: type, b: type) -> bool:
+    return (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__)
 
 
 def algorithm_class(name: str) -> type[Algorithm]:
@@ -78,7 +166,7 @@ def algorithm_class(name: str) -> type[Algorithm]:
 def make(name: str, /, **hyperparameters: Any) -> Algorithm:
     """The algorithm of that name with these hyperparameters."""
     cls = algorithm_class(name)
-    fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    fields = [field.name for field in dataclasses.fields(cls)]
     for given in hyperparameters:
         if given not in fields:
             raise InputError(f"{name} has no hyperparameter {given!r}; it has {', '.join(fields) or 'none'}.")

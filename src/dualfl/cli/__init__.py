@@ -1,5 +1,5 @@
 """The command `dualfl`."""
 
-from dualfl.cli.main import main
+from dualfl.cli.commands import main
 
 __all__ = ["main"]

@@ -13,6 +13,7 @@ import click
 
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.registry import ALGORITHMS, algorithm_class
+from dualfl.cli.plugins import plugin_option
 
 WIDTH = 80
 COLUMNS = (
@@ -35,14 +36,18 @@ COLUMNS = (
 @click.option("--csv", "as_csv", is_flag=True, help="The whole table as CSV.")
 @click.option("--table1", "as_table1", is_flag=True, help="Table 1 of the paper: who accelerates, and where.")
 @click.option("--check", is_flag=True, help="Run the correctness gate: who reaches the pooled optimum, and how fast.")
+@plugin_option
 def algorithms_command(name: str | None, as_csv: bool, as_table1: bool, check: bool) -> None:
     """List the algorithms, or explain the one called NAME.
 
     `up` and `down` are floats per client and round, for d coefficients.
-    --check takes some minutes; with NAME it checks that one alone.
+    --check takes some minutes; with NAME it checks that one alone, and
+    also that it keeps the contract between algorithms and engines.
     """
     if check:
         check_gate(None if name is None else algorithm_class(name))
+        if name is not None:
+            check_contract(algorithm_class(name))
         return
     if name is not None:
         click.echo(explain(algorithm_class(name)))
@@ -61,7 +66,7 @@ def algorithms_command(name: str | None, as_csv: bool, as_table1: bool, check: b
 
 def check_gate(only: type[Algorithm] | None) -> None:
     """The gate, line by line as it goes; exit code 1 if anything is not as it should be."""
-    from dualfl.experiments.gate import PASS, PROBLEMS, check
+    from dualfl.experiments.optimum_check import PASS, PROBLEMS, check
 
     click.echo(f"relative energy error {PASS:g} on clients that are not alike, defaults from theory\n")
     click.echo(f"{'algorithm':<21}{'problem':<11}{'to 1e-8: rounds':>15}{'exchanges':>11}{'smallest':>10}  verdict")
@@ -82,6 +87,17 @@ def check_gate(only: type[Algorithm] | None) -> None:
     click.echo(f"\n{wrong} verdicts are not as they should be." if wrong else "\nAll as it should be.")
     if wrong:
         sys.exit(1)
+
+
+def check_contract(algorithm: type[Algorithm]) -> None:
+    """The other checks of `dualfl.testing`, line by line as they go; what is broken is a sentence."""
+    from dualfl.testing import CHECKS, OPTIMUM, SIGNED, Subject
+
+    click.echo("\nThe contract between algorithms and engines:\n")
+    subject = Subject.of(algorithm, None, SIGNED)
+    for promise in (name for name in CHECKS if name != OPTIMUM):
+        skipped = CHECKS[promise](subject)
+        click.echo(f"{algorithm.name} {promise}" if not skipped else f"not checked whether it {promise}: {skipped}")
 
 
 def row(algorithm: type[Algorithm]) -> dict[str, str]:
@@ -132,7 +148,7 @@ def explain(algorithm: type[Algorithm]) -> str:
     """The page of one algorithm: its citation and update, and its hyperparameters with their defaults."""
     module = inspect.getmodule(algorithm)
     fields = []
-    for field in dataclasses.fields(algorithm):  # type: ignore[arg-type]
+    for field in dataclasses.fields(algorithm):
         default = field.metadata.get("formula", field.default)
         fields.append(f"  {field.name:<14}default: {default}")
     doc = inspect.getdoc(algorithm) or ""

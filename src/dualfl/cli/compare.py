@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.options import page_option, problem_options
+from dualfl.cli.plugins import plugin_option
 from dualfl.cli.run import command_line
 from dualfl.errors import InputError
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/DATASET-comparison]"
 )
+@plugin_option
 @click.pass_context
 def compare_command(
     ctx: click.Context, /, chosen: str, out: Path | None, force: bool, threads: int | None, page: bool, **given: Any
@@ -67,8 +69,9 @@ def perform(
     given: dict[str, Any],
 ) -> None:
     """Compare, write the files, print the table; leave with 130 if somebody interrupted it."""
-    from dualfl.data import Mix, load, make_problem, reference, rows_of_clients
+    from dualfl.data import Mix, load, make_problem, rows_of_clients
     from dualfl.experiments.compare import Entry, compare
+    from dualfl.optimum import reference
     from dualfl.outputs import adding
     from dualfl.report.comparison import FILES, RECORD, line, table, write, write_record
     from dualfl.report.page import write_page

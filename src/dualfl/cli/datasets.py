@@ -8,7 +8,7 @@ import click
 
 from dualfl.data.catalogue import DATASETS, Entry
 from dualfl.data.download import OFFLINE
-from dualfl.data.files import VARIABLE, data_folders
+from dualfl.data.folders import VARIABLE, data_folders
 
 WIDTH = 80
 
@@ -79,7 +79,7 @@ def show(name: str, target: str | None, partition: str, clients: int, seed: int)
 
     data = load(name, target=target)
     mix = Mix.of(data, rows_of_clients(data, clients, partition, seed))
-    click.echo(beside(f"{data}, from ", data.source))
+    click.echo(beside(f"{data.title}, from ", data.source))
     click.echo(f"{clients:,} clients, {partition}, seed {seed}\n")
     click.echo(mix.picture())
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from dualfl.analysis.models import SMALL_RIDGE
+from dualfl.cli.options import spelling_options
 from dualfl.cli.run import command_line, parse_set
 from dualfl.errors import Diverged, InputError
 
@@ -23,7 +25,7 @@ def say(sentence: str) -> None:
 
 
 def need_flower() -> None:
-    from dualfl.engines.flower.runtime import need_flower
+    from dualfl.federation.flower.runtime import need_flower
 
     need_flower()
 
@@ -51,7 +53,7 @@ def deploy_command() -> None:
 @click.option("--silos", default=3, help="How many, each in processes of its own.")
 @click.option("--algorithm", "name", default="auto", help="See `dualfl algorithms`.")
 @click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
-@click.option("--rounds", default=5, help="Communication rounds at most; it ends when 1e-6 is proven.")
+@click.option("--rounds", default=12, help="Communication rounds at most; it ends when 1e-6 is proven.")
 @click.option("--secure/--no-secure", default=None, help="Mask the sums.  [default: with 3 silos or more]")
 @click.option("--keep", type=FOLDER, help="Keep everything in this new folder.  [default: a temporary one]")
 def try_command(
@@ -67,8 +69,8 @@ def try_command(
     from dualfl.deploy import results
     from dualfl.deploy.project import MINIMUM
     from dualfl.deploy.trial import attempt
-    from dualfl.engines.run import Limits
-    from dualfl.experiments.single import choose_algorithm
+    from dualfl.engines.request import Limits
+    from dualfl.experiments.single_run import choose_algorithm
 
     algorithm = choose_algorithm(name, parse_set(others))
     secure = silos >= MINIMUM if secure is None else secure
@@ -88,6 +90,8 @@ def try_command(
 
 def end(finished: Any) -> None:
     """The exit code says what the run was."""
+    if finished.result.stopped == "contradiction":
+        raise Diverged(f"The run was stopped: {finished.result.certificate_reason}; look at the clients' data.")
     if finished.result.stopped == "diverged":
         raise Diverged(
             f"{finished.result.algorithm.name} diverged at round {finished.result.history[-1].round}; "
@@ -104,18 +108,24 @@ def end(finished: Any) -> None:
 @click.option("--secure/--no-secure", default=True, help="Mask the sums, so that no silo's upload is seen.")
 @click.option("--insecure", is_flag=True, help="No TLS and no keys: only on a network that is safe by itself.")
 @click.option("--loss", default="auto", help="auto, softmax, logistic, hinge, squared, ...")
-@click.option("--ridge", default=1e-2, help="mu of the term (mu/2)|theta|^2.")
+@click.option("--ridge", default=SMALL_RIDGE, help="mu of the term (mu/2)|theta|^2.")
 @click.option("--l1", default=0.0, help="Of the penalty L1 |theta|_1.")
+@click.option(
+    "--intercept",
+    type=click.Choice(["free", "penalised"]),
+    default="free",
+    help="Whether ridge and l1 spare it; some algorithms need penalised.",
+)
 @click.option("--task", type=click.Choice(["classification", "regression"]), help="[default: from the targets]")
 @click.option("--standardise/--no-standardise", default=True, help="Columns to mean 0 and spread 1, over all silos.")
 def init_command(folder: Path, silos: str, insecure: bool, **given: Any) -> None:
     """Coordinator: make a project folder."""
     need_flower()
-    from dualfl.deploy.project import Settings, init
+    from dualfl.deploy.project import ProjectSettings, init
 
     names = tuple(name.strip() for name in silos.split(",") if name.strip())
     secure = given.pop("secure")
-    settings = Settings(silos=names, tls=not insecure, secure=secure and not insecure, **given)
+    settings = ProjectSettings(silos=names, tls=not insecure, secure=secure and not insecure, **given)
     init(folder, settings)
     click.echo(
         f"{folder} is ready. Read {folder / 'COORDINATOR.md'}, and give {folder / 'for-silos'} to the operators."
@@ -207,8 +217,8 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     from dualfl.deploy import results
     from dualfl.deploy.project import Project
     from dualfl.deploy.runs import execute, folder_of
-    from dualfl.engines.run import Limits
-    from dualfl.experiments.single import choose_algorithm
+    from dualfl.engines.request import Limits
+    from dualfl.experiments.single_run import choose_algorithm
     from dualfl.outputs import alone
 
     project = Project(given["folder"])
@@ -236,6 +246,8 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
 @click.option("--data", required=True, type=FILE, help="CSV, Parquet, NPZ or LIBSVM; it stays where it is.")
 @click.option("--target", help="The column to predict.")
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column that stays out; repeatable.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="Its numbers are categories; repeatable.")
+@spelling_options
 @click.option("--ca", type=FILE, help="The coordinator's certificate, ca.crt.")
 @click.option("--insecure", is_flag=True, help="No TLS and no keys; only if the coordinator does the same.")
 @click.option("--minimum", default=3, help="The smallest federation that this silo takes part in.")
@@ -251,6 +263,9 @@ def join_command(
     data: Path,
     target: str | None,
     ignore: tuple[str, ...],
+    categorical: tuple[str, ...],
+    na: tuple[str, ...],
+    decimal: str,
     ca: Path | None,
     insecure: bool,
     minimum: int,
@@ -259,6 +274,7 @@ def join_command(
     """Silo: make this silo's folder and its keys."""
     need_flower()
     from dualfl.deploy import keys, member
+    from dualfl.tables.cells import Spelling
 
     if (ca is None) != insecure:
         raise InputError("Give --ca with the coordinator's certificate, or --insecure to do without TLS and keys.")
@@ -266,10 +282,21 @@ def join_command(
         raise InputError("--secure-only needs the keys that --insecure does without; give one of them.")
     allow_plain = None if secure_only is None else not secure_only
     card, rows = member.join(
-        folder, name, data, target, coordinator, ca, ignore=ignore, minimum=minimum, allow_plain=allow_plain
+        folder,
+        name,
+        data,
+        target,
+        coordinator,
+        ca,
+        ignore=ignore,
+        categorical=categorical,
+        spelling=Spelling(na, decimal),
+        minimum=minimum,
+        allow_plain=allow_plain,
     )
     public = card.partition(" ")[2]
-    click.echo(f"{data}: {rows.n:,} rows, {rows.width} columns of numbers, {len(rows.texts)} of text.")
+    numbers, texts = rows.columns
+    click.echo(f"{data}: {rows.table.rows:,} rows, {numbers} columns of numbers, {texts} of text.")
     click.echo(
         f"The private key is {folder / 'key'}; it stays here. Send this line ({folder / 'card.txt'}):\n\n{card}\n"
     )

@@ -8,6 +8,8 @@ from typing import Any
 import click
 import numpy as np
 
+from dualfl.cli.options import spelling_options
+
 
 @click.command("evaluate", context_settings={"show_default": True})
 @click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path))
@@ -19,10 +21,18 @@ import numpy as np
     default="error",
     help="Levels that the model does not know: refuse them, or count them as the reference level.",
 )
+@spelling_options
 @click.option("--force", is_flag=True, help="Replace the file --out.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the numbers and the curves here, as JSON.")
 def evaluate_command(
-    folder: Path, files: tuple[Path, ...], bins: int, unseen: str, force: bool, out: Path | None
+    folder: Path,
+    files: tuple[Path, ...],
+    bins: int,
+    unseen: str,
+    na: tuple[str, ...],
+    decimal: str,
+    force: bool,
+    out: Path | None,
 ) -> None:
     """Evaluate a model on files, each a silo, and on all of them together.
 
@@ -34,15 +44,16 @@ def evaluate_command(
     Example:
       dualfl evaluate model new_a.csv new_b.csv
     """
-    from dualfl.engines.checkpoint import write_atomically
-    from dualfl.fitting.model_folder import as_json, read
-    from dualfl.fitting.predicting import evaluated
-    from dualfl.fitting.reading import read_tables
+    from dualfl.analysis.model_folder import as_json, read
+    from dualfl.analysis.predicting import evaluate_model
+    from dualfl.files import write_atomically
     from dualfl.outputs import check_file
+    from dualfl.tables.cells import Spelling
+    from dualfl.tables.reading import read_tables
 
     check_file(out, force)
     model = read(folder)
-    evaluation, lost = evaluated(model, read_tables(files), unseen, bins)
+    evaluation, lost = evaluate_model(model, read_tables(files, Spelling(na, decimal)), unseen, bins)
     if out is not None:
         write_atomically(out, as_json(details(evaluation, model.schema.classes)))
     click.echo("\n".join(lines(evaluation, model, bins, lost)))
@@ -71,7 +82,7 @@ def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
-    from dualfl.fitting.account import NAME, short, table
+    from dualfl.analysis.console import NAME, short, table
 
     target, classes = short(model.schema.target, NAME), model.schema.classes
     found = evaluation.table()
@@ -101,7 +112,7 @@ def number(key: str, value: float) -> str:
 
 def calibration(total: Any, classes: tuple[str, ...]) -> list[str]:
     """Whether rows that were given a probability of 0.3 are so in three of ten cases."""
-    from dualfl.fitting.account import table
+    from dualfl.analysis.console import table
 
     shown = list(enumerate(classes[1:] if len(classes) == 2 else classes))
     rows = []

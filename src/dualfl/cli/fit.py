@@ -8,10 +8,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from dualfl.cli.options import page_option
+from dualfl.analysis.models import MODELS, PENALTIES, SMALL_RIDGE
+from dualfl.cli.options import page_option, spelling_options
 from dualfl.cli.run import command_line, say
 from dualfl.errors import InputError
-from dualfl.fitting.models import MODELS, PENALTIES, SMALL_RIDGE
 
 
 def parse_alpha(text: str | None, penalty: str) -> tuple[float, bool]:
@@ -67,6 +67,7 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option("--standardise/--no-standardise", default=True, help="Whether alpha acts on columns of unit spread.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave it out; repeatable.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="Its numbers are categories; repeatable.")
+@spelling_options
 @click.option(
     "--missing",
     type=click.Choice(["fill", "indicator", "drop"]),
@@ -105,13 +106,14 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     Example:
       dualfl fit a.csv b.csv c.csv --target outcome --model logistic
     """
-    from dualfl.fitting import model_folder
-    from dualfl.fitting.account import account, places
-    from dualfl.fitting.fit import Wishes, fit_tables
-    from dualfl.fitting.models import Recipe
-    from dualfl.fitting.reading import read_tables
-    from dualfl.fitting.schema import Request
+    from dualfl.analysis import model_folder
+    from dualfl.analysis.console import fit_text, places
+    from dualfl.analysis.models import Recipe
+    from dualfl.analysis.whole_fit import Wishes, fit_tables
     from dualfl.outputs import alone
+    from dualfl.tables.cells import Spelling
+    from dualfl.tables.reading import read_tables
+    from dualfl.tables.schema import Request
 
     kind = MODELS[given["model"]]
     penalty = given["penalty"] or kind.penalty
@@ -142,14 +144,14 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     )
     out = given["out"]
     model_folder.check_place(out, given["force"])
-    tables = read_tables(given["files"])
+    tables = read_tables(given["files"], Spelling(given["na"], given["decimal"]))
     for name in (*given["drop"], *given["categorical"]):
         check_column(name, tables)
     with alone(out):
         model_folder.check_place(out, given["force"])  # again: another fit may have ended just now
         fit = fit_tables(tables, recipe, wishes, progress=True, say=say)
         written = model_folder.write(fit, out, command_line(ctx), page=given["page"])
-    click.echo(account(fit))
+    click.echo(fit_text(fit))
     click.echo("\n" + places(out, written, given["page"]))
 
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from dualfl.experiments.single import Settings
+from dualfl.experiments.single_run import RunSettings
 
-HERE = Settings()
+HERE = RunSettings()
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PROBLEM = (
@@ -41,3 +41,16 @@ def problem_options(command: Command) -> Command:
 page_option = click.option(
     "--report/--no-report", "page", default=True, help="Whether to write report.html, a page for the browser."
 )
+
+
+SPELLING = (
+    click.option("--na", multiple=True, metavar="VALUE", help="An entry that means that there is none; repeatable."),
+    click.option("--decimal", type=click.Choice([".", ","]), default=".", help="How the files write decimals."),
+)
+
+
+def spelling_options(command: Command) -> Command:
+    """How files write gaps and numbers."""
+    for option in reversed(SPELLING):
+        command = option(command)
+    return command

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from dualfl.cli.options import spelling_options
+
 
 @click.command("predict", context_settings={"show_default": True})
 @click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path))
@@ -16,30 +18,37 @@ import click
     default="error",
     help="Levels that the model does not know: refuse them, or count them as the reference level.",
 )
+@spelling_options
 @click.option("--force", is_flag=True, help="Replace the file --out.")
 @click.option("--out", type=click.Path(path_type=Path), help="The file.  [default: the screen]")
-def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Path | None) -> None:
+def predict_command(
+    folder: Path, file: Path, unseen: str, na: tuple[str, ...], decimal: str, force: bool, out: Path | None
+) -> None:
     """Predict the rows of a file with a model.
 
     MODEL is a folder that `dualfl fit` wrote, FILE a CSV or Parquet file
     with the same columns; the target need not be there. The answer is CSV:
     a row's number, the prediction, and the probability of each class, or
-    for support vector machines the decision value.
+    for support vector machines the decision value. How many gaps became
+    means, and how many unknown levels the reference level, is said apart.
 
     \b
     Example:
       dualfl predict model new.csv --out predictions.csv
     """
-    from dualfl.engines.checkpoint import write_atomically
-    from dualfl.fitting.model_folder import as_csv, read
-    from dualfl.fitting.predicting import predictions
-    from dualfl.fitting.reading import read_table
+    from dualfl.analysis.model_folder import as_csv, read
+    from dualfl.analysis.predicting import predictions, substitutions
+    from dualfl.files import write_atomically
     from dualfl.outputs import check_file
+    from dualfl.tables.cells import Spelling
+    from dualfl.tables.reading import read_table
 
     check_file(out, force)
     model = read(folder)
-    table = read_table(file)
+    table = read_table(file, Spelling(na, decimal))
     text = as_csv(*predictions(model, table, unseen))
+    if said := substitutions(model, table):
+        click.echo(said, err=True)
     if out is None:
         click.echo(text.decode(), nl=False)
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dualfl.cli.options import page_option
+from dualfl.cli.plugins import plugin_option
 from dualfl.cli.run import command_line
 from dualfl.cli.watching import check_out, drawing, finish, shortened, wrapped
 from dualfl.errors import InputError
@@ -256,6 +257,7 @@ def _short(value: Any) -> str:
 @click.option("--bandwidth", default=10.0, help="Megabits a second, of each client.")
 @click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
 @page_option
+@plugin_option
 @click.pass_context
 def matrix_command(ctx: click.Context, /, **given: Any) -> None:
     """All algorithms on forty problems beyond the paper's.
@@ -300,8 +302,8 @@ def run_matrix(
 def draw_matrix(
     command: str, out: Path, matrix: Matrix, network: Network, quick: bool, processes: int | None, page: bool
 ) -> None:
-    from dualfl.engines.checkpoint import write_atomically
     from dualfl.experiments import matrix as experiment
+    from dualfl.files import write_atomically
     from dualfl.report.matrix import heat_map
     from dualfl.report.reproduction import write_about, write_csv, write_figure
     from dualfl.report.reproduction_page import EXCHANGES, SEED, Part, write_report

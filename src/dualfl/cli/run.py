@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.options import HERE, page_option, problem_options
+from dualfl.cli.plugins import plugin_option
 from dualfl.errors import Diverged, InputError
-from dualfl.experiments.single import Settings, execute
-from dualfl.outputs import resolved
+from dualfl.experiments.single_run import RunSettings, execute
 
 
 def parse_set(items: tuple[str, ...]) -> dict[str, Any]:
@@ -42,8 +42,8 @@ def command_line(ctx: click.Context, kept: bool = False) -> str:
         if source is not click.core.ParameterSource.COMMANDLINE or option.name in ("force", "resume", "page"):
             continue
         value = ctx.params[option.name or ""]
-        if kept and option.name == "out" and not below_here(Path(value)):
-            value = resolved(Path(value)).name
+        if kept and option.name in ("out", "plugins"):
+            value = tuple(portable_path(path) for path in value) if isinstance(value, tuple) else portable_path(value)
         if isinstance(option, click.Argument):
             words += [str(item) for item in (value if isinstance(value, tuple) else (value,))]
             continue
@@ -54,6 +54,11 @@ def command_line(ctx: click.Context, kept: bool = False) -> str:
             for item in value if isinstance(value, tuple) else (value,):
                 words += [flag, str(item)]
     return shlex.join(words)
+
+
+def portable_path(path: Path) -> Path:
+    """A path as it may stand in a file that leaves this machine."""
+    return path if below_here(path) else Path(path.resolve().name)
 
 
 def below_here(path: Path) -> bool:
@@ -90,6 +95,7 @@ def say(sentence: str) -> None:
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/DATASET-ALGORITHM]"
 )
+@plugin_option
 @click.pass_context
 def run_command(ctx: click.Context, /, **given: Any) -> None:
     """Run an algorithm on a data set split among clients.
@@ -114,7 +120,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     threads, every, page = given.pop("threads"), given.pop("checkpoint_every"), given.pop("page")
     engine = given.pop("engine")
     out = Path("runs", f"{Path(given['dataset']).name}-{given['algorithm']}") if out is None else out
-    settings = Settings(hyperparameters=hyperparameters, **given)
+    settings = RunSettings(hyperparameters=hyperparameters, **given)
     perform(
         settings,
         out,
@@ -129,7 +135,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def perform(
-    settings: Settings,
+    settings: RunSettings,
     out: Path,
     command: str,
     *,
@@ -149,7 +155,7 @@ def perform(
 
 
 def perform_alone(
-    settings: Settings,
+    settings: RunSettings,
     out: Path,
     command: str,
     threads: int | None,
@@ -159,9 +165,10 @@ def perform_alone(
     resume: bool,
     page: bool,
 ) -> None:
+    from dualfl.lines import entry
     from dualfl.report.folder import CHECKPOINT, FILES, Folder
     from dualfl.report.results import REPORT
-    from dualfl.report.summary import entry, summary
+    from dualfl.report.run_summary import summary
 
     folder = Folder(out)
     folder.open(settings, force=force, resume=resume)
@@ -188,6 +195,8 @@ def perform_alone(
         click.echo(entry("page", f"{out / REPORT}, for the browser"))
     if run.result.stopped == "interrupted":
         sys.exit(INTERRUPTED)
+    if run.result.stopped == "contradiction":
+        raise Diverged(f"The run was stopped: {run.result.certificate_reason}; look at the clients' data.")
     if run.result.stopped == "diverged":
         raise Diverged(
             f"{run.result.algorithm.name} diverged at round {run.result.history[-1].round}; "

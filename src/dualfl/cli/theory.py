@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from dualfl.engines.checkpoint import write_atomically
 from dualfl.errors import InputError
+from dualfl.files import write_atomically
 from dualfl.outputs import check_file
 from dualfl.theory import Check, run_all
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.commands import INTERRUPTED
+from dualfl.cli.plugins import plugin_option
 from dualfl.cli.run import command_line
 from dualfl.errors import InputError
-from dualfl.experiments.single import Settings
+from dualfl.experiments.single_run import RunSettings
 
-HERE = Settings()
+HERE = RunSettings()
 TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"
 
 
@@ -40,6 +41,7 @@ TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"
 @click.option("--cell-minutes", default=3.0, help="Cut runs that take longer, of a processor.")
 @click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/tune-DATASET]")
+@plugin_option
 @click.pass_context
 def tune_command(ctx: click.Context, /, **given: Any) -> None:
     """Search hyperparameters on a grid, as for the paper's Table 2.
@@ -58,11 +60,11 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
     """
     from dualfl.cli.watching import Watching, check_out
     from dualfl.data import load
-    from dualfl.engines.checkpoint import write_atomically
     from dualfl.experiments.cells import Cell, check_minutes
     from dualfl.experiments.store import Store, processors
     from dualfl.experiments.table2 import ALGORITHMS
     from dualfl.experiments.tune import Search, Tuner, known_best, summary, table
+    from dualfl.files import write_atomically
     from dualfl.outputs import alone
 
     out, chosen, budget = given.pop("out"), given.pop("chosen"), given.pop("budget")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dualfl.cli.main import INTERRUPTED
+from dualfl.cli.commands import INTERRUPTED
 from dualfl.errors import InputError
 from dualfl.outputs import check_folder
 

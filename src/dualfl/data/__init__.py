@@ -1,11 +1,10 @@
-"""Where f_j comes from: readers, named data sets, partitions, and the minimum that errors are measured against."""
+"""Where f_j comes from: readers, named data sets, and partitions."""
 
 from dualfl.data.catalogue import DATASETS, load
 from dualfl.data.dataset import Dataset
-from dualfl.data.mix import Mix
-from dualfl.data.partition import PARTITIONS, even, partition, shuffled
+from dualfl.data.label_mix import Mix
+from dualfl.data.partitions import PARTITIONS, even, partition, shuffled
 from dualfl.data.problem import make_problem, rows_of_clients
-from dualfl.data.reference import find_reference, reference
 
 __all__ = [
     "DATASETS",
@@ -13,11 +12,9 @@ __all__ = [
     "Dataset",
     "Mix",
     "even",
-    "find_reference",
     "load",
     "make_problem",
     "partition",
-    "reference",
     "rows_of_clients",
     "shuffled",
 ]

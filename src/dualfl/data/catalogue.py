@@ -13,16 +13,17 @@ import scipy.sparse as sp
 from dualfl.arguments import checked
 from dualfl.data.bundled import read_bundled
 from dualfl.data.cifar import read_cifar
-from dualfl.data.dataset import Dataset, Task, is_sparse
+from dualfl.data.dataset import Dataset, Task
 from dualfl.data.download import Download, fetch
-from dualfl.data.files import find
-from dualfl.data.formats import OBJECTS, Found, is_path, read_path
-from dualfl.data.glance import fault
+from dualfl.data.file_signatures import fault
+from dualfl.data.folders import find
+from dualfl.data.formats import OBJECTS, FileContent, is_path, read_path
 from dualfl.data.idx import read_images
-from dualfl.data.libsvm import read_libsvm, signs
 from dualfl.errors import InputError
+from dualfl.kernels import is_sparse
 from dualfl.names import nearest
 from dualfl.objectives.inputs import check_features
+from dualfl.tables.libsvm import read_libsvm, signs
 from dualfl.typing import AnyArray
 
 Layout = Literal["auto", "dense", "sparse"]
@@ -208,6 +209,8 @@ def load(
     >>> digits = load("digits")
     >>> print(digits)
     digits, 1,797 rows x 64 features, 10 classes
+      classes      0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+      ...
     >>> digits.X.dtype, digits.scale
     (dtype('uint8'), 0.0625)
     """
@@ -239,7 +242,7 @@ def _named(name: str, scale: float | str, layout: Layout) -> Dataset:
         _check_kind(name, X, y, paths)
     where = "scikit-learn" if not paths else str(paths[0] if len(paths) < 3 else paths[0].parent)
     sparse = entry.sparse if layout == "auto" else layout == "sparse"
-    return _finished(Found(X, y, classes, names), factor, sparse, name, where)
+    return _finished(FileContent(X, y, classes, names), factor, sparse, name, where)
 
 
 def _check_kind(name: str, X: Any, y: AnyArray, paths: list[Path]) -> None:
@@ -269,7 +272,7 @@ def _from_file(path: Path, scale: float | str, layout: Layout, target: str | Non
     return _finished(found, _factor(scale, suits), sparse, path.name, str(path))
 
 
-def _finished(found: Found, factor: float | None, sparse: bool, name: str, source: str) -> Dataset:
+def _finished(found: FileContent, factor: float | None, sparse: bool, name: str, source: str) -> Dataset:
     """Standardised if no factor is given, and laid out."""
     _check_finite(found, source)
     X, center, spread = found.X, None, None
@@ -294,7 +297,7 @@ def _finished(found: Found, factor: float | None, sparse: bool, name: str, sourc
     )
 
 
-def _check_finite(found: Found, source: str) -> None:
+def _check_finite(found: FileContent, source: str) -> None:
     """A gap would spoil its column, and who finds it later knows neither the file nor the row in it."""
     values = found.X.data if is_sparse(found.X) else found.X
     if values.dtype.kind != "f" or np.isfinite(values).all():

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.data.files import beginning, contents
 from dualfl.errors import InputError
+from dualfl.files import beginning, contents
+from dualfl.tables.formats import PICKLE
 from dualfl.typing import AnyArray
 
 PIXELS = 3 * 32 * 32
-PICKLE = b"\x80"  # the first byte of every pickle since protocol 2
 
 
 def read_batch(path: Path) -> AnyArray:

@@ -7,20 +7,18 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 
 from dualfl.errors import InputError
+from dualfl.kernels import is_sparse
+from dualfl.lines import titled
 from dualfl.names import nearest
 from dualfl.typing import AnyArray, Array
 
+SHOWN = 10  # names of a longer list that are printed
 Task = Literal["classification", "regression"]
 
 
-def is_sparse(X: Any) -> bool:
-    return bool(sp.issparse(X))
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Rows and targets.
 
@@ -53,9 +51,26 @@ class Dataset:
     def features(self) -> int:
         return int(self.X.shape[1])
 
-    def __str__(self) -> str:
+    @property
+    def title(self) -> str:
         kind = f"{len(self.classes)} classes" if self.classes else "real targets"
         return f"{self.name}, {self.n:,} rows x {self.features:,} features, {kind}"
+
+    def __repr__(self) -> str:
+        """What `print` shows, a few lines."""
+        kind = f"{self.X.dtype}{', sparse' if is_sparse(self.X) else ''}"
+        kind += "" if self.spread is None else ", standardised"
+        kind += "" if self.scale == 1 else f", and models see {self.scale:g} times that"
+        return titled(
+            self.title,
+            [
+                ("classes", few(self.classes)),
+                ("features", few(self.names)),
+                ("columns", f"{few(tuple(self.columns))}, which models do not see" if self.columns else ""),
+                ("values", kind),
+                ("source", self.source),
+            ],
+        )
 
     def column(self, name: str) -> AnyArray:
         """The column of that name: a feature, or one that models do not see."""
@@ -80,3 +95,9 @@ class Dataset:
         z = self.predictors(model)
         guess = z.argmax(axis=1) if z.shape[1] > 1 else (z[:, 0] > 0).astype(int)
         return float((guess == self.y).mean())
+
+
+def few(names: tuple[str, ...]) -> str:
+    """The first names of a list, and how many there are if not all are given."""
+    shown = ", ".join(names[:SHOWN])
+    return shown if len(names) <= SHOWN else f"{shown}, ... ({len(names):,} in all)"

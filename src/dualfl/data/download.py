@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from dualfl.data.files import VARIABLE, cache_folder, data_folders
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.data.folders import VARIABLE, data_folders
 from dualfl.errors import InputError
+from dualfl.files import cache_folder, write_atomically
 
 OFFLINE = "DUALFL_OFFLINE"
 CHUNK = 2**16

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dualfl.data.files import contents
 from dualfl.errors import InputError
+from dualfl.files import contents
 from dualfl.typing import AnyArray
 
 UNSIGNED_BYTE = 8

@@ -9,9 +9,8 @@ import numpy as np
 from dualfl.arguments import checked
 from dualfl.data.catalogue import load
 from dualfl.data.dataset import Dataset
-from dualfl.data.partition import Rows, take
-from dualfl.data.partition import partition as split
-from dualfl.engines.problem import Problem
+from dualfl.data.partitions import Rows, take
+from dualfl.data.partitions import partition as split
 from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.objectives import (
@@ -29,6 +28,7 @@ from dualfl.objectives import (
     Squared,
     SquaredHinge,
 )
+from dualfl.problem import Problem
 from dualfl.solvers.base import Solver
 from dualfl.typing import AnyArray
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from dualfl.deploy import keys
 from dualfl.deploy.project import Project
-from dualfl.engines.checkpoint import write_atomically
-from dualfl.engines.flower import runtime
 from dualfl.errors import InputError
+from dualfl.federation.flower import runtime
+from dualfl.files import write_atomically
 
 Say = Callable[[str], None]
 

@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dualfl.engines.checkpoint import write_atomically
 from dualfl.errors import InputError
+from dualfl.files import write_atomically
 
 YEARS = 3
 LONGEST = 64  # characters of a common name, by X.509

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from dualfl.deploy import keys, pages
 from dualfl.deploy.project import MINIMUM, NAME, write_script
-from dualfl.engines.checkpoint import write_atomically
-from dualfl.engines.flower import runtime
 from dualfl.errors import InputError
-from dualfl.federation.home import Home
-from dualfl.federation.rows import Rows, read_rows
+from dualfl.federation.flower import runtime
+from dualfl.federation.rows import SiloRows, read_rows
+from dualfl.federation.silo_folder import SiloFolder
+from dualfl.files import write_atomically
+from dualfl.tables.cells import USUAL, Spelling
 
 PAUSE = 5.0  # seconds before a SuperNode that ended is started again
 Say = Callable[[str], None]
@@ -41,9 +42,11 @@ def join(
     ca: Path | None,
     *,
     ignore: tuple[str, ...] = (),
+    categorical: tuple[str, ...] = (),
+    spelling: Spelling = USUAL,
     minimum: int = MINIMUM,
     allow_plain: bool | None = None,
-) -> tuple[str, Rows]:
+) -> tuple[str, SiloRows]:
     """Write a silo's folder; returns its card, which is all that is handed over, and what its file holds.
 
     allow_plain : whether the coordinator may run without masks; None: only where there is no TLS either.
@@ -62,13 +65,18 @@ def join(
         raise InputError(f"minimum must be at least 1 silo, and it is {minimum}.")
     if ca is not None:
         check_certificate(ca)
-    rows = read_rows(data, target, ignore)  # a file that cannot be read is known now, not in the first round
+    rows = read_rows(
+        data, target, ignore, categorical, spelling
+    )  # a file that cannot be read is known now, not in the first round
     private, public = keys.new_key_pair()
     settings = {
         "name": name,
         "data": str(data.absolute()),
         "target": target,
         "ignore": list(ignore),
+        "categorical": list(categorical),
+        "na": list(spelling.na),
+        "decimal": spelling.decimal,
         "coordinator": coordinator,
         "minimum": minimum,
         "allow_plain": ca is None if allow_plain is None else allow_plain,
@@ -106,7 +114,7 @@ def check_certificate(path: Path) -> None:
 
 def trust(folder: Path, roster: Path) -> list[tuple[str, str]]:
     """Take over the roster of all silos' keys; returns names and fingerprints, to be compared with their operators."""
-    home = Home(folder)
+    home = SiloFolder(folder)
     try:
         found = dict(json.loads(roster.read_text()))
         told = {str(name): keys.check_public(str(key), str(name)) for name, key in sorted(found.items())}
@@ -126,7 +134,7 @@ class Member:
 
     def __init__(self, folder: Path) -> None:
         runtime.need_flower()
-        self.folder, self.home = folder.absolute(), Home(folder.absolute())
+        self.folder, self.home = folder.absolute(), SiloFolder(folder.absolute())
         self.log = self.folder / "logs" / "supernode.log"
 
     def command(self) -> list[str]:
@@ -138,7 +146,7 @@ class Member:
             else ["--insecure"]
         )
         return [
-            *(sys.executable, "-m", "dualfl.deploy.keeper", str(self.folder)),
+            *(sys.executable, "-m", "dualfl.deploy.silo_process", str(self.folder)),
             runtime.executable("flower-supernode"),
             *safety,
             "--superlink",

@@ -95,7 +95,7 @@ Silos of this project: {", ".join(settings.silos)}. They connect to {where}.
 6. See who is there, and run:
 
        dualfl deploy status {here}
-       dualfl deploy run {here} --algorithm dualfl --rounds 50 --tol 1e-6
+       dualfl deploy run {here} --tol 1e-6
 
    Results are in `{folder}/runs/`. A run that was interrupted goes on when the same command is given again.
 
@@ -113,7 +113,8 @@ def silo(settings: Any) -> str:
 Your data file stays on this machine. What leaves it: column names, class labels and levels of text columns; then sums
 over your rows (of columns, for standardisation) and model vectors, one each round.
 
-1. Install: `pip install "dualfl[flower]"`, the version that the coordinator names.
+1. Install: `pip install "dualfl[flower]"`, on Linux or macOS, in the version that the coordinator names or a patch
+   release of it.
 2. Make this silo's folder. The key pair is made here, and the private key never leaves:
 
        dualfl deploy join my-silo --name NAME --coordinator {where}{ca} --data patients.csv --target sick
@@ -132,6 +133,7 @@ The firewall needs outgoing TCP to {where}, and nothing incoming. After a crash 
 where it was (Flower lets it in again after about a minute).
 
 `my-silo/silo.json` is yours: `minimum` is the smallest federation that you take part in, `allow_plain` lets the
-coordinator run without masks and so see what this silo alone sends, `ignore` lists columns that stay out. If the
-coordinator hears that something failed here, the reason is in `my-silo/logs/silo.log`.
+coordinator run without masks and so see what this silo alone sends, `ignore` lists columns that stay out. How the data
+file is written is said there too: `categorical` lists columns whose numbers are names, `na` entries that mean a gap,
+`decimal` is "." or ",". If the coordinator hears that something failed here, the reason is in `my-silo/logs/silo.log`.
 """

@@ -14,11 +14,13 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from dualfl.algorithms.contract import Algorithm
+from dualfl.analysis.models import SMALL_RIDGE
 from dualfl.data.problem import REGRESSION, parse_loss
 from dualfl.deploy import keys, pages
-from dualfl.engines.checkpoint import write_atomically
-from dualfl.engines.flower import runtime
 from dualfl.errors import InputError
+from dualfl.federation.flower import runtime
+from dualfl.files import write_atomically
 from dualfl.names import nearest
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
@@ -26,10 +28,11 @@ MINIMUM = 3  # silos, below which a sum is hardly a secret
 LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
 HOST = re.compile(rf"(?=.{{1,253}}\Z){LABEL}(\.{LABEL})*")  # a name in the DNS
 TASKS = ("classification", "regression")
+INTERCEPTS = ("free", "penalised")
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProjectSettings:
     """What project.json says."""
 
     host: str
@@ -39,8 +42,9 @@ class Settings:
     tls: bool = True
     secure: bool = True
     loss: str = "auto"
-    ridge: float = 1e-2
+    ridge: float = SMALL_RIDGE
     l1: float = 0.0
+    intercept: str = "free"  # from ridge and l1; or "penalised"
     solver: str | None = None
     task: str | None = None
     standardise: bool = True
@@ -122,7 +126,7 @@ def read_table(path: Path, remedy: str) -> dict[str, Any]:
     return found
 
 
-def read_settings(path: Path) -> Settings:
+def read_settings(path: Path) -> ProjectSettings:
     try:
         given = json.loads(path.read_text())
     except FileNotFoundError:
@@ -130,7 +134,7 @@ def read_settings(path: Path) -> Settings:
     except ValueError as error:
         raise InputError(f"{path} is not JSON ({error}); mend it, or make the project anew.") from error
     check_content(given, path)
-    settings = Settings(**given | {"silos": tuple(given["silos"])})
+    settings = ProjectSettings(**given | {"silos": tuple(given["silos"])})
     check(settings)
     return settings
 
@@ -139,7 +143,7 @@ def check_content(given: Any, path: Path) -> None:
     """Settings that people may have edited are an object, with the names and the kinds of values that we know."""
     if not isinstance(given, dict):
         raise InputError(f"{path} must hold an object of settings, {{...}}, and it holds {json.dumps(given)[:20]}.")
-    known = {field.name: str(field.type) for field in fields(Settings)}
+    known = {field.name: str(field.type) for field in fields(ProjectSettings)}
     for name, value in given.items():
         if name not in known:
             raise InputError(f"{path}: " + nearest("setting", name, known))
@@ -151,7 +155,7 @@ def check_content(given: Any, path: Path) -> None:
             raise InputError(f"{path} lacks {name}, which every project has; add it, or make the project anew.")
 
 
-def check(settings: Settings) -> None:
+def check(settings: ProjectSettings) -> None:
     silos = settings.silos
     for name in silos:
         if NAME.fullmatch(name) is None:
@@ -191,7 +195,7 @@ def check_host(host: str) -> None:
             ) from None
 
 
-def check_model(settings: Settings) -> None:
+def check_model(settings: ProjectSettings) -> None:
     """What silos would refuse in the first round is known now."""
     name, number = parse_loss(settings.loss)
     if number:
@@ -204,11 +208,13 @@ def check_model(settings: Settings) -> None:
     suits = None if name == "auto" else "regression" if name in REGRESSION else "classification"
     if settings.task is not None and suits not in (None, settings.task):
         raise InputError(f"The loss {name} is for {suits}, and the task is {settings.task}; give another of them.")
+    if settings.intercept not in INTERCEPTS:
+        raise InputError(nearest("intercept", settings.intercept, INTERCEPTS))
     if not settings.patience > 0:
         raise InputError(f"patience must be a number of seconds > 0, and it is {settings.patience}.")
 
 
-def init(folder: Path, settings: Settings) -> Project:
+def init(folder: Path, settings: ProjectSettings) -> Project:
     """Write a project folder; nothing is left behind if something is wrong."""
     check(settings)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -221,7 +227,7 @@ def init(folder: Path, settings: Settings) -> Project:
     return Project(folder)
 
 
-def write_project(folder: Path, settings: Settings) -> None:
+def write_project(folder: Path, settings: ProjectSettings) -> None:
     write_atomically(folder / "project.json", (json.dumps(asdict(settings), indent=2) + "\n").encode())
     if settings.tls:
         keys.write_certificates(folder / "certificates", settings.host)
@@ -243,5 +249,15 @@ def write_script(path: Path, command: Sequence[str]) -> None:
     path.chmod(0o755)
 
 
-def plain(settings: Settings) -> dict[str, Any]:
-    return {"loss": settings.loss, "ridge": settings.ridge, "l1": settings.l1, "solver": settings.solver}
+def plain(settings: ProjectSettings) -> dict[str, Any]:
+    """What decides the objective, apart from the data."""
+    return {name: getattr(settings, name) for name in ("loss", "ridge", "l1", "intercept", "solver")}
+
+
+def check_algorithm(settings: ProjectSettings, algorithm: Algorithm) -> None:
+    """Refuse, before anybody is asked, a method that cannot do without a penalty on the intercept."""
+    if settings.intercept == "free" and algorithm.strongly_convex:
+        raise InputError(
+            f'{algorithm.name} needs a penalty on the intercept too, and it is free; set "intercept" to '
+            '"penalised" in project.json, or take --algorithm auto.'
+        )

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from dualfl.deploy.runs import Finished
+from dualfl.engines.in_words import STOPPED, certificate_line, work_lines
+from dualfl.lines import entry
 from dualfl.outputs import adding
 from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.folder import environment, plain
 from dualfl.report.page import write_page
 from dualfl.report.results import REPORT
-from dualfl.report.summary import STOPPED, certificate_line, entry, work_lines
 
 HISTORY, RUN, MODEL, PICTURE = "history.csv", "run.json", "model.npz", "convergence.png"
 
@@ -36,21 +37,20 @@ def write(run: Finished, command: str) -> None:
 def model_file(run: Finished) -> bytes:
     """theta and what it takes to use it: predictors are x' theta[:-1] + theta[-1], x = (raw - center) / spread.
 
-    Gaps in raw columns become `fill`.
+    `schema` says, as JSON, how columns of a file become raw: what gaps become, and which level has no column.
     """
     schema, buffer = run.setup.schema, io.BytesIO()
     assert schema is not None
     arrays: dict[str, Any] = {
         "theta": run.result.model,
         "shape": np.array(run.result.shape),
-        "classes": np.array(schema.labels, dtype=np.str_),
-        "features": np.array(schema.features, dtype=np.str_),
+        "classes": np.array(schema.classes, dtype=np.str_),
+        "features": np.array(schema.names, dtype=np.str_),
         "scale": np.array(1.0),
+        "schema": np.array(json.dumps(schema.as_json())),
     }
     if run.setup.center is not None and run.setup.spread is not None:
         arrays |= {"center": run.setup.center, "spread": run.setup.spread}
-    if run.setup.fill is not None:
-        arrays["fill"] = run.setup.fill
     np.savez(buffer, **arrays)
     return buffer.getvalue()
 
@@ -67,8 +67,8 @@ def describe(run: Finished, command: str) -> dict[str, Any]:
         "data": {
             "silos": list(run.project.settings.silos),
             "rows": total_rows(run),
-            "features": list(schema.features),
-            "classes": list(schema.labels),
+            "features": list(schema.names),
+            "classes": list(schema.classes),
         },
         "results": {
             "stopped": result.stopped,
@@ -92,7 +92,7 @@ def summary(run: Finished) -> str:
     """The account, 80 columns wide."""
     result, settings, schema, traffic = run.result, run.project.settings, run.setup.schema, run.traffic
     assert schema is not None
-    kind = f"{len(schema.labels)} classes" if schema.labels else "real targets"
+    kind = f"{len(schema.classes)} classes" if schema.classes else "real targets"
     rows = total_rows(run)
     all_rows = "equal silos" if rows is None else f"{rows:,} rows in all"
     chosen = ", ".join(f"{name} = {text}" for name, text in hyperparameters(run))
@@ -102,7 +102,7 @@ def summary(run: Finished) -> str:
         ("silos", f"{len(settings.silos)} ({', '.join(settings.silos)}), {all_rows}"),
         (
             "data",
-            f"{len(schema.features)} features, {kind}, ridge {settings.ridge:g}, {result.theta.size:,} coefficients",
+            f"{len(schema.names)} features, {kind}, ridge {settings.ridge:g}, {result.theta.size:,} coefficients",
         ),
         ("safety", safety + (", sums masked" if settings.secure else ", uploads visible to the coordinator")),
         ("chosen", result.choice),
@@ -121,7 +121,7 @@ def summary(run: Finished) -> str:
 def hyperparameters(run: Finished) -> list[tuple[str, str]]:
     """Every hyperparameter that has a value, with its formula where theory chose it."""
     listed = []
-    for field in dataclasses.fields(run.asked):  # type: ignore[arg-type]
+    for field in dataclasses.fields(run.asked):
         value = getattr(run.result.algorithm, field.name)
         if value is None:
             continue

@@ -8,22 +8,23 @@ import pickle
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dualfl.algorithms.contract import Algorithm, Constants
-from dualfl.deploy.project import Project, plain
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.algorithms.few_exchanges.auto import Auto
+from dualfl.deploy.project import Project, check_algorithm, plain
 from dualfl.engines.engine import Result
-from dualfl.engines.flower import runtime
-from dualfl.engines.flower.job import Found, Job
 from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
-from dualfl.engines.remote import Setup, Terms
-from dualfl.engines.run import Limits, check_limits, check_tol
+from dualfl.engines.request import Limits, Recording, check_limits, check_tol
 from dualfl.errors import InputError
-from dualfl.federation.fixed import BITS
+from dualfl.federation.fixed_point import BITS
+from dualfl.federation.flower import runtime
+from dualfl.federation.flower.job import Job, JobOutcome
+from dualfl.federation.remote import Setup, Terms
+from dualfl.files import write_atomically
 
 Say = Callable[[str], None]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
@@ -57,9 +58,12 @@ def execute(
     alive: Callable[[], None] = lambda: None,
 ) -> Finished:
     """Run `algorithm` on the project's silos, or go on with such a run."""
-    check_limits(limits.rounds, limits.tol, limits.seconds, 1)
+    if isinstance(algorithm, Auto):
+        algorithm = replace(algorithm, proof=True)
+    check_algorithm(project.settings, algorithm)
+    check_limits(limits)
     if limits.tol is not None:
-        check_tol(algorithm, True, None)
+        check_tol(algorithm, Recording())
     if project.missing:
         raise InputError(
             f"Silo {project.missing[0]!r} has not been admitted; get its card.txt and `dualfl deploy admit` it."
@@ -82,7 +86,7 @@ def execute(
     job = Job(
         terms,
         limits,
-        path=work / "checkpoint.npz",
+        recording=Recording(checkpoint=work / "checkpoint.npz"),
         resume=resume,
         patience=settings.patience if patience is None else patience,
         authenticated=settings.tls,
@@ -91,7 +95,7 @@ def execute(
     write_atomically(work / "job.pkl", pickle.dumps(job))
     outcome = submit_and_watch(project, work, Bar(algorithm.name, limits.rounds, progress), say, alive)
     result: Result = pickle.loads((work / "result.pkl").read_bytes())
-    found: Found = pickle.loads((work / "setup.pkl").read_bytes())
+    found: JobOutcome = pickle.loads((work / "setup.pkl").read_bytes())
     asked = found.decided[0]
     return Finished(project, folder, asked, seed, result, found.setup, found.constants, outcome["traffic"])
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from dualfl.algorithms.contract import Algorithm
 from dualfl.deploy import member, project, runs
 from dualfl.deploy.coordinator import Coordinator
-from dualfl.engines.flower import runtime
-from dualfl.engines.run import Limits
+from dualfl.engines.request import Limits
 from dualfl.errors import InputError
+from dualfl.federation.flower import runtime
 
 Say = Callable[[str], None]
 
@@ -41,12 +41,12 @@ class Deployment:
     def __init__(self, folder: Path, files: list[Path], target: str, names: list[str], **settings: object) -> None:
         runtime.need_flower()
         self.folder, self.names = folder, names
-        given = project.Settings(
+        given = project.ProjectSettings(
             host="127.0.0.1",
             silos=tuple(names),
             port=runtime.free_port(),
             superlink_port=runtime.free_port(),
-            **settings,  # type: ignore[arg-type]
+            **settings,  # type: ignore[arg-type]  # a name it does not know is a TypeError
         )
         self.project = project.init(folder / "coordinator", given)
         ca = folder / "coordinator" / "for-silos" / "ca.crt" if given.tls else None
@@ -94,7 +94,12 @@ class Deployment:
                 raise InputError(f"Silo {name!r} ended: {member.explain(process.log, 0)}")
 
     def run(self, algorithm: Algorithm, limits: Limits, **options: object) -> runs.Finished:
-        return runs.execute(self.project, algorithm, limits, **options)  # type: ignore[arg-type]
+        return runs.execute(
+            self.project,
+            algorithm,
+            limits,
+            **options,  # type: ignore[arg-type]  # a name it does not know is a TypeError
+        )
 
 
 def attempt(
@@ -106,7 +111,8 @@ def attempt(
     names = [f"silo-{j + 1}" for j in range(silos)]
     (folder / "data").mkdir(parents=True)
     files = write_data(folder / "data", silos)
-    deployment = Deployment(folder, files, "diagnosis", names, secure=secure)
+    intercept = "penalised" if algorithm.strongly_convex else "free"
+    deployment = Deployment(folder, files, "diagnosis", names, secure=secure, intercept=intercept)
     with deployment.running(say):
         say(f"Running {algorithm.name}; every message starts a process, so a round takes some seconds ...")
         return deployment.run(algorithm, limits, progress=progress, say=say, alive=deployment.alive)

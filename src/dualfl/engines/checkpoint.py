@@ -6,13 +6,10 @@ both: a file that was edited would go on as a run that never was. The rows of th
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import io
 import json
-import os
-import secrets
 import sys
 import zipfile
 from pathlib import Path
@@ -22,16 +19,25 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
+from dualfl.algorithms.cuts import Cut
 from dualfl.algorithms.messages import LowRank, Quantised, Sparse
-from dualfl.engines.client import Reply, Silo, Work
+from dualfl.engines.client import ClientMemory, Reply, Work
 from dualfl.engines.driver import Saved
 from dualfl.engines.journal import Mark
 from dualfl.errors import InputError
+from dualfl.files import write_atomically
 from dualfl.typing import AnyArray, sealed
 
 FORMAT = 2
 UNSIGNED = 1  # what dualfl 0.1.0 wrote: no digest, and the rows in the tree
-_KNOWN: dict[str, Any] = {c.__name__: c for c in (Sparse, LowRank, Quantised, Silo, Reply, Work, Saved, Mark)}
+_KNOWN: dict[str, Any] = {
+    c.__name__: c for c in (Sparse, LowRank, Quantised, Cut, ClientMemory, Reply, Work, Saved, Mark)
+}
+# What version 0.1.0 called them and where they were, so that its checkpoints are still read.
+_FORMER = {
+    ("Silo", "dualfl.engines.client"): ("ClientMemory", "dualfl.engines.client"),
+    ("Best", "dualfl.engines.run"): ("Best", "dualfl.engines.session"),
+}
 
 
 class Packer:
@@ -90,6 +96,7 @@ class Unpacker:
         return {"list": list, "tuple": tuple}[kind](self.unpack(v) for v in items)
 
     def _class(self, name: str, home: str) -> Any:
+        name, home = _FORMER.get((name, home), (name, home))
         if name in self.known and self.known[name].__module__ == home:
             return self.known[name]
         # A method and the one it inherits from may both have a `Server`: the one that was saved comes first.
@@ -98,34 +105,6 @@ class Unpacker:
             if isinstance(found, type) and (dataclasses.is_dataclass(found) or hasattr(found, "_fields")):
                 return found
         raise InputError(f"The checkpoint holds a state {name!r} that this version of the algorithm does not know.")
-
-
-def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """All of `data` at `path`, or nothing: a reader or a crash never sees half a file. `mode` as for `os.open`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
-    try:
-        # Not mkstemp, whose files nobody else may read, unless `mode` says so, and then from their first byte on.
-        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        _keep_names(path.parent)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-
-
-def _keep_names(folder: Path) -> None:
-    """A new name lasts, even if the power fails now; where folders can be opened, which is not everywhere."""
-    if hasattr(os, "O_DIRECTORY"):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
 
 
 def save(path: Path, content: dict[str, Any], mode: int = 0o666) -> None:
@@ -159,14 +138,20 @@ def load(path: Path, algorithm: Algorithm, key: str, known: dict[str, Any]) -> d
     """The content of a checkpoint of this very run, or a sentence that says what is wrong with it."""
     tree, arrays = read(path)
     head = tree["dict"]
-    if head.get("key") != key:
-        raise InputError(f"{path} belongs to another run: {difference(told(head.get('key')), json.loads(key))}.")
+    written = _renamed(head.get("key"))
+    if written != key:
+        raise InputError(f"{path} belongs to another run: {difference(facts_of(written), json.loads(key))}.")
     content = Unpacker(arrays, algorithm, known).unpack(tree)
     assert isinstance(content, dict)
     return content
 
 
-def told(key: Any) -> dict[str, Any]:
+def _renamed(key: Any) -> str:
+    """The key of a run with the names of today."""
+    return str(key).replace('"penalty": "ElasticNet(', '"penalty": "ElasticNetPenalty(')  # so until version 0.1.0
+
+
+def facts_of(key: str) -> dict[str, Any]:
     """What a key says of its run; nothing, if it is none."""
     try:
         found = json.loads(key)

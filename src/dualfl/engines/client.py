@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dualfl import kernels
+from dualfl.algorithms.client_cost import Solved
 from dualfl.algorithms.contract import Algorithm, Place
-from dualfl.algorithms.messages import settled
+from dualfl.algorithms.messages import as_remembered
 from dualfl.errors import Diverged, DualflError, InputError, NotSupported
 from dualfl.objectives.base import Objective
-from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.linear import DRIFT, LinearModel
 from dualfl.objectives.penalties import Penalised
+from dualfl.objectives.rounding import Rounding
 from dualfl.objectives.tilted import Tilted
 from dualfl.solvers.base import Solution, Solver, default_solver
 from dualfl.solvers.stopping import GradientNorm, StopRule
@@ -27,23 +30,6 @@ from dualfl.typing import Array, frozen, sealed
 
 class OutOfSync(DualflError):
     """A client and the server disagree about what was exchanged last."""
-
-
-class Solved(NamedTuple):
-    """The answer of LOCAL(a, c): argmin f(x) + (a/2)|x|^2 - <c, x>, up to the residual r.
-
-    subgradient : c - a x + r, a subgradient of f at x up to `slack`, without asking f for one.
-    value : f(x), not the value of the local problem.
-    """
-
-    x: Array
-    residual: Array
-    subgradient: Array
-    value: float
-    slack: float
-    iterations: int
-    capped: bool
-    warm: Array
 
 
 class Work(NamedTuple):
@@ -56,7 +42,7 @@ class Work(NamedTuple):
 
 
 class LocalCost:
-    """f as a client step sees it: evaluations, and LOCAL(a, c) with this client's own solver.
+    """f as a client step sees it (a `ClientCost`): evaluations, and LOCAL(a, tilt) by this client's own solver.
 
     With an `origin` x0 the algorithm works on f(x0 + .), so that every method can start anywhere.
     """
@@ -99,6 +85,10 @@ class LocalCost:
     def value_gradient(self, x: Array) -> tuple[float, Array]:
         return self.objective.value_gradient(self.place(x))
 
+    def rounding(self, x: Array, solved: bool = False) -> Rounding:
+        """How far off value and gradient at x may be; `solved`: as `local` found them, with predictors that drift."""
+        return self.objective.rounding(self.place(x), 2 * DRIFT if solved else 0.0)
+
     def hessian_times(self, x: Array, v: Array) -> Array:
         return self.objective.hessian_times(self.place(x), v)
 
@@ -107,43 +97,43 @@ class LocalCost:
 
     def moment(self, x: Array) -> tuple[Array, Array]:
         """C and S with C (x) S about the data part of the Hessian at x."""
-        return self.objective.moment(self.place(x))  # type: ignore[attr-defined, no-any-return]
+        return self.objective.moment(self.place(x))
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         """C Omega, the trace of C, and S."""
-        return self.objective.sketched_moment(self.place(x), Omega)  # type: ignore[attr-defined, no-any-return]
+        return self.objective.sketched_moment(self.place(x), Omega)
 
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """The sums that a sketch of the Hessian at x needs."""
-        return self.objective.metric(self.place(x), U, B, rank, straight)  # type: ignore[attr-defined, no-any-return]
+        return self.objective.metric(self.place(x), U, B, rank, straight)
 
     def along(self, x: Array, p: Array, steps: Sequence[float]) -> Array:
         """f(x + t p) for several t; no pass over the data beyond the first."""
         ray = self.objective.at(self.place(x)).ray(p)
         return np.array([ray.value(t) for t in steps])
 
-    def sample_gradient(self, rows: Any, x: Array) -> Array:
-        return self.objective.sample_gradient(rows, self.place(x))  # type: ignore[attr-defined, no-any-return]
+    def sample_gradient(self, rows: npt.NDArray[np.intp], x: Array) -> Array:
+        return self.objective.sample_gradient(rows, self.place(x))
 
     def warm_at(self, x: Array) -> Array | None:
         """What to hand to `local` as `warm` to begin at x; None for solvers that go on from dual variables."""
         return None if "dual" in self.objective.offers else frozen(self.place(x))
 
-    def local(self, a: float, c: Array, warm: Array | None = None, stop: StopRule | None = None) -> Solved:
-        """argmin f(x) + (a/2)|x|^2 - <c, x>. `warm` is the `warm` of an earlier answer, or None."""
-        c = frozen(c)
-        shifted = c if self.origin is None or a == 0 else sealed(c + a * self.origin)
+    def local(self, a: float, tilt: Array, warm: Array | None = None, stop: StopRule | None = None) -> Solved:
+        """argmin f(x) + (a/2)|x|^2 - <tilt, x>. `warm` is the `warm` of an earlier answer, or None."""
+        tilt = frozen(tilt)
+        shifted = tilt if self.origin is None or a == 0 else sealed(tilt + a * self.origin)
         problem = self.objective.tilted(a, shifted)
         self.solver.check(problem)
         solution = self.solver.solve(problem, warm, GradientNorm() if stop is None else stop)
         self.iterations += solution.iterations
         self.capped += solution.capped
-        return self._solved(a, c, shifted, solution)
+        return self._solved(a, tilt, shifted, solution)
 
-    def _solved(self, a: float, c: Array, shifted: Array, found: Solution) -> Solved:
+    def _solved(self, a: float, tilt: Array, shifted: Array, found: Solution) -> Solved:
         x, value = found.x, found.value + float(shifted @ found.x)
         here = x if self.origin is None else sealed(x - self.origin)
-        subgradient = c + found.residual
+        subgradient = tilt + found.residual
         if a != 0:
             value -= a / 2 * float(x @ x)
             subgradient -= a * here
@@ -178,7 +168,7 @@ class Reply(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Silo:
+class ClientMemory:
     """Everything a client remembers between messages."""
 
     state: Any = None
@@ -190,13 +180,13 @@ class Silo:
 def answer(
     algorithm: Algorithm,
     f: LocalCost,
-    silo: Silo,
+    silo: ClientMemory,
     request: Envelope,
     place: Place,
     j: int,
     weight: float,
     after: tuple[int, int] | None,
-) -> tuple[Reply, Silo]:
+) -> tuple[Reply, ClientMemory]:
     """Client j's answer to a request. `after` is what the server believes this client answered last."""
     if silo.answered == request.id and silo.reply is not None:
         return silo.reply, silo
@@ -224,7 +214,13 @@ def answer(
     cost.gradients += gradients
     cost.hessian_products += products
     reply = Reply(sent.wire, work)
-    return reply, Silo(settled(state), request.id, reply, sent.memory or {})
+    return reply, ClientMemory(as_remembered(state), request.id, reply, sent.memory or {})
+
+
+def measured(f: Objective, x: Array) -> dict[str, float]:
+    """f at a point, and how far off it may be; infinite outside of a constraint."""
+    E = f.value(x)
+    return {"E": E, "off": f.rounding(x).value if np.isfinite(E) else 0.0}
 
 
 def forget(f: Objective) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 
@@ -23,10 +23,11 @@ from dualfl.algorithms.contract import Algorithm
 from dualfl.arguments import checked
 from dualfl.engines.engine import Result
 from dualfl.engines.history import History, Row
-from dualfl.engines.problem import Problem
-from dualfl.engines.run import run
+from dualfl.engines.request import RunKeywords
+from dualfl.engines.session import run
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
+from dualfl.problem import Problem
 from dualfl.typing import Array
 
 SHRINK = 4.0
@@ -64,7 +65,7 @@ def run_regularised(
     alpha: float | None = None,
     epsilon: float | None = None,
     rounds: int = 1000,
-    **options: Any,
+    **options: Unpack[RunKeywords],
 ) -> Continuation:
     """Minimise a cost that is convex and no more.
 
@@ -90,7 +91,7 @@ def run_regularised(
     now = first_alpha(problem) if alpha is None else alpha
     while True:
         left = rounds - sum(stage.rounds for stage in stages)
-        stop = None if epsilon is None else settled(E, now, epsilon)
+        stop = None if epsilon is None else rest_is_bias(E, now, epsilon)
         result = run(
             problem.regularised(now), algorithm, measure=problem, rounds=left, start=theta, stop=stop, **options
         )
@@ -117,7 +118,7 @@ def first_alpha(problem: Problem) -> float:
     return L / 10 if np.isfinite(L) else 1.0
 
 
-def settled(E: Objective, alpha: float, epsilon: float) -> Callable[[Row, Array], bool]:
+def rest_is_bias(E: Objective, alpha: float, epsilon: float) -> Callable[[Row, Array], bool]:
     """Whether this alpha has given what it can: E' is small already, or all of it that is left is alpha's bias."""
 
     def stop(row: Row, theta: Array) -> bool:

@@ -1,46 +1,73 @@
-"""An algorithm that chooses: ask the clients what they have, and let it say what to run and why."""
+"""An algorithm that chooses: ask the clients what they have, and let it say what to run and why.
+
+Whoever starts a run decides once, before there is an engine; engines take algorithms that are decided.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Protocol
 
-from dualfl.algorithms.contract import Algorithm, Constants, Place
+from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place
 from dualfl.algorithms.messages import largest, mean
-from dualfl.engines.client import Envelope, LocalCost, Silo, answer
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer
 from dualfl.engines.driver import Driver
-from dualfl.engines.problem import Problem
 from dualfl.engines.survey import Inquiry
-from dualfl.objectives.base import Objective
+from dualfl.objectives.penalties import Penalty
+from dualfl.problem import Problem
 
 
-def decide(problem: Problem, algorithm: Algorithm) -> tuple[Algorithm, str]:
-    """What runs, and why; an algorithm that is itself is returned as it is.
+class Informant(Protocol):
+    """Somebody who can answer an inquiry: clients in this process, or silos far away."""
 
-    An engine whose clients are elsewhere carries the exchanges of an `inquiry` itself and calls `specialise`.
-    """
+    @property
+    def penalty(self) -> Penalty | None:
+        """The problem's."""
+        ...
+
+    def inquire(self, inquiry: Inquiry) -> Constants: ...
+
+
+def decide(algorithm: Algorithm, who: Informant) -> tuple[Algorithm, str]:
+    """What runs, and why; an algorithm that is itself is returned as it is, and nobody is asked."""
     if not algorithm.undecided:
         return algorithm, ""
-    return algorithm.specialise(inquire(problem.clients, problem.sizes, inquiry(algorithm)), problem.penalty)
+    inquiry = Inquiry(alike=getattr(algorithm, "cost", "") == "floats")
+    return algorithm.specialise(who.inquire(inquiry), who.penalty)
 
 
-def inquiry(algorithm: Algorithm) -> Inquiry:
-    """What an algorithm that chooses wants to know."""
-    return Inquiry(alike=getattr(algorithm, "cost", "") == "floats")
-
-
-def inquire(clients: Sequence[Objective], sizes: Sequence[float], inquiry: Inquiry) -> Constants:
-    """The clients' answers to it."""
-    place = Place(0, len(clients), clients[0].d)
+def converse(
+    inquiry: Inquiry, place: Place, features: int, exchange: Callable[[Driver, Ask], SimpleNamespace]
+) -> Constants:
+    """The exchanges of an inquiry, carried by `exchange`, and what they tell."""
     driver = Driver(inquiry, place)
-    costs, silos, mass = [LocalCost(f.fresh()) for f in clients], [Silo() for _ in clients], sum(sizes)
-    while (asked := driver.ask()) is not None:
-        request = Envelope(driver.round, driver.exchange, asked.step, asked.message)
-        answers = [
-            answer(inquiry, f, silo, request, place, j, sizes[j] / mass, silo.answered)
-            for j, (f, silo) in enumerate(zip(costs, silos))
-        ]
-        wires, silos = [reply.wire for reply, _ in answers], [silo for _, silo in answers]
-        driver.tell(largest(wires) if asked.reduce == "max" else mean(wires, range(len(clients)), sizes, mass))
-        if driver.started:
-            break
-    return Inquiry.told(driver.state, place, clients[0].shape[0])
+    while not driver.started and (asked := driver.ask()) is not None:
+        driver.tell(exchange(driver, asked))
+    return Inquiry.to_facts(driver.state, place, features)
+
+
+class ClientsHere:
+    """The clients of a problem in this process."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    @property
+    def penalty(self) -> Penalty | None:
+        return self.problem.penalty
+
+    def inquire(self, inquiry: Inquiry) -> Constants:
+        clients, sizes, mass = self.problem.clients, self.problem.sizes, self.problem.mass
+        place = Place(0, len(clients), clients[0].d)
+        costs, silos = [LocalCost(f.fresh()) for f in clients], [ClientMemory() for _ in clients]
+
+        def exchange(driver: Driver, asked: Ask) -> SimpleNamespace:
+            request = Envelope(driver.round, driver.exchange, asked.step, asked.message)
+            wires = []
+            for j, f in enumerate(costs):
+                reply, silos[j] = answer(inquiry, f, silos[j], request, place, j, sizes[j] / mass, silos[j].answered)
+                wires.append(reply.wire)
+            return largest(wires) if asked.reduce == "max" else mean(wires, range(len(clients)), sizes, mass)
+
+        return converse(inquiry, place, clients[0].shape[0], exchange)

@@ -17,7 +17,7 @@ from zlib import crc32
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Ask, Place
-from dualfl.algorithms.messages import settled
+from dualfl.algorithms.messages import as_remembered
 from dualfl.errors import InputError
 
 
@@ -96,7 +96,7 @@ class Driver:
         return self._ask
 
     def _finish(self, state: Any) -> None:
-        self.state = settled(state)
+        self.state = as_remembered(state)
         self.round += 1
         self._open, self._ask, self._means = None, None, []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -17,13 +17,15 @@ import numpy as np
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place, bad_answer
 from dualfl.algorithms.messages import floats, largest, mean, not_finite
-from dualfl.engines.client import Envelope, Reply, Silo, Work
+from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
 from dualfl.engines.driver import Driver
 from dualfl.engines.history import History
+from dualfl.engines.in_words import result_in_words
 from dualfl.engines.survey import Survey
 from dualfl.errors import Diverged, InputError, NotSupported
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalised, Penalty
+from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.typing import Array, frozen
 
 Ahead = Callable[[], tuple[int, Ask] | None]  # (round, what it will ask first)
@@ -41,13 +43,21 @@ class Account(NamedTuple):
     capped: int = 0  # local solves of this round that ended at their cap
 
 
-@dataclass(frozen=True)
+class Energy(NamedTuple):
+    """E at a point as it was computed, and how far off it may be by rounding."""
+
+    value: float
+    rounding: float
+
+
+@dataclass(frozen=True, repr=False)
 class Result:
     """What a run gives back.
 
-    theta : the model with the lowest energy seen (the last one, if energies were not evaluated).
-    certificate : proven bound of E(theta) - E*, or None; then `certificate_reason` says why.
-    stopped : why the run ended: "tol" (also by `stop`), "rounds", "time", "interrupted" or "diverged".
+    theta : the model with the lowest energy seen; of several that rounding does not tell apart, the last one.
+    certificate : proven bound of E(theta) - E*, rounding included, or None; then `certificate_reason` says why.
+    stopped : why the run ended: "tol" (also by `stop`), "rounds", "time", "interrupted", "diverged", or
+        "contradiction" where what the clients sent proves a lower bound of E* above an energy.
     choice : what `auto` picked and why; "" if the algorithm was given.
     """
 
@@ -61,8 +71,12 @@ class Result:
     constants: Constants | None
     history: History
     state: Any
-    silos: list[Silo] = field(repr=False)
+    silos: list[ClientMemory]
     choice: str = ""
+    rounding: float | None = None  # how far off `energy` may be; the certificate is never below it
+
+    def __repr__(self) -> str:
+        return result_in_words(self)
 
     @property
     def model(self) -> Array:
@@ -86,7 +100,7 @@ class Gathered(NamedTuple):
     wire: Mapping[str, Any]  # somebody's upload: it tells what was compressed
     works: Sequence[Work]  # of each client that was asked
     floats: int  # in all uploads together
-    silos: list[Silo]  # where every client stands after it
+    silos: list[ClientMemory]  # where every client stands after it
 
 
 class Engine(ABC):
@@ -126,12 +140,17 @@ class Engine(ABC):
             codec=codec,
         )
         # What an exchange changes is replaced, never changed in place, so that a run can fall back to what it was.
-        self.silos = [Silo() for _ in range(N)]
+        self.silos = [ClientMemory() for _ in range(N)]
         self.account = Account(iterations=(0,) * N)
         self.server_memory: dict[str, Array] = {}
 
     def settle(self, algorithm: Algorithm, constants: Constants | None) -> None:
         """Find out the constants, if nobody knows them, and fill in the algorithm's defaults."""
+        if algorithm.undecided:
+            raise InputError(
+                f"{algorithm.name} chooses another algorithm and runs nothing itself; give it to `run`, which decides, "
+                "or give the engine what `dualfl.engines.decision.decide` returns."
+            )
         self.constants = self._survey(Survey(not algorithm.resolved)) if constants is None else constants
         self.algorithm = algorithm.resolve(self.constants)
 
@@ -142,7 +161,7 @@ class Engine(ABC):
         assert asked is not None
         driver.tell(self.exchange(survey, driver, asked))
         self.silos, self.account = before  # set-up is not a part of any round
-        return survey.found(driver.state, self.place)
+        return survey.to_constants(driver.state, self.place)
 
     # -- what differs between engines --------------------------------------------------------------
 
@@ -151,8 +170,8 @@ class Engine(ABC):
         """Carry one request to the clients and their answers back."""
 
     @abstractmethod
-    def mean_value(self, theta: Array, ahead: Ahead | None) -> float:
-        """sum_j w_j f_j(theta), added up as an upload would be.
+    def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
+        """sum_j w_j f_j(theta), added up as an upload would be, and the same mean of the bounds of its rounding errors.
 
         `ahead` tells what will be asked next, for an engine that sends both in one message; None if nothing will be.
         """
@@ -166,11 +185,11 @@ class Engine(ABC):
     def fingerprint(self) -> str:
         """A digest of the clients' costs, so that nobody resumes a run on other data."""
 
-    def stored(self, silos: list[Silo]) -> list[Silo]:
+    def stored(self, silos: list[ClientMemory]) -> list[ClientMemory]:
         """What a checkpoint must hold of these silos."""
         return silos
 
-    def restored(self, silos: list[Silo]) -> list[Silo]:
+    def restored(self, silos: list[ClientMemory]) -> list[ClientMemory]:
         """The way back: the clients remember what a checkpoint holds."""
         return silos
 
@@ -209,7 +228,7 @@ class Engine(ABC):
             )
         return clients
 
-    def moved(self, clients: Sequence[int], silos: Sequence[Silo]) -> list[Silo]:
+    def moved(self, clients: Sequence[int], silos: Sequence[ClientMemory]) -> list[ClientMemory]:
         """All silos, those of `clients` replaced."""
         moved = list(self.silos)
         for j, silo in zip(clients, silos):
@@ -258,12 +277,14 @@ class Engine(ABC):
 
     # -- measuring --------------------------------------------------------------------------------
 
-    def energy(self, theta: Array, ahead: Ahead | None = None) -> float:
+    def energy(self, theta: Array, ahead: Ahead | None = None) -> Energy:
         """E(theta)."""
-        value = self.mean_value(theta, ahead)
+        value, rounding = self.mean_value(theta, ahead)
+        rounding *= of_mean(self.place.N)
         if self.penalty is None or self.algorithm.penalty == "client":
-            return value
-        return value + Penalised(self.template, self.penalty).penalty_value(theta)
+            return Energy(value, rounding)
+        penalty = Penalised(self.template, self.penalty).penalty_value(theta)
+        return Energy(value + penalty, rounding + roundings(len(theta)) * (abs(penalty) + abs(value)))
 
 
 class ServerPenalty:
@@ -321,23 +342,23 @@ def check_fit(clients: Sequence[Objective], penalty: Penalty | None, algorithm: 
     if penalty is not None and algorithm.penalty is None:
         raise NotSupported(
             f"{algorithm.name} is for smooth problems, and this one has the penalty {penalty}; "
-            f"{those(lambda a: a.penalty is not None)} take one."
+            f"{names_of(lambda a: a.penalty is not None)} take one."
         )
     if codec is not None and not algorithm.compresses:
         raise NotSupported(
             f"{algorithm.name} cannot carry a codec, because a client would have to keep what it released; "
-            f"{those(lambda a: a.compresses)} can."
+            f"{names_of(lambda a: a.compresses)} can."
         )
     for j, f in enumerate(clients):
         missing = [need for need in sorted(algorithm.needs - {"local"}) if need not in f.offers]
         if missing:
             raise NotSupported(
                 f"{algorithm.name} is not compatible with client {j}'s {f.name}: it must offer {OFFERS[missing[0]]}; "
-                f"{those(lambda a: a.penalty == 'client')} need none."
+                f"{names_of(lambda a: a.penalty == 'client')} need none."
             )
 
 
-def those(fit: Callable[[type[Algorithm]], bool]) -> str:
+def names_of(fit: Callable[[type[Algorithm]], bool]) -> str:
     """The names of the algorithms that would do, for a sentence."""
     from dualfl.algorithms.registry import ALGORITHMS
 

@@ -83,7 +83,7 @@ def _plain(row: Row) -> dict[str, Any]:
 
 def _write(text: str, path: Path | str | None) -> str:
     if path is not None:
-        from dualfl.engines.checkpoint import write_atomically
+        from dualfl.files import write_atomically
 
         write_atomically(Path(path), text.encode())
     return text

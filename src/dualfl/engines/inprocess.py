@@ -19,13 +19,12 @@ from dualfl import kernels
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
-from dualfl.engines.client import Envelope, LocalCost, Reply, Silo, answer
-from dualfl.engines.decision import decide
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer, measured
 from dualfl.engines.engine import Account, Ahead, Engine, Gathered, Result, bound, check_fit
-from dualfl.engines.problem import Problem
 from dualfl.errors import InputError
 from dualfl.objectives.average import common_ridge
 from dualfl.objectives.base import Objective
+from dualfl.problem import Problem
 from dualfl.typing import Array
 
 __all__ = ["Account", "InProcess", "Result", "bind"]
@@ -47,7 +46,6 @@ class InProcess(Engine):
         start: Array | None = None,
         constants: Constants | None = None,
     ) -> None:
-        algorithm, self.choice = decide(problem, algorithm)
         check_fit(problem.clients, problem.penalty, algorithm, codec)
         self.problem = problem
         self.threads = (os.cpu_count() or 1) if threads is None else threads
@@ -65,7 +63,7 @@ class InProcess(Engine):
     def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
         costs, silos, weights, place = self.costs, self.silos, self.weights, self.place
 
-        def one(j: int) -> tuple[Reply, Silo]:
+        def one(j: int) -> tuple[Reply, ClientMemory]:
             silo = silos[j]
             return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
 
@@ -96,9 +94,10 @@ class InProcess(Engine):
 
         return [result for part in self._pool.map(several, pieces) for result in part]
 
-    def mean_value(self, theta: Array, ahead: Ahead | None) -> float:
-        values = self._each(lambda j: {"E": self.costs[j].objective.value(theta)}, range(self.place.N))
-        return float(mean(values, range(self.place.N), self.sizes, self.mass).E)
+    def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
+        values = self._each(lambda j: measured(self.costs[j].objective, theta), range(self.place.N))
+        m = mean(values, range(self.place.N), self.sizes, self.mass)
+        return float(m.E), float(m.off)
 
     @property
     def solvers(self) -> list[str]:

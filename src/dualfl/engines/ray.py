@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place
 from dualfl.algorithms.messages import BLOCK, averaged, floats, mean, not_finite, total
-from dualfl.engines.client import Envelope, LocalCost, Reply, Silo, Work, answer
+from dualfl.algorithms.plugins import PluginFile, carried, load_files
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, Work, answer, measured
 from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
 from dualfl.engines.inprocess import bind, check_convexity, fingerprint
-from dualfl.engines.problem import Problem
 from dualfl.errors import InputError
+from dualfl.problem import Problem
 from dualfl.typing import Array
 
 Id = tuple[int, int] | None
@@ -53,9 +54,17 @@ class Answered(NamedTuple):
 class Holder:
     """The clients of one actor."""
 
-    def __init__(self, costs: dict[int, LocalCost], place: Place, weights: list[float], sizes: list[float]) -> None:
+    def __init__(
+        self,
+        costs: dict[int, LocalCost],
+        place: Place,
+        weights: list[float],
+        sizes: list[float],
+        plugins: Sequence[PluginFile] = (),
+    ) -> None:
+        load_files(plugins)  # before a message names a class of theirs
         self.costs, self.place, self.weights, self.sizes = costs, place, weights, sizes
-        self.silos = {j: Silo() for j in costs}
+        self.silos = {j: ClientMemory() for j in costs}
         self.before = dict(self.silos)  # one step back, for a server that was interrupted before it took the answer in
 
     def answer(self, asked: Asked) -> Answered:
@@ -76,7 +85,7 @@ class Holder:
             sums.append(total([wires[i] for i in mine], [asked.clients[i] for i in mine], self.sizes))
         return Answered(sums, blocks, emptied(wires[0]), works, weight)
 
-    def _one(self, asked: Asked, j: int, after: Id) -> tuple[Reply, Silo, Silo]:
+    def _one(self, asked: Asked, j: int, after: Id) -> tuple[Reply, ClientMemory, ClientMemory]:
         silo = self.silos[j]
         if silo.answered != after and self.before[j].answered == after:
             silo = self.before[j]
@@ -85,14 +94,14 @@ class Holder:
         )
         return reply, silo, replace(moved, reply=None)
 
-    def values(self, theta: Array) -> list[float]:
-        return [cost.objective.value(theta) for _, cost in sorted(self.costs.items())]
+    def values(self, theta: Array) -> list[dict[str, float]]:
+        return [measured(cost.objective, theta) for _, cost in sorted(self.costs.items())]
 
-    def fetch(self, answered: dict[int, Id]) -> dict[int, Silo]:
+    def fetch(self, answered: dict[int, Id]) -> dict[int, ClientMemory]:
         """The clients' memories as they were after these exchanges."""
         return {j: self.silos[j] if self.silos[j].answered == id else self.before[j] for j, id in answered.items()}
 
-    def put(self, silos: dict[int, Silo]) -> None:
+    def put(self, silos: dict[int, ClientMemory]) -> None:
         self.silos |= silos
         self.before |= silos
 
@@ -140,7 +149,8 @@ class OnRay(Engine):
         self.home = {j: actor for actor, group in enumerate(groups) for j in group}
         self.groups = groups
         self.actors = [
-            Actor.remote({j: costs[j] for j in group}, self.place, self.weights, self.sizes) for group in groups
+            Actor.remote({j: costs[j] for j in group}, self.place, self.weights, self.sizes, carried().files)
+            for group in groups
         ]
 
     # -- one exchange -----------------------------------------------------------------------------
@@ -159,7 +169,7 @@ class OnRay(Engine):
             answers[0].sample,
             [work for each in answers for work in each.works],
             sum(each.floats for each in answers),
-            self.moved(clients, [Silo(answered=request.id)] * len(clients)),
+            self.moved(clients, [ClientMemory(answered=request.id)] * len(clients)),
         )
 
     def _means(self, asked: Ask, request: Envelope, clients: Sequence[int], answers: list[Answered]) -> SimpleNamespace:
@@ -195,10 +205,11 @@ class OnRay(Engine):
                 f"A Ray actor died ({str(error).splitlines()[0]}); resume the run from its checkpoint."
             ) from error
 
-    def mean_value(self, theta: Array, ahead: Ahead | None) -> float:
+    def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
         point = self.ray.put(theta)
         values = [v for part in self._call(actor.values.remote(point) for actor in self.actors) for v in part]
-        return float(mean([{"E": v} for v in values], range(self.place.N), self.sizes, self.mass).E)
+        m = mean(values, range(self.place.N), self.sizes, self.mass)
+        return float(m.E), float(m.off)
 
     # -- what outlives an exchange ----------------------------------------------------------------
 
@@ -209,7 +220,7 @@ class OnRay(Engine):
     def fingerprint(self) -> str:
         return fingerprint(self.problem, self.sizes)
 
-    def stored(self, silos: list[Silo]) -> list[Silo]:
+    def stored(self, silos: list[ClientMemory]) -> list[ClientMemory]:
         if not hasattr(self, "actors"):
             return silos
         calls = [
@@ -218,9 +229,9 @@ class OnRay(Engine):
         found = {j: silo for part in self._call(calls) for j, silo in part.items()}
         return [found[j] for j in range(self.place.N)]
 
-    def restored(self, silos: list[Silo]) -> list[Silo]:
+    def restored(self, silos: list[ClientMemory]) -> list[ClientMemory]:
         self._call(actor.put.remote({j: silos[j] for j in group}) for actor, group in zip(self.actors, self.groups))
-        return [Silo(answered=silo.answered) for silo in silos]
+        return [ClientMemory(answered=silo.answered) for silo in silos]
 
     def close(self) -> None:
         for actor in getattr(self, "actors", []):

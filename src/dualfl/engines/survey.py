@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dualfl import kernels
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Constants, Facts, Place, Round, State, Upload, ask, client_step
 from dualfl.objectives import losses
 from dualfl.objectives.linear import LinearModel
@@ -16,7 +16,7 @@ from dualfl.typing import Array
 
 
 @dataclass(frozen=True)
-class Found:
+class CurvatureConstants:
     mu: float
     L: float
     L_row: float
@@ -37,18 +37,17 @@ class Survey(Algorithm):
     def start(self, at: Place) -> Round:
         m = yield ask(self.constants, reduce="max")
         if not self.smoothness:
-            return Found(-m.minus_mu, np.nan, np.nan, m.n)
+            return CurvatureConstants(-m.minus_mu, np.nan, np.nan, m.n)
         # An infinite L travels as 0 = 1/L: what is sent must be finite.
-        return Found(-m.minus_mu, inverse(-m.minus_inverse_L), inverse(-m.minus_inverse_L_row), m.n)
+        return CurvatureConstants(-m.minus_mu, inverse(-m.minus_inverse_L), inverse(-m.minus_inverse_L_row), m.n)
 
     @client_step
-    def constants(self, f: Any, c: State, at: Place) -> tuple[Upload, State]:
+    def constants(self, f: ClientCost, c: State, at: Place) -> tuple[Upload, State]:
         known = at.send(minus_mu=-f.mu, n=float(f.n))
         if not self.smoothness:
             return known, None
-        L_row = getattr(f.objective, "L_row", f.L)
         largest = np.finfo(float).max  # stands for 1/L of a constant cost
-        inverse_L, inverse_L_row = min(inverse(f.L), largest), min(inverse(L_row), largest)
+        inverse_L, inverse_L_row = min(inverse(f.L), largest), min(inverse(f.objective.L_row), largest)
         return known.also(minus_inverse_L=-inverse_L, minus_inverse_L_row=-inverse_L_row), None
 
     def round(self, s: State, at: Place) -> Round:
@@ -58,7 +57,7 @@ class Survey(Algorithm):
         raise NotImplementedError
 
     @staticmethod
-    def found(s: Found, at: Place) -> Constants:
+    def to_constants(s: CurvatureConstants, at: Place) -> Constants:
         return Constants(mu=s.mu, L=s.L, N=at.N, d=at.d, L_row=s.L_row, n=int(s.n))
 
 
@@ -98,7 +97,7 @@ class Inquiry(Survey):
         if self.alike and one:
             v = yield ask(self.spread)
             ratio = max(v.square - float(v.g @ v.g), 0.0) / max(v.chance, 1e-300)
-        return Kind(
+        return ProblemKind(
             mu=-m.minus_mu,
             n=round(m.n),
             loss=NAMES[code] if one else "",
@@ -111,7 +110,7 @@ class Inquiry(Survey):
         )
 
     @client_step
-    def kind(self, f: Any, c: State, at: Place) -> tuple[Upload, State]:
+    def kind(self, f: ClientCost, c: State, at: Place) -> tuple[Upload, State]:
         """What this client has, as numbers of which the largest is of interest."""
         g = base = f.objective
         while isinstance(base, Tilted):
@@ -132,9 +131,10 @@ class Inquiry(Survey):
         return sent, None
 
     @client_step
-    def spread(self, f: Any, c: State, at: Place) -> tuple[Upload, State]:
+    def spread(self, f: ClientCost, c: State, at: Place) -> tuple[Upload, State]:
         """The data's gradient at zero, its square, and the square of its standard error."""
         g = f.objective
+        assert isinstance(g, LinearModel), "only linear models that share a loss are asked"
         Z = np.zeros((g.n, g.k))
         slopes = kernels.residual(g.loss, Z, g.y, g.s)[1]
         gradient = g.design.backward(slopes).ravel()
@@ -143,14 +143,14 @@ class Inquiry(Survey):
         return at.send(g=gradient, square=square, chance=max(float(squares.sum()) - square, 0.0) / g.n), None
 
     @staticmethod
-    def told(s: Kind, at: Place, D: int) -> Constants:
+    def to_facts(s: ProblemKind, at: Place, D: int) -> Constants:
         """What `specialise` wants to know; the server knows the shape of the model itself."""
         facts = Facts(s.loss, s.smooth, s.piecewise, s.moments, D, at.d // D, s.free, s.least, s.alike)
         return Constants(mu=s.mu, L=np.nan, N=at.N, d=at.d, L_row=np.nan, n=s.n, facts=facts)
 
 
 @dataclass(frozen=True)
-class Kind:
+class ProblemKind:
     mu: float
     n: int
     loss: str

@@ -16,7 +16,7 @@ from dualfl.estimators.cv import (
     RidgeCV,
 )
 from dualfl.estimators.metrics import ClassificationSums, Evaluation, RegressionSums, evaluate
-from dualfl.estimators.path import Path
+from dualfl.estimators.path import PenaltyPath
 from dualfl.estimators.regressors import (
     ElasticNet,
     HuberRegressor,
@@ -40,7 +40,7 @@ __all__ = [
     "LinearSVCCV",
     "LogisticRegression",
     "LogisticRegressionCV",
-    "Path",
+    "PenaltyPath",
     "PoissonRegressor",
     "PoissonRegressorCV",
     "QuantileRegressor",

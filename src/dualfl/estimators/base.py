@@ -15,16 +15,22 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from dualfl.arguments import conforms, shown
 from dualfl.engines.inprocess import Result
-from dualfl.errors import InputError
-from dualfl.estimators.silos import KINDS, Silo, grouped, listed, total_mass
-from dualfl.estimators.solving import Cost, Limits, energy_at_zero, federated, solve, warn_unless_certified
+from dualfl.errors import InputError, NoMinimiser
+from dualfl.estimators.silos import KINDS, SiloRows, checked_silos, split_by_groups, total_mass
+from dualfl.estimators.solving import (
+    FitCost,
+    FitLimits,
+    federated_problem,
+    solve,
+    warn_unless_certified,
+)
 from dualfl.objectives.linear import Intercept
 from dualfl.typing import AnyArray, Array
 
 Models = list[Array]  # flat, one for each problem that is solved; most estimators solve one
 
 
-class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
+class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
     """A linear model on silos. Subclasses state their objective in `_cost` and their targets in `_targets`."""
 
     _no_minimiser: ClassVar = (
@@ -43,23 +49,23 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
         groups : the silo of each row, any labels; None is one silo.
         sample_weight : how much each row counts; None counts every row once.
         """
-        return self._fit(self._prepared(grouped(self, X, y, groups, sample_weight)))
+        return self._fit(self._prepared(split_by_groups(self, X, y, groups, sample_weight)))
 
     def fit_silos(self, silos: Sequence[Any], names: Sequence[str] | None = None) -> Self:
         """Fit to a list of silos, each (X, y) or (X, y, weights); `names` are used in messages."""
-        return self._fit(self._prepared(listed(self, silos, names)))
+        return self._fit(self._prepared(checked_silos(self, silos, names)))
 
     # -- what subclasses say ----------------------------------------------------------------------
 
     @abstractmethod
-    def _cost(self, mass: float) -> Cost:
+    def _cost(self, mass: float) -> FitCost:
         """The objective, `mass` being the total weight of all rows."""
 
-    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
         """Silos with targets as the losses take them; whatever is learnt on the way becomes an attribute."""
         return silos
 
-    def _problems(self, silos: list[Silo]) -> list[list[Silo]]:
+    def _problems(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         """The silos of each problem to be solved."""
         return [silos]
 
@@ -69,50 +75,49 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
 
     # -- the fit ----------------------------------------------------------------------------------
 
-    def _fit(self, silos: list[Silo], start: Models | None = None) -> Self:
+    def _fit(self, silos: list[SiloRows], start: Models | None = None) -> Self:
         results = self._solve(silos, start)
         limits = self._limits(silos)
         warn_unless_certified(results, limits)
         self._read(results, limits.offset)
         return self
 
-    def _solve(self, silos: list[Silo], start: Models | None = None) -> list[Result]:
+    def _solve(self, silos: list[SiloRows], start: Models | None = None) -> list[Result]:
         """One run for each problem."""
         cost, limits, shift = self._cost(total_mass(silos)), self._limits(silos), self._shift(silos)
-        problems = [federated(part, cost, self._intercept()) for part in self._parts(silos)]
+        problems = [federated_problem(part, cost, self._intercept()) for part in self._parts(silos)]
         starts: Sequence[Array | None] = [None] * len(problems) if start is None else start
         try:
             results = [
-                shifted(solve(problem, self.algorithm, limits, moved(x, problem.shape, -shift)), shift)
+                shifted(solve(problem, self.algorithm, limits, with_shifted_intercept(x, problem.shape, -shift)), shift)
                 for problem, x in zip(problems, starts)
             ]
-        except InputError as error:
-            if cost.ridge == cost.l1 == 0 and "no minimiser" in str(error):
-                raise InputError(self._no_minimiser) from error
+        except NoMinimiser as error:
+            if cost.ridge == cost.l1 == 0:
+                raise NoMinimiser(self._no_minimiser) from error
             raise
         self._inspect(silos, cost, results)
         return results
 
-    def _limits(self, silos: list[Silo]) -> Limits:
-        tol, rounds = check_number("tol", self.tol, above=0), check_count("max_rounds", self.max_rounds)
+    def _limits(self, silos: list[SiloRows]) -> FitLimits:
+        tol, rounds = check_number("tol", self.tol, above=0), check_count("max_iter", self.max_iter)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        at_zero = energy_at_zero(self._parts(silos)[0], self._cost(total_mass(silos)).loss)
-        return Limits(tol, rounds, seed, bool(self.verbose), self._offset(silos), at_zero)
+        return FitLimits(tol, rounds, seed, bool(self.verbose), self._offset(silos))
 
-    def _parts(self, silos: list[Silo]) -> list[list[Silo]]:
+    def _parts(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         """The silos of each problem, with targets from which the shift is taken off."""
         shift = self._shift(silos)
         return self._problems([silo.with_targets(silo.y - shift) for silo in silos] if shift else silos)
 
-    def _shift(self, silos: list[Silo]) -> float:
+    def _shift(self, silos: list[SiloRows]) -> float:
         """A number to take off the targets and to add to the intercept, so that no digits are lost to it."""
         return 0.0
 
-    def _offset(self, silos: list[Silo]) -> float:
+    def _offset(self, silos: list[SiloRows]) -> float:
         """What E lacks to be zero for a perfect fit."""
         return 0.0
 
-    def _inspect(self, silos: list[Silo], cost: Cost, results: list[Result]) -> None:
+    def _inspect(self, silos: list[SiloRows], cost: FitCost, results: list[Result]) -> None:
         """Refuse what has no minimiser."""
 
     def _intercept(self) -> Intercept:
@@ -124,14 +129,14 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
         """Everything a fitted estimator tells."""
         W, b = coefficients([result.theta for result in results], results[0].shape, bool(self.fit_intercept))
         self._keep(W, b)
-        self.n_rounds_ = max(result.rounds for result in results)
+        self.n_iter_ = max(result.rounds for result in results)
         self.n_exchanges_ = max(result.history[-1].exchanges for result in results)
         self.history_ = results[0].history if len(results) == 1 else [result.history for result in results]
         gaps = [result.certificate for result in results]
         self.certificate_ = None if None in gaps else float(sum(gap for gap in gaps if gap is not None))
         self.certificate_reason_ = next((r.certificate_reason for r in results if r.certificate is None), "")
         self.objective_ = offset + sum(np.nan if r.energy is None else r.energy for r in results)
-        self.algorithm_ = described(results[0])
+        self.algorithm_ = what_ran(results[0])
 
     # -- prediction -------------------------------------------------------------------------------
 
@@ -148,7 +153,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]
         return tags
 
 
-def moved(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | None:
+def with_shifted_intercept(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | None:
     """A flat model whose intercept, the last row of its matrix, is larger by this."""
     if theta is None or not shift:
         return theta
@@ -159,7 +164,7 @@ def moved(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | 
 
 def shifted(result: Result, shift: float) -> Result:
     """The result for targets that are larger by this."""
-    theta = moved(result.theta, result.shape, shift)
+    theta = with_shifted_intercept(result.theta, result.shape, shift)
     assert theta is not None
     return replace(result, theta=theta)
 
@@ -172,7 +177,7 @@ def coefficients(thetas: Models, shape: tuple[int, ...], intercept: bool) -> tup
     return np.ascontiguousarray(columns.T), np.zeros(columns.shape[1])
 
 
-def described(result: Result) -> str:
+def what_ran(result: Result) -> str:
     """What ran: the algorithm, and for a choice of the library the reason."""
     return result.choice or result.algorithm.name
 
@@ -195,10 +200,10 @@ def check_count(name: str, value: Any) -> int:
 # -- classifiers and regressors ---------------------------------------------------------------------------
 
 
-class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
+class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Classes of any kind; a silo may lack some of them."""
 
-    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
         for silo in silos:
             check_classification_targets(silo.y)
         self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
@@ -224,18 +229,18 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
         return labels
 
 
-class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
+class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Real targets."""
 
     _location: ClassVar = True  # whether the loss depends on y - z only
 
-    def _shift(self, silos: list[Silo]) -> float:
+    def _shift(self, silos: list[SiloRows]) -> float:
         """The mean of the targets, where an intercept can take it up."""
         if not self._location or self._intercept() != "free":
             return 0.0
         return sum(silo.total(np.asarray(silo.y, dtype=np.float64)) for silo in silos) / total_mass(silos)
 
-    def _prepared(self, silos: list[Silo]) -> list[Silo]:
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
         return [silo.with_targets(np.asarray(silo.y, dtype=np.float64)) for silo in silos]
 
     def _keep(self, W: Array, b: Array) -> None:

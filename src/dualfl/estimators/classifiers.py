@@ -8,10 +8,10 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from dualfl.engines.inprocess import Result
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.base import FederatedClassifier, check_number, signs
-from dualfl.estimators.silos import Silo
-from dualfl.estimators.solving import Cost
+from dualfl.estimators.silos import SiloRows
+from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Hinge, Logistic, Softmax, SquaredHinge
 from dualfl.typing import Array
 
@@ -39,14 +39,14 @@ class LogisticRegression(FederatedClassifier):
     penalize_intercept : whether the penalty acts on b too, as in the paper; scikit-learn's does not.
     algorithm : "auto", the name of any algorithm of the library, or an `Algorithm` with its hyperparameters.
     tol : the accuracy to be proven, E - E* <= tol |E|.
-    max_rounds : give up after so many rounds.
+    max_iter : give up after so many rounds.
     random_state : for algorithms that draw random numbers.
     verbose : whether to show progress.
 
     Attributes
     ----------
     coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
-    n_rounds_, n_exchanges_, history_ : what the fit took.
+    n_iter_, n_exchanges_, history_ : what the fit took: rounds, exchanges, and one row a round.
     certificate_ : proven bound of E - E*, E being the objective divided by C S; None with `certificate_reason_`.
     objective_ : E.
     algorithm_ : what ran, and why.
@@ -76,27 +76,27 @@ class LogisticRegression(FederatedClassifier):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.C, self.l1_ratio = C, l1_ratio
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
-    def _cost(self, mass: float) -> Cost:
+    def _cost(self, mass: float) -> FitCost:
         k = len(self.classes_)
         strength = 1 / (check_strength(self.C) * mass)
         ratio = check_ratio(self.l1_ratio)
-        return Cost(Logistic() if k == 2 else Softmax(k), (1 - ratio) * strength, ratio * strength)
+        return FitCost(Logistic() if k == 2 else Softmax(k), (1 - ratio) * strength, ratio * strength)
 
-    def _problems(self, silos: list[Silo]) -> list[list[Silo]]:
+    def _problems(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         return [[silo.with_targets(signs(silo.y)) for silo in silos] if len(self.classes_) == 2 else silos]
 
-    def _inspect(self, silos: list[Silo], cost: Cost, results: list[Result]) -> None:
+    def _inspect(self, silos: list[SiloRows], cost: FitCost, results: list[Result]) -> None:
         if cost.ridge == cost.l1 == 0 and separates(results[0], self._problems(silos)[0], self.fit_intercept):
-            raise InputError(self._no_minimiser)
+            raise NoMinimiser(self._no_minimiser)
 
     def _keep(self, W: Array, b: Array) -> None:
         if len(self.classes_) > 2:  # adding a constant to all classes changes nothing: the mean is taken as 0
@@ -131,7 +131,7 @@ def check_ratio(l1_ratio: Any) -> float:
     return ratio
 
 
-def separates(result: Result, silos: list[Silo], intercept: bool) -> bool:
+def separates(result: Result, silos: list[SiloRows], intercept: bool) -> bool:
     """Whether every row is on the right side: then twice the model is better, and there is no best one.
 
     Each silo answers with one bit.
@@ -141,7 +141,7 @@ def separates(result: Result, silos: list[Silo], intercept: bool) -> bool:
     return all(_all_right(silo, W, b) for silo in silos)
 
 
-def _all_right(silo: Silo, W: Array, b: Any) -> bool:
+def _all_right(silo: SiloRows, W: Array, b: Any) -> bool:
     counts = slice(None) if silo.weights is None else silo.weights > 0
     z = np.asarray(silo.X @ W)[counts] + b
     y = silo.y[counts]
@@ -171,7 +171,7 @@ class LinearSVC(FederatedClassifier):
 
     The others, and the attributes, are those of `LogisticRegression`. With more than two classes there is one problem
     for each: `history_` is a list, `certificate_` and `objective_` are sums. The problems do not depend on each other
-    and their messages can travel together, so `n_rounds_` and `n_exchanges_` are those of the class that takes most.
+    and their messages can travel together, so `n_iter_` and `n_exchanges_` are those of the class that takes most.
     """
 
     def __init__(
@@ -184,16 +184,16 @@ class LinearSVC(FederatedClassifier):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.C, self.loss, self.penalty = C, loss, penalty
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
-    def _cost(self, mass: float) -> Cost:
+    def _cost(self, mass: float) -> FitCost:
         strength = 1 / (check_strength(self.C) * mass)
         losses = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
         if self.loss not in losses:
@@ -203,9 +203,9 @@ class LinearSVC(FederatedClassifier):
         if strength == 0:
             raise InputError("C must be finite for a support vector machine, and it is inf.")
         ridge, l1 = (strength, 0.0) if self.penalty == "l2" else (0.0, strength)
-        return Cost(losses[self.loss], ridge, l1)
+        return FitCost(losses[self.loss], ridge, l1)
 
-    def _problems(self, silos: list[Silo]) -> list[list[Silo]]:
+    def _problems(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
         k = len(self.classes_)
         positive = [1] if k == 2 else range(k)
         return [[silo.with_targets(signs(silo.y, c)) for silo in silos] for c in positive]

@@ -10,7 +10,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.estimators.base import FederatedLinear, Models, check_number
 from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
-from dualfl.estimators.path import Path, follow, make_folds, strongest_l1
+from dualfl.estimators.path import PenaltyPath, follow, make_folds, strongest_l1
 from dualfl.estimators.regressors import (
     ElasticNet,
     HuberRegressor,
@@ -19,14 +19,14 @@ from dualfl.estimators.regressors import (
     QuantileRegressor,
     Ridge,
 )
-from dualfl.estimators.silos import Silo, total_mass
+from dualfl.estimators.silos import SiloRows, total_mass
 from dualfl.estimators.solving import warn_unless_certified
 from dualfl.typing import Array
 
 WEAKEST = 1e-3  # of the strongest l1 penalty: where a path ends by default
 
 
-class PenaltyPath(FederatedLinear):
+class CrossValidated(FederatedLinear):
     """Mixin: cross-validate along a path of penalties, then fit all rows with the chosen one.
 
     `plain` is the estimator with a fixed penalty, `parameter` the name of the penalty there.
@@ -35,13 +35,13 @@ class PenaltyPath(FederatedLinear):
     plain: ClassVar[type[FederatedLinear]]
     parameter: ClassVar[str] = "alpha"
 
-    def _fit(self, silos: list[Silo], start: Models | None = None) -> Self:
+    def _fit(self, silos: list[SiloRows], start: Models | None = None) -> Self:
         classes = len(getattr(self, "classes_", ()))
         seed = 0 if self.random_state is None else int(self.random_state)
         folds = make_folds(silos, self.cv, classes, seed)
         values = self._values(silos)
         path = follow(self._plain, silos, values, folds, self.parameter, self.rule, bool(self.verbose))
-        self.path_: Path = path
+        self.path_: PenaltyPath = path
         setattr(self, self.parameter + "_", path.value)
         model = self._plain(path.value)
         results, limits = model._solve(silos), model._limits(silos)
@@ -57,7 +57,7 @@ class PenaltyPath(FederatedLinear):
             model.classes_ = self.classes_
         return model
 
-    def _values(self, silos: list[Silo]) -> Array:
+    def _values(self, silos: list[SiloRows]) -> Array:
         """The path, from the strongest penalty to the weakest."""
         given = self.Cs if self.parameter == "C" else self.alphas
         if not np.ndim(given):
@@ -68,7 +68,7 @@ class PenaltyPath(FederatedLinear):
             raise InputError(f"Penalties must be positive numbers, and they are {list(np.atleast_1d(given))}.")
         return values if self.parameter == "C" else values[::-1].copy()
 
-    def _default_values(self, silos: list[Silo], count: int) -> Array:
+    def _default_values(self, silos: list[SiloRows], count: int) -> Array:
         """From the least l1 penalty that leaves nothing, downwards; without l1, scikit-learn's wide grid."""
         model = self._plain(1.0)
         mass = total_mass(silos)
@@ -81,7 +81,7 @@ class PenaltyPath(FederatedLinear):
         return 1 / path if self.parameter == "C" else path
 
 
-class LogisticRegressionCV(PenaltyPath, LogisticRegression):
+class LogisticRegressionCV(CrossValidated, LogisticRegression):
     """`LogisticRegression` with C chosen by the held-out log loss.
 
     Parameters
@@ -108,17 +108,17 @@ class LogisticRegressionCV(PenaltyPath, LogisticRegression):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.Cs, self.l1_ratio, self.cv, self.rule = Cs, l1_ratio, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
-class LinearSVCCV(PenaltyPath, LinearSVC):
+class LinearSVCCV(CrossValidated, LinearSVC):
     """`LinearSVC` with C chosen by the held-out loss, that which is fitted.
 
     `Cs`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `C_` and `path_`.
@@ -138,17 +138,17 @@ class LinearSVCCV(PenaltyPath, LinearSVC):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.Cs, self.loss, self.penalty, self.cv, self.rule = Cs, loss, penalty, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
-class RidgeCV(PenaltyPath, Ridge):
+class RidgeCV(CrossValidated, Ridge):
     """`Ridge` with alpha chosen by the held-out squared error.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
@@ -166,17 +166,17 @@ class RidgeCV(PenaltyPath, Ridge):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.cv, self.rule = alphas, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
-class LassoCV(PenaltyPath, Lasso):
+class LassoCV(CrossValidated, Lasso):
     """`Lasso` with alpha chosen by the held-out squared error.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
@@ -194,17 +194,17 @@ class LassoCV(PenaltyPath, Lasso):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.cv, self.rule = alphas, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
-class ElasticNetCV(PenaltyPath, ElasticNet):
+class ElasticNetCV(CrossValidated, ElasticNet):
     """`ElasticNet` with alpha chosen by the held-out squared error.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
@@ -223,17 +223,17 @@ class ElasticNetCV(PenaltyPath, ElasticNet):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.l1_ratio, self.cv, self.rule = alphas, l1_ratio, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
-class HuberRegressorCV(PenaltyPath, HuberRegressor):
+class HuberRegressorCV(CrossValidated, HuberRegressor):
     """`HuberRegressor` with alpha chosen by the held-out Huber loss.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
@@ -253,17 +253,17 @@ class HuberRegressorCV(PenaltyPath, HuberRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.epsilon, self.scale, self.cv, self.rule = alphas, epsilon, scale, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
-class QuantileRegressorCV(PenaltyPath, QuantileRegressor):
+class QuantileRegressorCV(CrossValidated, QuantileRegressor):
     """`QuantileRegressor` with alpha chosen by the held-out pinball loss.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
@@ -282,17 +282,17 @@ class QuantileRegressorCV(PenaltyPath, QuantileRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.quantile, self.cv, self.rule = alphas, quantile, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
 
-class PoissonRegressorCV(PenaltyPath, PoissonRegressor):
+class PoissonRegressorCV(CrossValidated, PoissonRegressor):
     """`PoissonRegressor` with alpha chosen by the held-out deviance.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
@@ -310,11 +310,11 @@ class PoissonRegressorCV(PenaltyPath, PoissonRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.alphas, self.cv, self.rule = alphas, cv, rule
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose

@@ -26,7 +26,7 @@ from scipy.special import xlogy
 from sklearn.base import is_classifier
 
 from dualfl.errors import InputError
-from dualfl.estimators.silos import Silo
+from dualfl.estimators.silos import SiloRows
 from dualfl.typing import AnyArray, Array
 
 BINS = 1000  # of scores
@@ -69,7 +69,7 @@ class ClassificationSums:
     def roc(self, output: int = 0) -> tuple[Array, Array]:
         """False and true positive rates, from the highest score to the lowest; nan where a class is missing."""
         others, own = self.of_others[output][::-1], self.of_class[output][::-1]
-        with np.errstate(invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0/0: NumPy 1.26 may take it for either
             fpr, tpr = (np.concatenate([[0.0], np.cumsum(h)]) / h.sum() for h in (others, own))
         return fpr, tpr
 
@@ -77,7 +77,7 @@ class ClassificationSums:
     def aucs(self) -> Array:
         """The area under each ROC curve, one class against the others."""
         curves = [self.roc(output) for output in range(len(self.of_class))]
-        return np.array([np.trapezoid(tpr, fpr) for fpr, tpr in curves])
+        return np.array([(np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2).sum() for fpr, tpr in curves])
 
     @property
     def auc(self) -> float:
@@ -87,7 +87,7 @@ class ClassificationSums:
     @property
     def auc_error(self) -> float:
         """How far the binned area can be from the exact one."""
-        with np.errstate(invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
             pairs = self.of_class.sum(axis=1) * self.of_others.sum(axis=1)
             ties = (self.of_class * self.of_others).sum(axis=1) / pairs
         return float(ties.mean() / 2)
@@ -109,7 +109,7 @@ class ClassificationSums:
         }
 
 
-def classification_sums(model: Any, silo: Silo, bins: int = BINS, shelves: int = SHELVES) -> ClassificationSums:
+def classification_sums(model: Any, silo: SiloRows, bins: int = BINS, shelves: int = SHELVES) -> ClassificationSums:
     """What one silo sends about a classifier."""
     classes: AnyArray = model.classes_
     unseen = np.setdiff1d(silo.y, classes)
@@ -217,7 +217,7 @@ class RegressionSums:
         }
 
 
-def regression_sums(model: Any, silo: Silo, quantile: float = 0.5) -> RegressionSums:
+def regression_sums(model: Any, silo: SiloRows, quantile: float = 0.5) -> RegressionSums:
     """What one silo sends about a regressor."""
     y = np.asarray(silo.y, dtype=np.float64)
     w = np.ones(silo.n) if silo.weights is None else silo.weights
@@ -310,11 +310,11 @@ def evaluate(
     return Evaluation(sent, reduce(lambda a, b: a + b, sent.values()))
 
 
-def _evaluated(silo: Any, name: str) -> Silo:
+def _evaluated(silo: Any, name: str) -> SiloRows:
     X, y = silo[0] if hasattr(silo[0], "shape") else np.asarray(silo[0]), np.asarray(silo[1])
     weights = None if len(silo) < 3 or silo[2] is None else np.asarray(silo[2], dtype=np.float64)
     if X.shape[0] != len(y) or len(y) == 0:
         raise InputError(
             f"Silo {name} has {X.shape[0]} rows and {len(y)} targets; give one a row, and at least one row."
         )
-    return Silo(name, X, y, weights)
+    return SiloRows(name, X, y, weights)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dualfl.algorithms.streams import Stream
 from dualfl.engines.progress import Bar
 from dualfl.errors import InputError
-from dualfl.estimators.scaler import Moments, moments
-from dualfl.estimators.silos import Silo, total_mass
-from dualfl.estimators.solving import Cost, federated
+from dualfl.estimators.silos import SiloRows, total_mass
+from dualfl.estimators.solving import FitCost, federated_problem
 from dualfl.objectives import Logistic, Poisson, Softmax, Squared, SquaredHinge
+from dualfl.streams import Stream
+from dualfl.tables.moments import Moments, moments
 from dualfl.typing import AnyArray, Array
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 class Fold(NamedTuple):
     name: str
-    train: list[Silo]
-    test: list[Silo]
+    train: list[SiloRows]
+    test: list[SiloRows]
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class PenaltyPath:
     """The held-out loss of each fold (a line) for each value of the penalty (a column)."""
 
     parameter: str  # "C" or "alpha"
@@ -62,7 +62,7 @@ class Path:
         """Held-out loss against the penalty, one thin line a fold, and the choice."""
         from matplotlib.figure import Figure
 
-        from dualfl.report.figure import COLOURS
+        from dualfl.colours import COLOURS
 
         figure = Figure(figsize=(6.4, 4.0), layout="constrained")
         axes = figure.add_subplot()
@@ -103,13 +103,13 @@ def standard_error(losses: Array, masses: Array) -> Array:
 
 def follow(
     model_of: Callable[[float], Any],
-    silos: list[Silo],
+    silos: list[SiloRows],
     values: Array,
     folds: Sequence[Fold],
     parameter: str,
     rule: str = "min",
     progress: bool = False,
-) -> Path:
+) -> PenaltyPath:
     """Fit every fold along the path, each fit started where the one before it ended."""
     if rule not in ("min", "1se"):
         raise InputError(f'rule must be "min" or "1se", and it is {rule!r}.')
@@ -126,7 +126,7 @@ def follow(
                 losses[i, j] = held_out(model, start, fold.test)
                 bar.step()
     masses = np.array([total_mass(fold.test) for fold in folds])
-    return Path(
+    return PenaltyPath(
         parameter, values, losses, masses, tuple(f.name for f in folds), choice(losses, masses, rule), exchanges
     )
 
@@ -140,17 +140,17 @@ def choice(losses: Array, masses: Array, rule: str) -> int:
     return int(np.argmax(mean <= mean[best] + standard_error(losses, masses)[best]))
 
 
-def held_out(model: Any, thetas: Sequence[Array], silos: list[Silo]) -> float:
+def held_out(model: Any, thetas: Sequence[Array], silos: list[SiloRows]) -> float:
     """The mean loss of rows that were not fitted: one sum a silo."""
-    loss = Cost(model._cost(total_mass(silos)).loss)
-    parts = [federated(part, loss, model._intercept()) for part in model._problems(silos)]
+    loss = FitCost(model._cost(total_mass(silos)).loss)
+    parts = [federated_problem(part, loss, model._intercept()) for part in model._problems(silos)]
     return sum(problem.value(theta) for problem, theta in zip(parts, thetas))
 
 
 # -- folds ------------------------------------------------------------------------------------------------
 
 
-def make_folds(silos: list[Silo], cv: Any, classes: int = 0, seed: int = 0) -> list[Fold]:
+def make_folds(silos: list[SiloRows], cv: Any, classes: int = 0, seed: int = 0) -> list[Fold]:
     """`classes`: how many classes the targets number, 0 for real targets."""
     if cv == "silo":
         folds = _silo_folds(silos)
@@ -163,13 +163,13 @@ def make_folds(silos: list[Silo], cv: Any, classes: int = 0, seed: int = 0) -> l
     return folds
 
 
-def _silo_folds(silos: list[Silo]) -> list[Fold]:
+def _silo_folds(silos: list[SiloRows]) -> list[Fold]:
     if len(silos) < 2:
         raise InputError('cv="silo" leaves one silo out at a time, and there is only one; give cv a number of folds.')
     return [Fold(silo.name, silos[:j] + silos[j + 1 :], [silo]) for j, silo in enumerate(silos)]
 
 
-def _row_folds(silos: list[Silo], k: int, stratify: bool, seed: int) -> list[Fold]:
+def _row_folds(silos: list[SiloRows], k: int, stratify: bool, seed: int) -> list[Fold]:
     most = max(silo.n for silo in silos)
     if k > most:
         samples = f"{most:,} sample{'s' * (most > 1)}"
@@ -183,7 +183,7 @@ def _row_folds(silos: list[Silo], k: int, stratify: bool, seed: int) -> list[Fol
     return folds
 
 
-def _dealt(silo: Silo, j: int, k: int, stratify: bool, seed: int) -> AnyArray:
+def _dealt(silo: SiloRows, j: int, k: int, stratify: bool, seed: int) -> AnyArray:
     """The fold of each row: shuffled, sorted by class, and dealt out like cards, each silo beginning elsewhere."""
     order = Stream(seed, "folds", j, -1, 0).permutation(silo.n)
     if stratify:
@@ -212,7 +212,7 @@ def _check_fold(fold: Fold, classes: int, by_silo: bool) -> None:
 # -- values -----------------------------------------------------------------------------------------------
 
 
-def strongest_l1(model: Any, silos: list[Silo]) -> float:
+def strongest_l1(model: Any, silos: list[SiloRows]) -> float:
     """The least l1 penalty at which all coefficients are zero (for kinked losses an upper bound), from sums.
 
     At w = 0 and the best intercept, it is the largest entry of the gradient. Kinked losses have slopes a_i with
@@ -228,7 +228,7 @@ def strongest_l1(model: Any, silos: list[Silo]) -> float:
         return float(np.sqrt(spread.max()) * max(-box.lo, box.hi))
     worst = 0.0
     for part in problems:
-        pooled = federated(part, Cost(loss), intercept).pooled
+        pooled = federated_problem(part, FitCost(loss), intercept).pooled
         theta = np.zeros(pooled.shape).reshape(pooled.shape[0], -1)
         if intercept == "free":
             theta[-1] = best_intercept(loss, part)
@@ -237,14 +237,14 @@ def strongest_l1(model: Any, silos: list[Silo]) -> float:
     return worst
 
 
-def _moments(silos: list[Silo]) -> Moments:
+def _moments(silos: list[SiloRows]) -> Moments:
     total = moments(silos[0].X, silos[0].weights)
     for silo in silos[1:]:
         total = total + moments(silo.X, silo.weights)
     return total
 
 
-def best_intercept(loss: Any, silos: list[Silo]) -> Array | float:
+def best_intercept(loss: Any, silos: list[SiloRows]) -> Array | float:
     """The minimiser of the mean loss over a constant predictor, from sums of the targets."""
     if isinstance(loss, Softmax):
         shares = sum(_share(silo, np.eye(loss.classes)[silo.y.astype(int)]) for silo in silos)
@@ -261,5 +261,5 @@ def best_intercept(loss: Any, silos: list[Silo]) -> Array | float:
     raise InputError(f"No closed form is known for the intercept of {loss}; give the values of the penalty yourself.")
 
 
-def _share(silo: Silo, values: AnyArray) -> Any:
+def _share(silo: SiloRows, values: AnyArray) -> Any:
     return values.sum(axis=0) if silo.weights is None else silo.weights @ values

@@ -11,8 +11,8 @@ from sklearn.metrics import d2_tweedie_score
 from dualfl.errors import InputError
 from dualfl.estimators.base import FederatedRegressor, check_number
 from dualfl.estimators.classifiers import check_ratio
-from dualfl.estimators.silos import Silo, total_mass
-from dualfl.estimators.solving import Cost
+from dualfl.estimators.silos import SiloRows, total_mass
+from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Huber, Poisson, Quantile, Squared
 from dualfl.typing import Array
 
@@ -34,17 +34,17 @@ class Ridge(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
-    def _cost(self, mass: float) -> Cost:
-        return Cost(Squared(), check_alpha(self.alpha) / mass)
+    def _cost(self, mass: float) -> FitCost:
+        return FitCost(Squared(), check_alpha(self.alpha) / mass)
 
 
 class ElasticNet(FederatedRegressor):
@@ -68,18 +68,18 @@ class ElasticNet(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.alpha, self.l1_ratio = alpha, l1_ratio
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
-    def _cost(self, mass: float) -> Cost:
+    def _cost(self, mass: float) -> FitCost:
         alpha, ratio = check_alpha(self.alpha), check_ratio(self.l1_ratio)
-        return Cost(Squared(), alpha * (1 - ratio), alpha * ratio)
+        return FitCost(Squared(), alpha * (1 - ratio), alpha * ratio)
 
 
 class Lasso(FederatedRegressor):
@@ -99,17 +99,17 @@ class Lasso(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
-    def _cost(self, mass: float) -> Cost:
-        return Cost(Squared(), 0.0, check_alpha(self.alpha))
+    def _cost(self, mass: float) -> FitCost:
+        return FitCost(Squared(), 0.0, check_alpha(self.alpha))
 
 
 class HuberRegressor(FederatedRegressor):
@@ -139,19 +139,19 @@ class HuberRegressor(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.epsilon, self.scale, self.alpha = epsilon, scale, alpha
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
-    def _cost(self, mass: float) -> Cost:
+    def _cost(self, mass: float) -> FitCost:
         scale = check_number("scale", self.scale, above=0)
         delta = check_number("epsilon", self.epsilon, above=0) * scale
-        return Cost(Huber(delta), check_alpha(self.alpha) * scale / mass)
+        return FitCost(Huber(delta), check_alpha(self.alpha) * scale / mass)
 
 
 class QuantileRegressor(FederatedRegressor):
@@ -177,17 +177,17 @@ class QuantileRegressor(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.quantile, self.alpha = quantile, alpha
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
-    def _cost(self, mass: float) -> Cost:
-        return Cost(Quantile(check_number("quantile", self.quantile)), 0.0, check_alpha(self.alpha))
+    def _cost(self, mass: float) -> FitCost:
+        return FitCost(Quantile(check_number("quantile", self.quantile)), 0.0, check_alpha(self.alpha))
 
 
 class PoissonRegressor(FederatedRegressor):
@@ -207,21 +207,21 @@ class PoissonRegressor(FederatedRegressor):
         penalize_intercept: bool = False,
         algorithm: Any = "auto",
         tol: float = 1e-6,
-        max_rounds: int = 200,
+        max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_rounds = algorithm, tol, max_rounds
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
     _location = False
 
-    def _cost(self, mass: float) -> Cost:
-        return Cost(Poisson(), check_alpha(self.alpha))
+    def _cost(self, mass: float) -> FitCost:
+        return FitCost(Poisson(), check_alpha(self.alpha))
 
-    def _offset(self, silos: list[Silo]) -> float:
+    def _offset(self, silos: list[SiloRows]) -> float:
         """The mean of y log y - y: then E is half the deviance and its penalty."""
         sums = [silo.total(np.asarray(xlogy(silo.y, silo.y) - silo.y, dtype=np.float64)) for silo in silos]
         return sum(sums) / total_mass(silos)

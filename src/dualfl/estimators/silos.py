@@ -22,7 +22,7 @@ KINDS = (np.float64, np.float32, np.uint8)  # what the kernels read without a co
 
 
 @dataclass(frozen=True, eq=False)
-class Silo:
+class SiloRows:
     """The rows of one client, checked."""
 
     name: str
@@ -43,24 +43,24 @@ class Silo:
         """The weighted sum of one value a row."""
         return float(values.sum() if self.weights is None else self.weights @ values)
 
-    def rows(self, which: npt.NDArray[Any]) -> Silo:
+    def rows(self, which: npt.NDArray[Any]) -> SiloRows:
         """These rows only."""
         weights = None if self.weights is None else self.weights[which]
-        return Silo(self.name, self.X[which], self.y[which], weights)
+        return SiloRows(self.name, self.X[which], self.y[which], weights)
 
-    def with_targets(self, y: AnyArray) -> Silo:
+    def with_targets(self, y: AnyArray) -> SiloRows:
         return replace(self, y=y)
 
 
-def total_mass(silos: Sequence[Silo]) -> float:
+def total_mass(silos: Sequence[SiloRows]) -> float:
     return sum(silo.mass for silo in silos)
 
 
-def grouped(estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> list[Silo]:
+def split_by_groups(estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> list[SiloRows]:
     """One table, and for each row the silo it belongs to; None: all rows are one silo."""
     X, y = _checked(estimator, X, y, reset=True)
     weights = _weights(sample_weight, X)
-    whole = Silo("all", X, y, weights)
+    whole = SiloRows("all", X, y, weights)
     if groups is None:
         return _counting([whole])
     parts = rows_by_silo(groups, whole.n)
@@ -87,7 +87,7 @@ def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
     return dict(zip(map(str, names), np.split(order, np.cumsum(np.bincount(number))[:-1])))
 
 
-def listed(estimator: Any, silos: Sequence[Any], names: Sequence[str] | None = None) -> list[Silo]:
+def checked_silos(estimator: Any, silos: Sequence[Any], names: Sequence[str] | None = None) -> list[SiloRows]:
     """A list of (X, y) or (X, y, weights). All must have the columns of the first."""
     if len(silos) == 0:
         raise InputError("fit_silos needs at least one silo (X, y), and the list is empty.")
@@ -97,12 +97,12 @@ def listed(estimator: Any, silos: Sequence[Any], names: Sequence[str] | None = N
     return _counting([_one(estimator, silo, name, first=j == 0) for j, (silo, name) in enumerate(zip(silos, names))])
 
 
-def _one(estimator: Any, silo: Any, name: str, first: bool) -> Silo:
+def _one(estimator: Any, silo: Any, name: str, first: bool) -> SiloRows:
     if not isinstance(silo, tuple | list) or len(silo) not in (2, 3):
         raise InputError(f"Silo {name} must be a pair (X, y) or (X, y, weights), and it is {type(silo).__name__!r}.")
     try:
         X, y = _checked(estimator, silo[0], silo[1], reset=first)
-        return Silo(name, X, y, _weights(silo[2] if len(silo) == 3 else None, X))
+        return SiloRows(name, X, y, _weights(silo[2] if len(silo) == 3 else None, X))
     except ValueError as error:
         raise InputError(f"Silo {name}: {error}") from error
 
@@ -123,7 +123,7 @@ def _weights(given: Any, X: Any) -> Array | None:
     return weights
 
 
-def _counting(silos: list[Silo]) -> list[Silo]:
+def _counting(silos: list[SiloRows]) -> list[SiloRows]:
     """Those with a row that counts; a silo whose weights are all zero has nothing to say."""
     counting = [silo for silo in silos if silo.mass > 0]
     if not counting:

@@ -10,27 +10,26 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dualfl import kernels
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import Result
-from dualfl.engines.problem import Problem
-from dualfl.engines.run import run
+from dualfl.engines.session import CONTRADICTION, run
 from dualfl.errors import InputError, NotSupported
 from dualfl.estimators.proof import FreeIntercept
-from dualfl.estimators.silos import Silo, total_mass
+from dualfl.estimators.silos import SiloRows
 from dualfl.objectives import L1, LinearModel, Loss
 from dualfl.objectives.linear import Intercept
+from dualfl.problem import Problem
 from dualfl.typing import Array
 
-ROUNDING = 1e-15  # of the energy at zero: a gap that small is proven as well as floating point can
+FLOOR = 10  # times what E may be off by rounding: a gap that small is proven as well as floating point can
 IDLE, IDLE_CERTIFIED = 5, 20  # rounds without a gain after which a run has settled; a certificate may still improve
 
 
 @dataclass(frozen=True)
-class Cost:
+class FitCost:
     """An estimator's objective as this library writes it:
 
     E = sum_i s_i l(y_i, z_i) + (ridge/2)|w|^2 + l1 |w|_1,  sum_i s_i = 1.
@@ -41,7 +40,7 @@ class Cost:
     l1: float = 0.0
 
 
-def federated(silos: Sequence[Silo], cost: Cost, intercept: Intercept) -> Problem:
+def federated_problem(silos: Sequence[SiloRows], cost: FitCost, intercept: Intercept) -> Problem:
     """The pooled objective, spread over the silos."""
     clients = [
         LinearModel(silo.X, silo.y, cost.loss, cost.ridge, weights=silo.weights, intercept=intercept) for silo in silos
@@ -49,17 +48,8 @@ def federated(silos: Sequence[Silo], cost: Cost, intercept: Intercept) -> Proble
     return Problem(clients, penalty=L1(cost.l1) if cost.l1 else None)
 
 
-def energy_at_zero(silos: Sequence[Silo], loss: Loss) -> float:
-    """E of the model that is zero, which needs no features."""
-    total = 0.0
-    for silo in silos:
-        weights = np.ones(silo.n) if silo.weights is None else silo.weights
-        total += kernels.value(loss, np.zeros((silo.n, loss.outputs)), loss.targets(np.asarray(silo.y)), weights)
-    return total / total_mass(silos)
-
-
 @dataclass(frozen=True)
-class Limits:
+class FitLimits:
     """What ends a fit."""
 
     tol: float
@@ -67,22 +57,21 @@ class Limits:
     seed: int
     progress: bool
     offset: float = 0.0  # what is added to E before tol is relative to it
-    at_zero: float = 0.0  # E of the model that is zero, the scale of what rounding leaves
 
-    def met(self, gap: float | None, energy: float | None) -> bool:
+    def met(self, gap: float | None, energy: float | None, rounding: float | None) -> bool:
         """Whether a gap is as small as asked for, or as rounding lets it be."""
         if gap is None or energy is None or not np.isfinite(energy):
             return False
-        return gap <= max(self.tol * abs(energy + self.offset), ROUNDING * abs(self.at_zero))
+        return gap <= max(self.tol * abs(energy + self.offset), FLOOR * (rounding or 0.0))
 
 
-def solve(problem: Problem, algorithm: str | Algorithm, limits: Limits, start: Array | None = None) -> Result:
+def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:
     """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
-    chosen = named(algorithm) if isinstance(algorithm, str) else algorithm
+    chosen = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, and it is {algorithm!r}.")
     check_able(problem, chosen)
-    settled = Settled(limits, FreeIntercept(problem) if FreeIntercept.applies(problem) else None)
+    settled = Settled(limits, problem, FreeIntercept(problem) if FreeIntercept.applies(problem) else None)
     result = run(
         problem,
         chosen,
@@ -92,10 +81,10 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: Limits, start: A
         stop=settled,
         progress=limits.progress,
     )
-    return settled.completed(result)
+    return settled.with_proof(result)
 
 
-def named(algorithm: str) -> Algorithm:
+def algorithm_named(algorithm: str) -> Algorithm:
     """The algorithm of that name. A fit runs in one process, where no sum of few rows leaves anybody's hands."""
     return Auto(least_rows=1) if algorithm == "auto" else make(algorithm)
 
@@ -103,8 +92,8 @@ def named(algorithm: str) -> Algorithm:
 class Settled:
     """Ends a run: certified by the algorithm, or by `proof`; or once the energy has stopped falling."""
 
-    def __init__(self, limits: Limits, proof: FreeIntercept | None = None) -> None:
-        self.limits, self.proof = limits, proof
+    def __init__(self, limits: FitLimits, problem: Problem, proof: FreeIntercept | None = None) -> None:
+        self.limits, self.proof, self.pooled = limits, proof, problem.pooled
         self.energies: list[float] = []
         self.proven = -np.inf  # lower bound of E*
         self.enough = np.inf  # the gain of a round below which another attempt at a proof is worth its exchange
@@ -117,32 +106,37 @@ class Settled:
         if not np.isfinite(best):  # a start outside all bounds is not where anything has settled
             return False
         scale = abs(best + limits.offset)
-        if limits.met(row.certificate, best):
+        rounding = self.pooled.rounding(theta).value
+        if limits.met(row.certificate, best, rounding):
             return True
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
         idle = self.gain(patience) <= min(1e-2 * limits.tol, 1e-14) * abs(best)
         # A method that converges quadratically has about the square of its last gain to go.
-        near = row.energy <= best + ROUNDING * scale and self.gain(1) <= min(np.sqrt(limits.tol) * scale, self.enough)
+        near = row.energy <= best + 2 * rounding and self.gain(1) <= min(np.sqrt(limits.tol) * scale, self.enough)
         if self.proof is not None and (near or idle):
             self.proven = max(self.proven, self.proof.bound(theta))
-            gap = best - self.proven
+            gap = best + rounding - self.proven
             # What is left is about proportional to the last gain, so the next attempt waits for that.
             self.enough = self.gain(1) * min(0.1, limits.tol * scale / gap if 0 < gap < np.inf else 0.1)
-            return idle or limits.met(gap, best)
+            return idle or limits.met(gap, best, rounding)
         return idle
 
     def gain(self, rounds: int) -> float:
         """By how much the energy has fallen in the last rounds; infinite if there were not so many."""
         return self.energies[-1 - rounds] - self.energies[-1] if len(self.energies) > rounds else np.inf
 
-    def completed(self, result: Result) -> Result:
+    def with_proof(self, result: Result) -> Result:
         """The result with what was proven here, and with the exchanges that it took."""
         reason = result.certificate_reason
         if result.certificate is None and self.proof is None and result.algorithm.certifies:
             reason = "nothing that the algorithm has seen proves a lower bound of E*; a ridge penalty would help"
         if self.proof is None or result.energy is None or not len(result.history):
             return replace(result, certificate_reason=reason)
-        gap = max(result.energy - self.proven, 0.0) if np.isfinite(self.proven) else np.inf
+        rounding = result.rounding or 0.0
+        if self.proven > result.energy + rounding:
+            reason = CONTRADICTION.format(bound=self.proven, least=result.energy)
+            return replace(result, certificate=None, certificate_reason=reason, stopped="contradiction")
+        gap = max(result.energy + rounding - self.proven, rounding) if np.isfinite(self.proven) else np.inf
         gap = min(gap, np.inf if result.certificate is None else result.certificate)
         last = result.history[-1]
         result.history.rows[-1] = last._replace(
@@ -156,22 +150,24 @@ class Settled:
         return replace(result, certificate=gap, certificate_reason="")
 
 
-def warn_unless_certified(results: Sequence[Result], limits: Limits) -> None:
+def warn_unless_certified(results: Sequence[Result], limits: FitLimits) -> None:
     """A model whose accuracy is not proven must not pass for one whose accuracy is."""
     for result in results:
         energy = result.energy
-        if limits.met(result.certificate, energy):
+        if limits.met(result.certificate, energy, result.rounding):
             continue
         name, rounds = result.algorithm.name, result.rounds
         if result.stopped == "diverged":
             what = f"{name} diverged in round {rounds}; take another algorithm"
+        elif result.stopped == "contradiction":
+            what = result.certificate_reason
         elif result.certificate is None:
             what = f"nothing is proven of this fit after {rounds} rounds of {name}: {result.certificate_reason}"
         else:
             gap = result.certificate / abs((energy or 0.0) + limits.offset or 1.0)
             what = (
                 f"after {rounds} rounds {name} proves E - E* <= {gap:.1e} |E| and tol = {limits.tol:g} was asked for; "
-                "allow more max_rounds, scale the features, or take another algorithm"
+                "raise max_iter, scale the features, or take another algorithm"
             )
         warnings.warn(f"tol was not certified: {what}.", ConvergenceWarning, stacklevel=4)
         return

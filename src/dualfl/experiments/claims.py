@@ -39,7 +39,7 @@ class Verdict(NamedTuple):
         return "cannot be told" if self.holds is None else "holds" if self.holds else "does not hold"
 
 
-def settled(curve: Array) -> Array:
+def above_floor(curve: Array) -> Array:
     return np.maximum(curve, FLOOR)
 
 
@@ -68,14 +68,14 @@ def rate(curve: Array, later: bool = False) -> float:
 def below_the_others(curves: Curves, panel: str, cut: Sequence[str] = ()) -> Verdict:
     """In every round DualFL's error is below that of every benchmark. The number: the share of comparisons it wins."""
     claim = "DualFL is below the others throughout"
-    ours, others = settled(curves[OURS]), {k: v for k, v in curves.items() if k != OURS}
+    ours, others = above_floor(curves[OURS]), {k: v for k, v in curves.items() if k != OURS}
     if not others:
         return untold(panel, claim, "There is no other curve.")
     lost: list[tuple[float, str, int]] = []
     total = 0
     for name, curve in others.items():
         both = min(len(ours), len(curve))
-        ratio = ours[1:both] / settled(curve)[1:both]
+        ratio = ours[1:both] / above_floor(curve)[1:both]
         total += len(ratio)
         lost += [(float(r), name, n + 1) for n, r in enumerate(ratio) if r > 1]
     if not total:
@@ -109,7 +109,7 @@ def as_fast_as_feddyn(curves: Curves, panel: str) -> Verdict:
     claim = f"DualFL falls as fast as FedDyn in the first {FIRST} rounds"
     if "feddyn" not in curves:
         return untold(panel, claim, "There is no curve of FedDyn.")
-    ours, theirs = settled(curves[OURS])[1 : FIRST + 1], settled(curves["feddyn"])[1 : FIRST + 1]
+    ours, theirs = above_floor(curves[OURS])[1 : FIRST + 1], above_floor(curves["feddyn"])[1 : FIRST + 1]
     both = min(len(ours), len(theirs))
     if not both:
         return untold(panel, claim, "The curves have no round.")
@@ -146,10 +146,10 @@ def primal_methods(curves: Curves, primal: Curves, panel: str) -> Verdict:
     them over DualFL, in DualFL's last round."""
     claim = "FedAvg, FedCM and FedSAM are not competitive"
     last = len(curves[OURS])
-    ends = {name: float(settled(curve[:last])[-1]) for name, curve in primal.items() if len(curve)}
+    ends = {name: float(above_floor(curve[:last])[-1]) for name, curve in primal.items() if len(curve)}
     if not ends or not last:
         return untold(panel, claim, "None of them came to a result.")
-    drawn = {name: float(settled(curve[:last])[-1]) for name, curve in curves.items() if len(curve)}
+    drawn = {name: float(above_floor(curve[:last])[-1]) for name, curve in curves.items() if len(curve)}
     best = min(ends, key=lambda k: ends[k])
     over_ours, over_median = ends[best] / drawn[OURS], ends[best] / float(np.median(list(drawn.values())))
     worse = [name for name, end in drawn.items() if end > ends[best]]
@@ -203,7 +203,7 @@ def robust_to_rho(curves: Mapping[float, Array], panel: str, absent: Sequence[fl
         return untold(panel, claim, "Fewer than two curves are long enough to have a rate.")
     best, worst = max(rates, key=lambda k: rates[k]), min(rates, key=lambda k: rates[k])
     share = rates[worst] / rates[best] if rates[best] > 0 else math.nan
-    ends = sorted((float(settled(curve)[-1]), rho) for rho, curve in curves.items() if len(curve))
+    ends = sorted((float(above_floor(curve)[-1]), rho) for rho, curve in curves.items() if len(curve))
     return Verdict(
         panel,
         claim,

@@ -89,7 +89,7 @@ class Comparison:
     def _summary(entry: Entry) -> list[Any]:
         last: Row | None = entry.history[-1] if len(entry.history) else None
         reached = [entry.reached(level, count) for level in LEVELS for count in COUNTS]
-        hyperparameters = json.dumps(dataclasses.asdict(entry.algorithm))  # type: ignore[call-overload]
+        hyperparameters = json.dumps(dataclasses.asdict(entry.algorithm))
         final: list[Any] = ["", "", ""]
         if last is not None:
             final = [entry.final_error, last.local_gradients, last.seconds]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dualfl.objectives.base import Objective
-from dualfl.solvers import AOGM, LBFGS, NewtonCG, PrimalDualGap, RelativeEnergy, Solution, Solver, StopRule, span
+from dualfl.solvers import AOGM, LBFGS, NewtonCG, PrimalDualGap, RelativeEnergy, Solution, Solver, StopRule, row_span
 from dualfl.typing import Array
 
 SMALL = 1e-12
@@ -32,7 +32,7 @@ class Exact(LBFGS):
 
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         rule = PrimalDualGap(SMALL, cap=stop.cap)
-        if f.d <= FEW and not span.applies(f, rule):
+        if f.d <= FEW and not row_span.applies(f, rule):
             return NewtonCG(metric="none").solve(f, warm, rule)
         return super().solve(f, warm, rule)
 

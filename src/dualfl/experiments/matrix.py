@@ -86,7 +86,7 @@ def hyperparameters(name: str, ridge: float, loss: str) -> tuple[str, dict[str, 
     return name, given | ({"least_rows": 1} if hasattr(algorithm_class(name), "least_rows") else {})
 
 
-class Row(NamedTuple):
+class MatrixRow(NamedTuple):
     """One line of the table."""
 
     task: str
@@ -126,7 +126,7 @@ class Matrix:
                 )
 
     @property
-    def chosen(self) -> list[Row]:
+    def chosen(self) -> list[MatrixRow]:
         return [row for row in ROWS if not self.rows or any(row.has(word) for word in self.rows)]
 
     @property
@@ -137,7 +137,7 @@ class Matrix:
             names += [name, *(variant for variant, (base, _) in VARIANTS.items() if base == name)]
         return tuple(names)
 
-    def cell(self, row: Row, name: str) -> Cell:
+    def cell(self, row: MatrixRow, name: str) -> Cell:
         task = TASKS[row.task]
         algorithm, given = hyperparameters(name, row.ridge, task.loss)
         return Cell(
@@ -162,7 +162,7 @@ class Matrix:
         return [self.cell(row, name) for row in self.chosen for name in self.algorithms]
 
 
-ROWS = [Row(task, partition, ridge) for task in TASKS for partition in PARTITIONS for ridge in RIDGES]
+ROWS = [MatrixRow(task, partition, ridge) for task in TASKS for partition in PARTITIONS for ridge in RIDGES]
 
 
 # -- what came of it --------------------------------------------------------------------------------------
@@ -205,20 +205,20 @@ class Ending(NamedTuple):
 REACHED, EXCHANGES, TIME = "reached", f"{MOST} exchanges", "time"
 
 
-class Table(NamedTuple):
+class MatrixTable(NamedTuple):
     """All scores, `scores[row][algorithm][level]`, and how each cell ended."""
 
-    rows: Sequence[Row]
+    rows: Sequence[MatrixRow]
     algorithms: Sequence[str]
-    scores: dict[Row, dict[str, dict[float, Score]]]
-    endings: dict[Row, dict[str, Ending]]
+    scores: dict[MatrixRow, dict[str, dict[float, Score]]]
+    endings: dict[MatrixRow, dict[str, Ending]]
 
-    def best(self, row: Row, level: float, count: str) -> float:
+    def best(self, row: MatrixRow, level: float, count: str) -> float:
         """The smallest count of a row; nan if nobody reached the level."""
         values = [getattr(self.scores[row][name][level], count) for name in self.algorithms]
         return float(np.nanmin(values)) if np.isfinite(values).any() else np.nan
 
-    def applies(self, row: Row, name: str) -> bool:
+    def applies(self, row: MatrixRow, name: str) -> bool:
         return self.endings[row][name].applies
 
     @property
@@ -227,17 +227,17 @@ class Table(NamedTuple):
         return [name for name in self.algorithms if any(self.applies(row, name) for row in self.rows)]
 
 
-def table(matrix: Matrix, store: Store, network: Network) -> Table:
+def table(matrix: Matrix, store: Store, network: Network) -> MatrixTable:
     """From finished cells; all must be there."""
-    scores: dict[Row, dict[str, dict[float, Score]]] = {}
-    endings: dict[Row, dict[str, Ending]] = {}
+    scores: dict[MatrixRow, dict[str, dict[float, Score]]] = {}
+    endings: dict[MatrixRow, dict[str, Ending]] = {}
     for row in matrix.chosen:
         outcomes = {name: store[matrix.cell(row, name)] for name in matrix.algorithms}
         scores[row] = {
             name: {level: score(outcome, level, network) for level in LEVELS} for name, outcome in outcomes.items()
         }
         endings[row] = {name: ending(outcome) for name, outcome in outcomes.items()}
-    return Table(matrix.chosen, matrix.algorithms, scores, endings)
+    return MatrixTable(matrix.chosen, matrix.algorithms, scores, endings)
 
 
 def ending(outcome: Outcome) -> Ending:
@@ -248,7 +248,7 @@ def ending(outcome: Outcome) -> Ending:
     return Ending(reached if outcome.status == "ok" else outcome.status, error, exchanges)
 
 
-def csv_rows(found: Table) -> list[list[Any]]:
+def csv_rows(found: MatrixTable) -> list[list[Any]]:
     """One row a cell; `best` names the counts to 1e-6 in which nobody is better, `ended_by` what ended the cell."""
     counts = [f"{count}_to_{level:.0e}" for level in LEVELS for count in COUNTS]
     lines: list[list[Any]] = [
@@ -271,7 +271,7 @@ def csv_rows(found: Table) -> list[list[Any]]:
     return lines
 
 
-def markdown(found: Table, network: Network) -> str:
+def markdown(found: MatrixTable, network: Network) -> str:
     """For each row the algorithms that reach 1e-6 or 1e-4, by exchanges; the best of every column is bold."""
     text = [
         "Rounds, exchanges and floats (all clients, up and down) to relative errors of 1e-4 / 1e-6, and the seconds on "
@@ -298,7 +298,7 @@ def markdown(found: Table, network: Network) -> str:
     return "\n".join(text) + "\n"
 
 
-def _entry(found: Table, row: Row, name: str, count: str) -> str:
+def _entry(found: MatrixTable, row: MatrixRow, name: str, count: str) -> str:
     parts = []
     for level in LEVELS:
         value = getattr(found.scores[row][name][level], count)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -15,25 +16,27 @@ from typing import Any
 import numpy as np
 
 from dualfl import kernels
+from dualfl.algorithms import plugins
 from dualfl.algorithms.contract import Constants
-from dualfl.data import DATASETS, Dataset, load, make_problem, partition, reference
-from dualfl.data.partition import PARTITIONS, parse, take
+from dualfl.data import DATASETS, Dataset, load, make_problem, partition
+from dualfl.data.partitions import PARTITIONS, parse, take
 from dualfl.data.problem import choose_loss
 from dualfl.engines import Problem, run
 from dualfl.engines.history import Row
 from dualfl.errors import Diverged, InputError, NotSupported
 from dualfl.experiments.cells import COLUMNS, Cell, Outcome
 from dualfl.experiments.local_solvers import LOCAL_SOLVERS
-from dualfl.experiments.single import choose_algorithm, constants_of
+from dualfl.experiments.single_run import choose_algorithm, constants_of
 from dualfl.experiments.synthetic import SYNTHETIC
 from dualfl.objectives import L1, LinearModel
+from dualfl.optimum import reference
 from dualfl.solvers.base import Solver
 from dualfl.typing import Array
 
 
 def run_cell(cell: Cell) -> Outcome:
     """Run it, in one thread. What does not apply and what diverges is an outcome; data that are missing are not."""
-    data = fingerprint(cell.dataset)
+    data = inputs(cell)
     return replace(_outcome(cell), data=data)
 
 
@@ -95,11 +98,11 @@ def _run(cell: Cell, problem: Problem) -> Outcome:
     return Outcome(cell, status, columns, minimum, time.process_time() - began)
 
 
-def _resolved(algorithm: Any, c: Constants) -> Any:
+def _resolved(algorithm: Any, k: Constants) -> Any:
     """The open defaults filled in from theory; a step that somebody gave is taken as it is."""
     for item in fields(algorithm):
         if getattr(algorithm, item.name) is None and "compute" in item.metadata:
-            algorithm = replace(algorithm, **{item.name: item.metadata["compute"](c, algorithm)})
+            algorithm = replace(algorithm, **{item.name: item.metadata["compute"](k, algorithm)})
     return algorithm
 
 
@@ -111,7 +114,7 @@ class _Alarm:
     @contextlib.contextmanager
     def __call__(self, seconds: float) -> Iterator[None]:
         self.rang = False
-        if seconds == np.inf or not hasattr(signal, "setitimer"):
+        if seconds == np.inf or sys.platform == "win32":  # there a round that has begun is finished
             yield
             return
         before = signal.signal(signal.SIGPROF, self._ring)
@@ -138,6 +141,11 @@ def dataset_of(name: str, scale: str, rows: int | None) -> Dataset:
     some = np.linspace(0, data.n - 1, rows).astype(int)  # a file may be sorted
     columns = {name: values[some] for name, values in data.columns.items()}
     return replace(data, X=data.X[some], y=data.y[some], columns=columns)
+
+
+def inputs(cell: Cell) -> str:
+    """What a cell depends on beside its settings: the content of a file, the source of an algorithm from outside."""
+    return "-".join(filter(None, (fingerprint(cell.dataset), plugins.fingerprint(cell.algorithm))))
 
 
 def fingerprint(dataset: str) -> str:

@@ -8,16 +8,19 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.algorithms.plugins import Carried, carried, importable, load_carried
+from dualfl.algorithms.registry import ALGORITHMS, algorithm_class
 from dualfl.errors import InputError
 from dualfl.experiments.cells import Cell, Outcome
-from dualfl.experiments.running import fingerprint, run_cell
+from dualfl.experiments.running import inputs, run_cell
+from dualfl.files import write_atomically
 
 GIGABYTE = 2**30
 
@@ -38,7 +41,7 @@ class Store:
             found = Outcome.from_json(self.file(cell).read_text())
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return found if found.serves(cell) and found.data == fingerprint(cell.dataset) else None
+        return found if found.serves(cell) and found.data == inputs(cell) else None
 
     def put(self, outcome: Outcome) -> None:
         """Keep it, unless what is there tells as much: a run that was cut must not replace a longer one."""
@@ -71,7 +74,10 @@ def run_all(store: Store, cells: Sequence[Cell], *, processes: int = 1, memory: 
             store.put(outcome)
             tell(cell, outcome)
         return
-    pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_worker, initargs=(memory,))
+    check_carried(missing)
+    pool = ProcessPoolExecutor(
+        processes, mp_context=get_context("spawn"), initializer=_worker, initargs=(memory, carried())
+    )
     try:
         waiting = {pool.submit(_kept, store, cell) for cell in missing}
         while waiting:
@@ -91,15 +97,31 @@ def _kept(store: Store, cell: Cell) -> Outcome:
     return outcome
 
 
-def _worker(memory: float) -> None:
+def check_carried(cells: Iterable[Cell]) -> None:
+    """Other processes know algorithms by name, and one that only this process can define is not there."""
+    for name in {cell.algorithm for cell in cells} - set(ALGORITHMS.own):
+        if not importable(algorithm_class(name)):
+            raise InputError(
+                f"{name} is defined where other processes do not find it; put it into a file and load that by "
+                "dualfl.load_plugin or --plugin, or take processes=1."
+            )
+
+
+def _worker(memory: float, plugins: Carried) -> None:
     """A process for cells: Ctrl-C is its parent's affair, it ends with its parent, and it may not take all memory."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
+    _limit_memory(int(memory * GIGABYTE))
+    load_carried(plugins)
 
-        limit = int(memory * GIGABYTE)
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+def _limit_memory(limit: int) -> None:
+    """Where the system lets a process limit itself, which Windows does not and macOS does in part."""
+    if sys.platform != "win32":
+        with contextlib.suppress(ImportError, ValueError, OSError):
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _end_with_parent() -> None:

@@ -107,7 +107,7 @@ class Search:
             count = len(self.candidates(name))
             for _ in RUNGS:
                 total += count
-                count = kept(count)
+                count = survivors(count)
         return total
 
     def cell(self, name: str, hyperparameters: Mapping[str, Any], rung: Rung) -> Cell:
@@ -123,7 +123,7 @@ class Search:
         )
 
 
-def kept(count: int) -> int:
+def survivors(count: int) -> int:
     """How many of so many cells go on."""
     return min(count, max(LEAST, -(-count // KEEP)))
 
@@ -169,7 +169,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Best:
+class BestFound:
     """What the search found for one algorithm: its best cell on the last rung that it reached."""
 
     algorithm: str
@@ -204,10 +204,10 @@ class Tuner:
         if self.minutes is not None and not self.minutes > 0:
             raise InputError(f"The budget must be a number of minutes > 0, and it is {self.minutes}.")
 
-    def run(self) -> list[Best]:
+    def run(self) -> list[BestFound]:
         """All rungs, or as many as the budget allows."""
         alive = {name: self.search.candidates(name) for name in self.search.algorithms}
-        best: dict[str, Best] = {name: Best(name, None, -1, 0, len(alive[name])) for name in alive}
+        best: dict[str, BestFound] = {name: BestFound(name, None, -1, 0, len(alive[name])) for name in alive}
         for level, rung in enumerate(RUNGS):
             cells = {name: [self.search.cell(name, given, rung) for given in alive[name]] for name in alive}
             cells = self._shared(cells, rung.ends - (RUNGS[level - 1].ends if level else 0.0))
@@ -224,8 +224,8 @@ class Tuner:
                 good = [t for t in tried if t.good]
                 untried = best[name].untried if level else len(cells[name]) - len(tried)
                 if good:
-                    best[name] = Best(name, good[0], level, count, untried, self._edge(name, good[0]))
-                    alive[name] = [dict(t.hyperparameters) for t in good[: kept(len(good))]]
+                    best[name] = BestFound(name, good[0], level, count, untried, self._edge(name, good[0]))
+                    alive[name] = [dict(t.hyperparameters) for t in good[: survivors(len(good))]]
                 else:
                     best[name], alive[name] = replace(best[name], count=count, untried=untried), []
             alive = {name: given for name, given in alive.items() if given}
@@ -293,7 +293,7 @@ def _filled(outcome: Outcome) -> np.ndarray[Any, Any]:
 # -- files ------------------------------------------------------------------------------------------------
 
 
-def summary(found: Sequence[Best], search: Search, command: str) -> dict[str, Any]:
+def summary(found: Sequence[BestFound], search: Search, command: str) -> dict[str, Any]:
     """For a file that `dualfl reproduce figure1 --tuned` reads: by algorithm, the best and how it was found."""
     best = {}
     for item in found:
@@ -346,7 +346,7 @@ def known_best(path: Path, setting: Mapping[str, Any]) -> dict[str, dict[str, An
 # -- as the paper prints it -------------------------------------------------------------------------------
 
 
-def table(found: Sequence[Best], dataset: str) -> list[dict[str, str]]:
+def table(found: Sequence[BestFound], dataset: str) -> list[dict[str, str]]:
     """Table 2 beside what was found: one line a hyperparameter."""
     lines = []
     for best in found:
@@ -360,7 +360,7 @@ def table(found: Sequence[Best], dataset: str) -> list[dict[str, str]]:
     return lines
 
 
-def _line(line: Line, best: Best, dataset: str) -> dict[str, str]:
+def _line(line: Line, best: BestFound, dataset: str) -> dict[str, str]:
     paper = {column: PAPER.get(line.algorithm, {}).get(column, {}).get(line.field) for column in ("mnist", "cifar10")}
     given = None if best.tried is None else best.tried.hyperparameters.get(line.field)
     if best.tried is None:

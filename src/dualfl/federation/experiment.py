@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,23 +21,28 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Place
-from dualfl.engines import checkpoint as files
-from dualfl.engines.client import LocalCost, Silo
+from dualfl.engines import checkpoint as checkpoint_file
+from dualfl.engines.client import ClientMemory, LocalCost
 from dualfl.errors import InputError
-from dualfl.federation import fixed
-from dualfl.federation.home import PRIVATE, Home, locked, write
+from dualfl.federation import fixed_point
 from dualfl.federation.masks import Masks, new_secret, sign
-from dualfl.federation.rows import Schema, Unfit, harmonised, pack_rows, standardised
+from dualfl.federation.rows import not_quoted, pack_rows
+from dualfl.federation.silo_folder import PRIVATE, SiloFolder, write
 from dualfl.federation.upload import Uploads
 from dualfl.federation.wire import decode, encode
+from dualfl.files import locked
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
 from dualfl.solvers.base import Solver
-from dualfl.typing import Array
+from dualfl.tables.encoding import Scaling, features, targets
+from dualfl.tables.reading import Table
+from dualfl.tables.schema import Draft, Schema
+from dualfl.tables.sums import counted, deviations
+from dualfl.typing import AnyArray, Array
 
 CHANGED = (
-    "its data file, or 'target' or 'ignore' in its silo.json, has changed since the experiment began; restore it, or "
-    "start a new one"
+    "its data file, or what its silo.json says of it ('target', 'ignore', 'categorical', 'na', 'decimal'), has changed "
+    "since the experiment began; restore it, or start a new one"
 )
 NO_PLAN = "this silo knows no plan of this experiment: its folder was lost or moved; start a new experiment"
 Content = dict[str, Any]
@@ -45,7 +51,7 @@ Content = dict[str, Any]
 class Experiment:
     """What a silo keeps of one experiment."""
 
-    def __init__(self, home: Home, id: str) -> None:
+    def __init__(self, home: SiloFolder, id: str) -> None:
         if not id or not all(c.isalnum() or c in "-_" for c in id):
             raise InputError(f"{id!r} is no name of an experiment")
         self.home, self.id = home, id
@@ -53,7 +59,7 @@ class Experiment:
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """One process at a time: a request that is repeated while it is worked on waits for the answer."""
-        return locked(self.path)
+        return locked(self.path, PRIVATE)
 
     def fix(self, name: str, content: bytes, otherwise: str) -> None:
         """Write a file once; refuse, in these words, to write anything else there."""
@@ -64,7 +70,7 @@ class Experiment:
         else:
             write(path, content)
 
-    def kept(self, name: str, answer: Callable[[], bytes]) -> bytes:
+    def answered_once(self, name: str, answer: Callable[[], bytes]) -> bytes:
         """The answer to a set-up request, found once: other numbers under the same masks would tell both."""
         path = self.path / "answers" / name
         if not path.exists():
@@ -109,8 +115,14 @@ class Experiment:
     # -- the cost ----------------------------------------------------------------------------------
 
     @cached_property
+    def draft(self) -> Draft:
+        """What was agreed before anybody counted."""
+        return Draft.from_json(self.plan["draft"])
+
+    @cached_property
     def schema(self) -> Schema:
-        return Schema(**self.plan["schema"])
+        """What came of the counts; it travels with the scaling."""
+        return Schema.from_json(self.scaling["schema"])
 
     def check_data(self) -> None:
         """Refuse to go on with other data than were agreed on."""
@@ -122,27 +134,18 @@ class Experiment:
             raise InputError(CHANGED)
 
     @cached_property
-    def harmonised(self) -> tuple[Any, Any]:
+    def used(self) -> tuple[Table, str]:
+        """The rows that have a target, and the target's name."""
         rows = self.home.rows()
         self.check_data()  # after reading, so that a file which is changed meanwhile is noticed
-        return harmonised(rows, self.schema)
+        return rows.used(), rows.target
 
-    def sums(self, plan: Content) -> Content:
-        """How much this silo counts, and what standardisation and gaps need of its columns."""
-        X, _ = self.harmonised
-        wire: Content = {"size": float(X.shape[0])}
-        if plan["standardise"] and self.schema.sparse:
-            wire["sums"] = np.asarray(X.sum(axis=0), dtype=np.float64).ravel()
-        elif plan["standardise"] or self.schema.gaps:
-            wire["sums"] = np.nansum(X, axis=0)
-        if self.schema.gaps:
-            wire["counts"] = np.count_nonzero(~np.isnan(X), axis=0).astype(np.float64)
-        return wire
+    def counts(self) -> Content:
+        """How much this silo counts, and what agreement and standardisation need of its columns."""
+        return counted(self.used[0], self.draft)
 
-    def squares(self, center: Array) -> Array:
-        X, _ = self.harmonised
-        found: Array = np.nansum(np.square(X - center), axis=0)  # a gap becomes the centre
-        return found
+    def deviations(self, center: Array) -> Content:
+        return deviations(self.used[0], self.draft, center)
 
     @cached_property
     def source(self) -> tuple[Objective, Solver | None, float, Penalty | None]:
@@ -151,7 +154,8 @@ class Experiment:
             import pickle
 
             with open(self.home.path / self.home.settings["pickle"], "rb") as file:
-                return pickle.load(file)  # type: ignore[no-any-return]
+                held: tuple[Objective, Solver | None, float, Penalty | None] = pickle.load(file)
+            return held
         return self._from_rows()
 
     def _from_rows(self) -> tuple[Objective, Solver | None, float, Penalty | None]:
@@ -162,18 +166,24 @@ class Experiment:
         key = hashlib.sha256((self.path / "scaling").read_bytes() + (self.path / "plan").read_bytes()).hexdigest()[:24]
         cache = self.home.path / "cache" / f"{key}.npz"
         if not cache.exists():
-            X, y = self.harmonised
-            X = standardised(X, self.scaling["center"], self.scaling["spread"], self.scaling["fill"])
+            X, y = self._encoded()
             for old in cache.parent.glob("*.npz"):
                 old.unlink()
             write(cache, pack_rows(X, y))
         X, y = unpack_rows(cache)
         problem = self.plan["problem"]
-        try:
+        # The plan suits the coordinator's template, so if something does not, it is some entry.
+        with not_quoted(f"its rows do not suit the loss {problem['loss']!r} of the plan"):
             objective, solver, penalty = build(X, y, self.schema, problem)
-        except InputError as error:  # the plan suits the coordinator's template, so it is some entry, which is quoted
-            raise Unfit(str(error), f"its rows do not suit the loss {problem['loss']!r} of the plan") from error
         return objective, solver, objective.mass, penalty
+
+    def _encoded(self) -> tuple[Any, AnyArray]:
+        """Features as the schema makes them, standardised if that was agreed; and targets."""
+        table, target = self.used
+        with not_quoted("its rows do not suit what was agreed"):
+            X, y = features(table, self.schema), targets(table, replace(self.schema, target=target))
+        center, spread = self.scaling["center"], self.scaling["spread"]
+        return X if center is None else Scaling(center, spread).scaled(X), y
 
     def client(self, algorithm: Algorithm) -> tuple[LocalCost, Place, int, float]:
         """(cost, place, number, weight) of this silo under the algorithm that runs, whose surveys see the same."""
@@ -196,7 +206,7 @@ class Experiment:
             objective.d,
             start=start if algorithm.warm else None,
             penalty=server_penalty(objective, penalty, cost.origin) if algorithm.penalty == "server" else None,
-            codec=codec_of(plan["codec"]) if plan["secure"] is None else fixed.FixedPoint(weight, plan["secure"]),
+            codec=codec_of(plan["codec"]) if plan["secure"] is None else fixed_point.FixedPoint(weight, plan["secure"]),
         )
         return cost, place, j, weight
 
@@ -215,19 +225,19 @@ class Experiment:
 
     # -- what survives -----------------------------------------------------------------------------
 
-    def remembered(self, algorithm: Algorithm) -> tuple[Silo, str, bytes]:
+    def remembered(self, algorithm: Algorithm) -> tuple[ClientMemory, str, bytes]:
         """(memory, tag of the last request, the answer to it)."""
         path = self.path / "state.npz"
         if not path.exists():
-            return Silo(), "", b""
-        tree, arrays = files.read(path)
-        content = files.Unpacker(arrays, algorithm, {}).unpack(tree)
+            return ClientMemory(), "", b""
+        tree, arrays = checkpoint_file.read(path)
+        content = checkpoint_file.Unpacker(arrays, algorithm, {}).unpack(tree)
         return content["silo"], content["tag"], content["sent"].tobytes()
 
-    def remember(self, silo: Silo, name: str, sent: bytes) -> None:
+    def remember(self, silo: ClientMemory, name: str, sent: bytes) -> None:
         """All of it is on disk before the answer leaves."""
         content = {"silo": silo, "tag": name, "sent": np.frombuffer(sent, dtype=np.uint8)}
-        files.save(self.path / "state.npz", content, PRIVATE)
+        checkpoint_file.save(self.path / "state.npz", content, PRIVATE)
 
 
 def codec_of(described: Any) -> Any:

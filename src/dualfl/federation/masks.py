@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.federation.fixed import Words
+from dualfl.federation.fixed_point import Words
 
 
 class Offer(NamedTuple):

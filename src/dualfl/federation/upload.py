@@ -12,9 +12,9 @@ import numpy as np
 
 from dualfl.engines.client import Reply, Work
 from dualfl.errors import InputError
-from dualfl.federation import fixed
+from dualfl.federation import fixed_point
 from dualfl.federation.masks import Masks
-from dualfl.federation.rows import Schema
+from dualfl.tables.schema import Draft
 
 WORK_BITS = 20  # counts of work are larger than coefficients, and need fewer digits
 Content = dict[str, Any]
@@ -26,7 +26,7 @@ class Uploads:
     def __init__(self, plan: Content, masks: Masks | None, allow_sampling: bool) -> None:
         self.plan, self.masks, self.allow_sampling = plan, masks, allow_sampling
 
-    def answer(self, reply: Reply, value: float | None, request: Content, name: str, weight: float) -> Content:
+    def answer(self, reply: Reply, value: Content | None, request: Content, name: str, weight: float) -> Content:
         """What leaves: the upload, the value at the probe, and the account of the work."""
         if self.masks is None:
             return {"wire": reply.wire, "work": reply.work, "value": value}
@@ -34,19 +34,21 @@ class Uploads:
         self._check_among(among)
         if request["reduce"] == "max":
             return masked_maxima(self.masks, reply.wire, name, among)
-        wire = fixed.flatten(reply.wire)
+        wire = fixed_point.flatten(reply.wire)
         if value is not None:
-            wire["probe:E"] = value
+            wire |= {f"probe:{field}": number for field, number in value.items()}
         if len(among) < len(self.plan["names"]):
             wire["probe:mass"] = 1.0
-        parts: dict[str, fixed.Part] = {}
+        parts: dict[str, fixed_point.Part] = {}
         for field, x in wire.items():
             if np.shape(x):
-                parts[field] = fixed.Part(x, weight, self.plan["secure"])
+                parts[field] = fixed_point.Part(x, weight, self.plan["secure"])
             else:
-                parts |= fixed.limbs(field, weight * x, len(among))
+                parts |= fixed_point.limbs(field, weight * x, len(among))
         work: Work = reply.work
-        parts |= {f"work:{k}": fixed.Part(float(v), 1.0, WORK_BITS, len(among)) for k, v in work._asdict().items()}
+        parts |= {
+            f"work:{k}": fixed_point.Part(float(v), 1.0, WORK_BITS, len(among)) for k, v in work._asdict().items()
+        }
         return masked(self.masks, parts, name, among)
 
     def _check_among(self, among: list[str]) -> None:
@@ -65,37 +67,41 @@ class Uploads:
         if self.masks is None:
             return {"wire": wire}
         among = list(self.plan["names"])
-        parts: dict[str, fixed.Part] = {}
+        parts: dict[str, fixed_point.Part] = {}
         for field, x in wire.items():
-            self._check_reach(x, fixed.reach(len(among)))
-            parts |= fixed.limbs(field, x, len(among))
+            if field != "levels":  # which are counts
+                self._check_reach(x, fixed_point.reach(len(among)))
+            parts |= fixed_point.limbs(field, x, len(among))
         return masked(self.masks, parts, name, among)
 
     def _check_reach(self, x: Any, reach: float) -> None:
         """Refuse sums of columns that are too large for words, and name the column."""
         beyond = np.flatnonzero(~(np.abs(x) < reach))
         if np.shape(x) and len(beyond):
-            features = Schema(**self.plan["schema"]).features
+            columns = Draft.from_json(self.plan["draft"]).numeric
             raise InputError(
-                f"column {features[int(beyond[0])]!r} adds up to {reach:.0e} or more, which secure sums do "
+                f"column {columns[int(beyond[0])]!r} adds up to {reach:.0e} or more, which secure sums do "
                 "not carry; divide it by a power of ten in every silo, or put it under 'ignore' in silo.json"
             )
 
-    def value(self, value: float, name: str, weight: float) -> Content:
+    def value(self, value: Content, name: str, weight: float) -> Content:
         if self.masks is None:
             return {"value": value}
         among = list(self.plan["names"])
-        return masked(self.masks, fixed.limbs("probe:E", weight * value, len(among)), name, among)
+        parts: dict[str, fixed_point.Part] = {}
+        for field, number in value.items():
+            parts |= fixed_point.limbs(f"probe:{field}", weight * number, len(among))
+        return masked(self.masks, parts, name, among)
 
 
-def masked(masks: Masks, parts: dict[str, fixed.Part], name: str, among: list[str]) -> Content:
-    words = [fixed.to_words(field, *part) for field, part in parts.items()]
+def masked(masks: Masks, parts: dict[str, fixed_point.Part], name: str, among: list[str]) -> Content:
+    words = [fixed_point.to_words(field, *part) for field, part in parts.items()]
     fields = tuple((field, tuple(np.shape(part.x)), part.bits) for field, part in parts.items())
     return {"words": masks.cover(np.concatenate(words), name, among), "fields": fields}
 
 
 def masked_maxima(masks: Masks, wire: Content, name: str, among: list[str]) -> Content:
-    size = len(fixed.ladder())
+    size = len(fixed_point.ladder())
     noise = masks.noise(name, size * len(wire)).reshape(len(wire), size)
-    words = [fixed.to_rungs(float(x), row) for x, row in zip(wire.values(), noise)]
+    words = [fixed_point.to_rungs(float(x), row) for x, row in zip(wire.values(), noise)]
     return {"words": masks.cover(np.concatenate(words), name, among), "maxima": tuple(wire)}

@@ -1,20 +1,23 @@
 """The innermost loops: everything that touches the rows of a client, in C with a NumPy twin."""
 
-from .backend import backend, describe, isa, isas, use_backend, use_isa
-from .design import Design
+from .backends import backend, describe, isa, isas, use_backend, use_isa
+from .contract import SolvesByLBFGS
+from .design import Design, is_sparse
 from .epochs import cd_quadratic, lbfgs, pairs_newer, pairs_older, saga_epoch, sample_gradient, sdca_epoch, svrg_epoch
 from .losses import Loss
 from .predictors import curvature_times, ray, residual, value
-from .threads import get_threads, set_threads, threads
+from .thread_count import get_threads, set_threads, threads
 
 __all__ = [
     "Design",
     "Loss",
+    "SolvesByLBFGS",
     "backend",
     "cd_quadratic",
     "curvature_times",
     "describe",
     "get_threads",
+    "is_sparse",
     "isa",
     "isas",
     "lbfgs",

@@ -8,10 +8,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from .backend import serving
+from .backends import serving
+from .contract import RowKernels
 from .losses import Array, Loss
 
 KEPT_AS_THEY_ARE = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.uint8))
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is one of SciPy's sparse matrices."""
+    return bool(sparse.issparse(X))
 
 
 class Design:
@@ -34,7 +40,7 @@ class Design:
         self.intercept = bool(intercept)
         self.n: int = self.X.shape[0]
         self.D: int = self.X.shape[1] + self.intercept
-        self.kernel: Any = serving().Rows(self.X, self.scale, self.intercept)
+        self.kernel: RowKernels = serving().Rows(self.X, self.scale, self.intercept)
 
     def __getstate__(self) -> tuple[Any, float, bool]:
         return self.X, self.scale, self.intercept  # a copy in another process chooses its own backend
@@ -52,27 +58,27 @@ class Design:
 
     def forward(self, W: Array) -> Array:
         """The predictors Xtilde W, shape (n, k)."""
-        return self.kernel.forward(W)  # type: ignore[no-any-return]
+        return self.kernel.forward(W)
 
     def backward(self, R: Array) -> Array:
         """Xtilde' R, shape (D, k)."""
-        return self.kernel.backward(R)  # type: ignore[no-any-return]
+        return self.kernel.backward(R)
 
     def value_gradient(self, W: Array, loss: Loss, y: Array, s: Array) -> tuple[float, Array, Array]:
         """The value sum_i s_i l(y_i, z_i), its gradient in W, and the predictors: one pass over the rows."""
-        return self.kernel.value_gradient(W, loss, y, s)  # type: ignore[no-any-return]
+        return self.kernel.value_gradient(W, loss, y, s)
 
     def hessian_times(self, V: Array, loss: Loss, Z: Array, y: Array, s: Array) -> Array:
         """The Hessian at the predictors Z times V: one pass over the rows."""
-        return self.kernel.hessian_times(V, loss, Z, y, s)  # type: ignore[no-any-return]
+        return self.kernel.hessian_times(V, loss, Z, y, s)
 
     def gram(self, w: Array) -> Array:
         """Xtilde' diag(w) Xtilde, shape (D, D)."""
-        return self.kernel.gram(w)  # type: ignore[no-any-return]
+        return self.kernel.gram(w)
 
     def row_norms2(self) -> Array:
         """|xtilde_i|^2, shape (n,)."""
-        return self.kernel.row_norms2()  # type: ignore[no-any-return]
+        return self.kernel.row_norms2()
 
     def rows(self, index: npt.ArrayLike) -> Design:
         """A design of these rows only; they are copied."""

@@ -3,11 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
-from .backend import serving
+from .backends import serving
+from .contract import SolvesByLBFGS
 from .design import Design
 from .losses import Array, Loss
-
-Index = npt.NDArray[np.int64]
 
 
 def sdca_epoch(
@@ -58,8 +57,10 @@ def lbfgs(
     H_0 = v -> (inverse * (v Q)) Q'. It ends at a gradient of norm eps, at the cap, or where rounding leaves no step.
     The native kernels alone have it: with the twin there is nothing to gain over `solvers.LBFGS`.
     """
-    arrays = (np.ascontiguousarray(a) for a in (c, inverse, Q))
-    return design.kernel.lbfgs(loss, y, s, float(m), *arrays, u, int(memory), float(eps), int(cap))  # type: ignore[no-any-return]
+    kernel = design.kernel
+    assert isinstance(kernel, SolvesByLBFGS), "the caller asks for it where there is one"
+    c, inverse, Q = (np.ascontiguousarray(a) for a in (c, inverse, Q))
+    return kernel.lbfgs(loss, y, s, float(m), c, inverse, Q, u, int(memory), float(eps), int(cap))
 
 
 def pairs_older(S: Array, Y: Array, sy: Array, count: int, newest: int, parts: Array, v: Array) -> None:
@@ -89,13 +90,13 @@ def cd_quadratic(
     of the last one, which is at most tol unless the sweeps ran out. Where Q_ii = 0 the coordinate goes to
     the better end of its interval, if that end is finite.
     """
-    return serving().cd_quadratic(Q, q, l1, lo, hi, x, grad, int(sweeps), float(tol))  # type: ignore[no-any-return]
+    return serving().cd_quadratic(Q, q, l1, lo, hi, x, grad, int(sweeps), float(tol))
 
 
 def sample_gradient(design: Design, index: npt.ArrayLike, W: Array, loss: Loss, y: Array, s: Array) -> Array:
     """sum over the rows i of index of s_i l'(y_i, z_i) xtilde_i, shape (D, k)."""
     index = np.ascontiguousarray(index, dtype=np.int64)
-    return design.kernel.sample_gradient(index, W, loss, y, s)  # type: ignore[no-any-return]
+    return design.kernel.sample_gradient(index, W, loss, y, s)
 
 
 def svrg_epoch(

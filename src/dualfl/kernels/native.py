@@ -14,7 +14,7 @@ from ._native import built, cd_quadratic, isa, isas, use_isa
 from ._native import newer as pairs_newer
 from ._native import older as pairs_older
 from .losses import Array, Loss
-from .threads import get_threads
+from .thread_count import get_threads
 
 __all__ = [
     "Rows",

@@ -19,7 +19,7 @@ from dualfl.objectives.losses import (
 from dualfl.objectives.penalties import (
     L1,
     BoxConstraint,
-    ElasticNet,
+    ElasticNetPenalty,
     GroupL2,
     NonNegative,
     Penalised,
@@ -33,7 +33,7 @@ __all__ = [
     "Absolute",
     "BoxConstraint",
     "Cost",
-    "ElasticNet",
+    "ElasticNetPenalty",
     "EpsilonInsensitive",
     "Function",
     "GroupL2",

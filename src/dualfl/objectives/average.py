@@ -9,6 +9,7 @@ import numpy as np
 
 from dualfl.errors import NotSupported
 from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.objectives.rounding import Rounding, of_mean
 from dualfl.typing import Array, frozen, sealed
 
 
@@ -53,6 +54,11 @@ class Average(Objective):
 
     def hessian(self, x: Array) -> Array:
         return _sum(self.weights, [f.hessian(x) for f in self.parts])
+
+    def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
+        parts = [f.rounding(x, drift) for f in self.parts]
+        value = float(np.dot(self.weights, [part.value for part in parts]))
+        return Rounding(value, _sum(self.weights, [part.gradient for part in parts])).times(of_mean(len(parts)))
 
     def fresh(self) -> Average:
         return Average([f.fresh() for f in self.parts], self.weights)

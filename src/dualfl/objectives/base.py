@@ -25,6 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dualfl.errors import InputError, NotSupported
+from dualfl.objectives import rounding
+from dualfl.objectives.rounding import Rounding
 from dualfl.typing import Array, frozen, sealed
 
 if TYPE_CHECKING:
@@ -93,6 +95,11 @@ class Objective(ABC):
         return np.inf
 
     @property
+    def L_row(self) -> float:
+        """The smoothness of the worst single row, for stochastic methods; L where there are no rows."""
+        return self.L
+
+    @property
     def convexity(self) -> float | Array:
         """m with f - (1/2) <m x, x> convex: one number, or one for each coordinate; mu is the smallest."""
         return self.mu
@@ -156,6 +163,31 @@ class Objective(ABC):
         HU = np.stack([point.hessian_times(frozen(u)) for u in U.T], axis=1)
         M = U.T @ HU
         return (M + M.T) / 2
+
+    def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
+        """How far off `value` and `gradient` at x may be; see `rounding`. `drift`: of predictors updated along rays."""
+        return rounding.plain(self, x)
+
+    # -- what only some offer ---------------------------------------------------------------------
+
+    def sample_gradient(self, rows: npt.NDArray[np.intp], x: Array) -> Array:
+        """An unbiased gradient from these rows; for costs that offer "samples"."""
+        raise NotSupported(f"{self.name} has no rows to take a gradient of; use a method with full gradients.")
+
+    def moment(self, x: Array) -> tuple[Array, Array]:
+        """C and S with C (x) S about the data part of the Hessian at x; for costs that offer "moments"."""
+        raise self._no_moments()
+
+    def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
+        """C Omega, the trace of C, and S."""
+        raise self._no_moments()
+
+    def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
+        """The sums that a sketch of the Hessian at x needs."""
+        raise self._no_moments()
+
+    def _no_moments(self) -> NotSupported:
+        return NotSupported(f"{self.name} gives no second-order sums; use a first-order method such as lbfgs.")
 
     # -- views ------------------------------------------------------------------------------------
 

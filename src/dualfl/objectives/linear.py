@@ -23,10 +23,11 @@ from dualfl import kernels
 from dualfl.arguments import check
 from dualfl.errors import InputError
 from dualfl.kernels import Design
-from dualfl.objectives import curvature, moments
+from dualfl.objectives import curvature, moments, rounding
 from dualfl.objectives.base import Objective, Point, Ray, check_factor
 from dualfl.objectives.inputs import check_features, check_scale, check_weights
 from dualfl.objectives.losses import Loss
+from dualfl.objectives.rounding import Rounding
 from dualfl.objectives.spectrum import largest_eigenvalue
 from dualfl.typing import AnyArray, Array, frozen, sealed
 
@@ -161,6 +162,14 @@ class LinearModel(Objective):
         G = kernels.sample_gradient(self.design, rows, self.matrix(x), self.loss, self.y, self.s)
         return G.ravel() * (self.n / len(rows)) + self.ridge * self.ridge_part(x)
 
+    @cached_property
+    def column_sizes(self) -> Array:
+        """sqrt(sum_i s_i x_ik^2) of every feature, from above."""
+        return rounding.column_sizes(self)
+
+    def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
+        return rounding.linear(self, x, drift)
+
     # -- curvature --------------------------------------------------------------------------------
 
     def _predictors_at(self, x: Array) -> Array:
@@ -241,6 +250,7 @@ class LinearModel(Objective):
         view.s = frozen(self.s * check_factor(factor))
         view.__dict__.pop("L_row", None)
         view.__dict__.pop("_top", None)
+        view.__dict__.pop("column_sizes", None)
         return view
 
     def _instead(self) -> str:

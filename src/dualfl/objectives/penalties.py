@@ -19,6 +19,7 @@ import numpy.typing as npt
 from dualfl.arguments import check, checked
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.objectives.rounding import Rounding, roundings
 from dualfl.typing import Array
 
 
@@ -36,6 +37,12 @@ class Penalty(ABC):
     @abstractmethod
     def steepest(self, x: Array, g: Array) -> Array:
         """The smallest element of g + dP(x): zero exactly where x is optimal."""
+
+    def rounding(self, x: Array) -> Rounding:
+        """How far off its value and a subgradient may be; no slope of a penalty is above alpha + beta |x|."""
+        K, value = roundings(x.size), self.value(x)
+        slope = getattr(self, "alpha", 0.0) + self.mu * np.abs(x).ravel()
+        return Rounding(K * abs(value) if np.isfinite(value) else 0.0, K * slope)
 
 
 def _strength(name: str, value: float) -> None:
@@ -70,18 +77,18 @@ class L1(Penalty):
 
 @checked
 @dataclass(frozen=True)
-class ElasticNet(Penalty):
+class ElasticNetPenalty(Penalty):
     """alpha |x|_1 + (beta/2) |x|^2."""
 
     alpha: float
     beta: float
 
     def __post_init__(self) -> None:
-        _strength("ElasticNet's alpha", self.alpha)
-        _strength("ElasticNet's beta", self.beta)
+        _strength("ElasticNetPenalty's alpha", self.alpha)
+        _strength("ElasticNetPenalty's beta", self.beta)
 
     @property
-    def mu(self) -> float:  # type: ignore[override]
+    def mu(self) -> float:  # type: ignore[override]  # elsewhere it is a plain number
         return self.beta
 
     def value(self, x: Array) -> float:
@@ -189,7 +196,7 @@ class Penalised(Objective):
         if isinstance(smooth_part, Penalised):
             raise NotSupported(
                 f"{smooth_part.name} carries a penalty already; "
-                "combine l1 and l2 with ElasticNet instead of adding twice."
+                "combine l1 and l2 with ElasticNetPenalty instead of adding twice."
             )
         super().__init__()
         self.smooth_part, self.penalty = smooth_part, penalty
@@ -232,6 +239,12 @@ class Penalised(Objective):
         """The smallest subgradient at x, given the gradient of the smooth part there."""
         g = self.penalty.steepest(self._resting(x), self._resting(gradient)).ravel()
         return g if self.free is None else np.where(self.free, gradient, g)
+
+    def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
+        own = self.penalty.rounding(self._resting(x))
+        if self.free is not None:
+            own = own._replace(gradient=np.where(self.free, 0.0, own.gradient))
+        return self.smooth_part.rounding(x, drift) + own
 
     def _resting(self, x: Array) -> Array:
         return (x if self.free is None else np.where(self.free, 0.0, x)).reshape(self.shape)

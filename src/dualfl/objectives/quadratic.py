@@ -9,6 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import PlainObjective, check_factor
+from dualfl.objectives.rounding import Rounding, roundings
 from dualfl.objectives.spectrum import largest_eigenvalue
 from dualfl.typing import Array, frozen
 
@@ -69,6 +70,15 @@ class Quadratic(PlainObjective):
 
     def _hessian_times(self, x: Array, v: Array) -> Array:
         return self._times(v)
+
+    def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
+        K, size = roundings(self.d), np.abs(x)
+        if isinstance(self.A, LinearOperator):
+            Ax = np.full(self.d, self._L * float(np.linalg.norm(x)))
+        else:
+            Ax = np.abs(self.A) @ size
+        b = np.abs(self.b)
+        return Rounding(K * float(Ax @ size / 2 + b @ size + abs(self.constant)), K * (Ax + b))
 
     def hessian(self, x: Array) -> Array:
         if isinstance(self.A, LinearOperator):

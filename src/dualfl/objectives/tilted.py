@@ -8,10 +8,12 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.objectives.rounding import Rounding, roundings
 from dualfl.typing import Array, frozen, sealed
 
 
@@ -57,6 +59,10 @@ class Tilted(Objective):
         return self.base.L + float(np.max(self.a))
 
     @property
+    def L_row(self) -> float:
+        return self.base.L_row + float(np.max(self.a))
+
+    @property
     def name(self) -> str:
         return self.base.name
 
@@ -73,6 +79,11 @@ class Tilted(Objective):
     def newton_hessian(self, x: Array, straight: float) -> Array:
         return self._raised(self.base.newton_hessian(x, straight))
 
+    def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
+        K, tilt = roundings(self.d), np.abs(self.a * x)
+        own = Rounding(K * float(tilt @ np.abs(x) / 2 + np.abs(self.c) @ np.abs(x)), K * (tilt + np.abs(self.c)))
+        return self.base.rounding(x, drift) + own
+
     def _raised(self, H: Array) -> Array:
         H[np.diag_indices(self.d)] += self.a
         return H
@@ -86,15 +97,18 @@ class Tilted(Objective):
             blocks[:, b, :, b] += (U.T * a[:, b]) @ U
         return M
 
+    def sample_gradient(self, rows: npt.NDArray[np.intp], x: Array) -> Array:
+        return self.base.sample_gradient(rows, x) + self.a * x - self.c
+
     def moment(self, x: Array) -> tuple[Array, Array]:
         """Of the data part, which a tilt leaves alone; so are the next two."""
-        return self.base.moment(x)  # type: ignore[attr-defined, no-any-return]
+        return self.base.moment(x)
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
-        return self.base.sketched_moment(x, Omega)  # type: ignore[attr-defined, no-any-return]
+        return self.base.sketched_moment(x, Omega)
 
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
-        return self.base.metric(x, U, B, rank, straight)  # type: ignore[attr-defined, no-any-return]
+        return self.base.metric(x, U, B, rank, straight)
 
     def tilted(self, a: float | Array = 0.0, c: Array | None = None) -> Objective:
         return Tilted(self.base, self.a + a, self.c if c is None else self.c + c)

@@ -2,6 +2,6 @@
 
 from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.folder import Folder
-from dualfl.report.summary import summary
+from dualfl.report.run_summary import summary
 
 __all__ = ["Folder", "convergence_figure", "save_png", "summary"]

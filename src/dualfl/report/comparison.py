@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualfl.data.mix import Mix
+from dualfl.colours import COLOURS
+from dualfl.data.label_mix import Mix
 from dualfl.errors import InputError
 from dualfl.experiments.compare import LEVELS, Comparison, Entry
-from dualfl.report.figure import CEILING, COLOURS, FLOOR, LINES, MARKERS, png
+from dualfl.report.figure import CEILING, FLOOR, LINES, MARKERS, png
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import PARTITION, REPORT, partition_file
 

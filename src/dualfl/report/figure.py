@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.colours import COLOURS
 from dualfl.engines.history import History
 from dualfl.errors import InputError
+from dualfl.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette without its yellow, which is too light on paper.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 LINES = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FLOOR = 1e-16  # rounding: smaller errors mean nothing

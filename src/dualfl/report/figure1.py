@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualfl.colours import COLOURS
 from dualfl.errors import InputError
 from dualfl.experiments.figure1 import Line, Panel, title_of
-from dualfl.report.figure import CEILING, COLOURS, FLOOR
+from dualfl.report.figure import CEILING, FLOOR
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

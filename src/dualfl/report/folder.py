@@ -19,11 +19,11 @@ import numpy as np
 from dualfl import kernels
 from dualfl.engines.journal import history_beside
 from dualfl.errors import InputError
-from dualfl.experiments.single import Finished, Settings
+from dualfl.experiments.single_run import Finished, RunSettings
 from dualfl.outputs import adding, check_folder
 from dualfl.report.figure import convergence_figure, png
 from dualfl.report.results import PARTITION, REPORT, THEORY, partition_file
-from dualfl.report.summary import by_theory
+from dualfl.report.run_summary import by_theory
 
 HISTORY, RUN, MODEL, PICTURE, CHECKPOINT = "history.csv", "run.json", "model.npz", "convergence.png", "checkpoint.npz"
 ROWS = history_beside(CHECKPOINT)
@@ -39,7 +39,7 @@ class Folder:
     def __truediv__(self, name: str) -> Path:
         return self.path / name
 
-    def open(self, settings: Settings, *, force: bool = False, resume: bool = False) -> None:
+    def open(self, settings: RunSettings, *, force: bool = False, resume: bool = False) -> None:
         """Make sure that results can be written here, and that no other run's are lost by it."""
         check_folder(self.path)
         found = check_names(self.path, FILES)

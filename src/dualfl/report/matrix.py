@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.experiments.matrix import MOST, TIME, Ending, Table
+from dualfl.experiments.matrix import MOST, TIME, Ending, MatrixTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ TITLES = {
 }
 
 
-def heat_map(found: Table, count: str = "exchanges", level: float = 1e-6, network: str = "") -> Figure:
+def heat_map(found: MatrixTable, count: str = "exchanges", level: float = 1e-6, network: str = "") -> Figure:
     """Dark is few. A box marks the best of a line; grey did not get there, light grey had no more time, and both say
     how far they came; white does not apply."""
     names = found.used

@@ -18,15 +18,16 @@ from typing import Any
 
 import numpy as np
 
-import dualfl
-from dualfl.engines.checkpoint import write_atomically
+from dualfl.colours import COLOURS
 from dualfl.errors import InputError
+from dualfl.files import write_atomically
 from dualfl.outputs import check_file
-from dualfl.report.figure import CEILING, COLOURS, FLOOR
+from dualfl.report.figure import CEILING, FLOOR
 from dualfl.report.markup import Markup, element, join
 from dualfl.report.results import COUNTS, REPORT, Results, read_all
-from dualfl.report.sections import LARGEST, WORDS, Named, Section, default_title, make_sections, named, subtitle
+from dualfl.report.sections import LARGEST, WORDS, Named, Section, default_title, make_sections, named_curves, subtitle
 from dualfl.typing import AnyArray
+from dualfl.version import __version__
 
 DARK = {"#000000": "#f2f2f2", "#0072B2": "#3f9bd8"}  # of COLOURS, what is hard to see on a dark ground
 DASHES = ("solid", "dash", "dashdot", "longdashdot", "dot")  # as LINES
@@ -68,12 +69,12 @@ def page(found: Sequence[Results], title: str = "", first: Sequence[Section] = (
         "subtitle": join([subtitle(found)]),
         "contents": join(element("a", name, href=f"#{key}") for key, name, _ in sections),
         "body": join((section(*each) for each in sections), "\n"),
-        "version": dualfl.__version__,
+        "version": __version__,
         "policy": policy(library, script),
         "style": style,
         "script": script,
         "library": library,
-        "data": safe_json(drawn(found)),
+        "data": safe_json(figure_data(found)),
     }
     return Template(frame).substitute(values)
 
@@ -97,9 +98,9 @@ def section(key: str, name: str, content: Markup) -> Markup:
 # -- what the script draws --------------------------------------------------------------------------------
 
 
-def drawn(found: Sequence[Results]) -> dict[str, Any]:
+def figure_data(found: Sequence[Results]) -> dict[str, Any]:
     """All numbers of the pictures."""
-    curves = [each for each in named(found) if len(each.curve)]
+    curves = [each for each in named_curves(found) if len(each.curve)]
     return {
         "words": {key: label for key, (_, label) in WORDS.items()},
         "curves": [curve_data(each, number) for number, each in enumerate(curves)],

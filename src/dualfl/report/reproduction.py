@@ -11,8 +11,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dualfl.engines.checkpoint import write_atomically
 from dualfl.experiments.claims import Verdict
+from dualfl.files import write_atomically
 from dualfl.report.figure import png
 from dualfl.report.folder import environment
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dualfl.engines.checkpoint import write_atomically
 from dualfl.engines.history import Row
 from dualfl.experiments.cells import Cell, Outcome
 from dualfl.experiments.claims import Verdict
 from dualfl.experiments.figure1 import RANDOM, Panel
 from dualfl.experiments.store import Store
+from dualfl.files import write_atomically
 from dualfl.report.folder import environment
 from dualfl.report.markup import Markup, element, join, table
 from dualfl.report.reproduction import write_csv

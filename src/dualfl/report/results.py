@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dualfl.data.mix import Mix
+from dualfl.data.label_mix import Mix
 from dualfl.engines.history import Row
 from dualfl.errors import InputError
 from dualfl.outputs import resolved
@@ -119,7 +119,7 @@ class Results:
         """A part of the record, such as its settings; empty if there is none."""
         return part(self.record, name)
 
-    def told(self, name: str) -> str:
+    def text_of(self, name: str) -> str:
         """A text of the record; empty if there is none."""
         found = self.record.get(name)
         return found if isinstance(found, str) else ""
@@ -190,7 +190,7 @@ def labels(paths: Sequence[Path]) -> list[str]:
 
 def by_own_labels(found: list[Results]) -> list[Results]:
     """By the labels that the records have for readers, if these tell all apart."""
-    own = [one.told("label") or one.label for one in found]
+    own = [one.text_of("label") or one.label for one in found]
     return [replace(one, label=label) for one, label in zip(found, own)] if len(set(own)) == len(own) else found
 
 

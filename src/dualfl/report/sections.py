@@ -32,7 +32,7 @@ class Named(NamedTuple):
     results: Results
 
 
-def named(found: Sequence[Results]) -> list[Named]:
+def named_curves(found: Sequence[Results]) -> list[Named]:
     """All curves, with the folder in their names where there are several."""
     several = len(found) > 1
     return [
@@ -91,7 +91,7 @@ def setting(results: Results, name: str) -> Any:
 
 def make_sections(found: Sequence[Results]) -> Iterator[Section]:
     """Each section that has something to show."""
-    all_curves = named(found)
+    all_curves = named_curves(found)
     curves = [each for each in all_curves if len(each.curve)]
     if len(found) == 1 and found[0].part("results"):
         yield "result", "Result", glance(found[0])
@@ -176,7 +176,7 @@ def notes(found: Sequence[Results]) -> list[str]:
     """What the records say about the curves, once each, with those it is about unless it is about all."""
     about: dict[str, list[str]] = {}
     for one in found:
-        if text := one.told("note"):
+        if text := one.text_of("note"):
             about.setdefault(text, []).append(one.label)
     return [text if len(labels) == len(found) else f"{', '.join(labels)}: {text}" for text, labels in about.items()]
 
@@ -213,9 +213,9 @@ def legend(one: Results, curves: Sequence[Named], several: bool) -> Markup:
 
 
 def heading(one: Results, several: bool) -> str:
-    if title := one.told("title"):
+    if title := one.text_of("title"):
         return f"{one.label}: {title}"
-    return one.label if several or one.told("label") else "Algorithms"
+    return one.label if several or one.text_of("label") else "Algorithms"
 
 
 def levels(curves: Sequence[Named]) -> Markup:
@@ -397,7 +397,7 @@ def theory_of(name: str) -> dict[str, str]:
     known_as = name if name in ALGORITHMS else name.rpartition("-")[0]  # compare numbers those that occur twice
     if known_as not in ALGORITHMS:
         return {}
-    fields = dataclasses.fields(ALGORITHMS[known_as])  # type: ignore[arg-type]
+    fields = dataclasses.fields(ALGORITHMS[known_as])
     return {each.name: str(each.metadata["formula"]) for each in fields if "formula" in each.metadata}
 
 
@@ -424,12 +424,12 @@ def facts(found: Sequence[Results], caption: str, key: str) -> Markup | None:
     maps = [one.part(key) for one in found]
     names = dict.fromkeys(name for each in maps for name in each)
     rows = [[name, *(short(each.get(name)) for each in maps)] for name in names]
-    told = [marked(row) for row in rows if any(row[1:])]
+    told = [highlighted(row) for row in rows if any(row[1:])]
     head = ["", *(one.label for one in found)] if len(found) > 1 else []
     return table(caption, head, told) if told else None
 
 
-def marked(row: list[str]) -> list[object]:
+def highlighted(row: list[str]) -> list[object]:
     """A row of settings; values that differ between runs stand out."""
     name, *values = row
     differ = len(set(filter(None, values))) > 1

@@ -29,7 +29,7 @@ from dualfl.errors import NotSupported
 from dualfl.objectives.base import Objective, Point
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import Squared
-from dualfl.objectives.penalties import L1, BoxConstraint, ElasticNet, Penalised
+from dualfl.objectives.penalties import L1, BoxConstraint, ElasticNetPenalty, Penalised
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.objectives.tilted import Tilted
 from dualfl.solvers.base import Solution, Watch
@@ -122,15 +122,15 @@ def separable(f: Objective) -> Separable:
     penalty, kept = f.penalty, np.ones(f.d) if f.free is None else np.where(f.free, 0.0, 1.0)
     if isinstance(penalty, L1):
         return Separable(penalty.alpha * kept, zero, -infinite, infinite)
-    if isinstance(penalty, ElasticNet):
+    if isinstance(penalty, ElasticNetPenalty):
         return Separable(penalty.alpha * kept, penalty.beta * kept, -infinite, infinite)
     if isinstance(penalty, BoxConstraint):
         return Separable(
             zero, zero, np.where(kept > 0, penalty.lower, -np.inf), np.where(kept > 0, penalty.upper, np.inf)
         )
     raise NotSupported(
-        f"CoordinateDescent takes L1, ElasticNet, BoxConstraint and NonNegative, and {f.name} couples coordinates; "
-        "use FISTA or POGM."
+        f"CoordinateDescent takes L1, ElasticNetPenalty, BoxConstraint and NonNegative, and {f.name} couples "
+        "coordinates; use FISTA or POGM."
     )
 
 

@@ -21,7 +21,7 @@ from dualfl.errors import InputError
 from dualfl.objectives.base import Objective, Point
 from dualfl.solvers.base import HessianSolver, Solution, Watch
 from dualfl.solvers.line_search import EPS, Plateau
-from dualfl.solvers.metric import Metric, choose_metric
+from dualfl.solvers.moment_metric import MomentMetric, choose_metric
 from dualfl.solvers.newton_cg import conjugate_gradients, forcing_term
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
@@ -50,7 +50,7 @@ class DampedNewton(HessianSolver):
         watch, plateau = Watch(f, stop), Plateau(patience=2)
         point = self.start(f, warm)
         first = float(np.linalg.norm(point.gradient))
-        metric: Metric | None = None
+        metric: MomentMetric | None = None
         while not self.arrived(watch, point):
             g = point.gradient
             if plateau.reached(point, float(np.linalg.norm(g))):
@@ -89,7 +89,7 @@ def _cholesky(H: Array, g: Array) -> Array:
     return STRAIGHT / float(np.linalg.norm(g)) * g
 
 
-def _by_cg(point: Point, metric: Metric | None, first: float) -> Array:
+def _by_cg(point: Point, metric: MomentMetric | None, first: float) -> Array:
     norm = float(np.linalg.norm(point.gradient))
     solve = None if metric is None else metric.at(point)
     return conjugate_gradients(point.hessian_times, point.gradient, forcing_term(norm / first) * norm, solve)

@@ -6,7 +6,7 @@
 Defaults, by measurement (`python -m benchmarks.solvers`): one iteration costs one pass whatever the line search
 asks, so an almost exact search and a long memory pay. H_0 of a linear model is the Gram metric (see `metric`),
 refreshed at iterations 0, 1, 2, 4, 8, ...; elsewhere it is <s, y>/<y, y> of the newest pair. A linear model with far
-fewer rows than features is first solved in the span of its rows (see `span`).
+fewer rows than features is first solved in the span of its rows (see `row_span`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
-from dualfl.solvers import span
+from dualfl.solvers import row_span
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
 from dualfl.solvers.line_search import Plateau, search
-from dualfl.solvers.metric import MetricName, check_metric, choose_metric
+from dualfl.solvers.moment_metric import MetricName, check_metric, choose_metric
 from dualfl.solvers.pairs import Pairs
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
@@ -48,9 +48,9 @@ class LBFGS(SmoothSolver):
 
     def solve(self, f: Objective, warm: Array | None, stop: StopRule) -> Solution:
         watch, plateau = Watch(f, stop), Plateau()
-        if self.metric in ("auto", "full") and span.applies(f, stop):
+        if self.metric in ("auto", "full") and row_span.applies(f, stop):
             # What follows then only confirms it, with f's own gradient.
-            warm, watch.iterations = span.inside(f, warm, stop, self)
+            warm, watch.iterations = row_span.inside(f, warm, stop, self)
         before = watch.iterations
         point = self.start(f, warm)
         pairs = Pairs(self.memory, f.d)

@@ -19,7 +19,7 @@ from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
 from dualfl.solvers.base import HessianSolver, Solution, Watch
 from dualfl.solvers.line_search import Plateau, search
-from dualfl.solvers.metric import MetricName, Solve, check_metric, choose_metric
+from dualfl.solvers.moment_metric import MetricName, Solve, check_metric, choose_metric
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from dualfl import kernels
-from dualfl.solvers.metric import Solve
+from dualfl.solvers.moment_metric import Solve
 from dualfl.typing import Array
 
 CURVED = 1e-14  # times |s| |y|: below, <s, y> is rounding

@@ -25,7 +25,7 @@ from dualfl.arguments import checked
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearPoint
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
-from dualfl.solvers.rows import Rows, check_samples, check_seed, check_step, generator, row_step, rows_of
+from dualfl.solvers.row_view import RowView, check_samples, check_seed, check_step, generator, row_step, rows_of
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
@@ -89,7 +89,7 @@ class SAGA(SmoothSolver):
         return watch.at(point)
 
 
-def _table(rows: Rows, x: Array) -> tuple[Array, Array]:
+def _table(rows: RowView, x: Array) -> tuple[Array, Array]:
     """The slopes s_i l'(z_i) at x and their sum over the rows. The gradient at x is known, so this is no pass."""
     model = rows.model
     here = model.at(x)

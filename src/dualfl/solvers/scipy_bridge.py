@@ -4,11 +4,18 @@ SciPy's own tolerances are switched off, so that the stop rule decides and not t
 through the callback. What SciPy evaluates is counted like everything else. If SciPy gives up before the rule is met (a
 line search that fails, as SLSQP's does far from the end when its matrix has gone bad) it starts afresh from there, as
 long as that helps and nobody gave options of his own; if it gets nowhere, the solution is reported as capped.
+
+Only the rule can say that a problem is solved; SciPy's own word for it is not asked. Two things keep the rule from
+being misled. An iteration that leaves the point where it was (a trust region rejects steps, and Newton-CG makes none
+where the curvature seems to be zero) is not shown to it: a rule on the change of F would take it for the end. And SciPy
+sees the objective in units in which the first gradient has a length near one, because its methods hold constants, such
+as a first step or a least curvature, that suit no other.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,6 +36,7 @@ AGAIN = 0.5  # a start that brings the gradient below this part of what it was i
 
 # what switches off the tolerances of each method
 UNLIMITED = 1_000_000_000
+LEAST = float(np.finfo(float).tiny)  # with xtol = 0, Newton-CG of SciPy 1.11 returns its start as the minimiser
 GRADIENT: dict[str, dict[str, Any]] = {
     "L-BFGS-B": {"ftol": 0.0, "gtol": 0.0, "maxiter": UNLIMITED, "maxfun": UNLIMITED},
     "BFGS": {"gtol": 0.0, "maxiter": UNLIMITED},
@@ -37,7 +45,7 @@ GRADIENT: dict[str, dict[str, Any]] = {
     "SLSQP": {"ftol": 0.0, "maxiter": UNLIMITED},
 }
 HESSIAN: dict[str, dict[str, Any]] = {
-    "Newton-CG": {"xtol": 0.0, "maxiter": UNLIMITED},
+    "Newton-CG": {"xtol": LEAST, "maxiter": UNLIMITED},
     "trust-ncg": {"gtol": 0.0, "maxiter": UNLIMITED},
     "trust-krylov": {"gtol": 0.0, "maxiter": UNLIMITED},
 }
@@ -54,7 +62,10 @@ class _Stuck(Exception):
 @checked
 @dataclass(frozen=True)
 class ScipySolver(SmoothSolver):
-    """A bridge to SciPy; `options` go to SciPy as they are, on top of tolerances that are switched off."""
+    """A bridge to SciPy; `options` go to SciPy as they are, on top of tolerances that are switched off.
+
+    With options SciPy sees the objective as it is, so that a tolerance among them means what it says.
+    """
 
     method: str = "L-BFGS-B"
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -86,14 +97,17 @@ class ScipySolver(SmoothSolver):
             seen.append(f.at(frozen(x)))
             return seen[-1]
 
+        unit = 1.0  # a power of two: dividing by it costs no digit
+
         def both(x: Array) -> tuple[float, Array]:
             gradient = at(x).gradient
-            return at(x).value, np.array(gradient)
+            return at(x).value / unit, gradient / unit
 
         def after_iteration(x: Array) -> None:
             nonlocal point
+            moved = not np.array_equal(x, point.x)
             point = at(x)
-            if self.arrived(watch, point):
+            if moved and self.arrived(watch, point):
                 raise _Stop
             if plateau.reached(point, float(np.linalg.norm(point.gradient))):
                 raise _Stuck  # some methods would go on for ever
@@ -101,12 +115,13 @@ class ScipySolver(SmoothSolver):
         settings: dict[str, Any] = {"method": self.method, "callback": after_iteration}
         if self.method in HESSIAN:
             settings |= {"options": {**HESSIAN[self.method], **self.options}}
-            settings |= {"hessp": lambda x, v: np.array(at(x).hessian_times(frozen(v)))}
+            settings |= {"hessp": lambda x, v: at(x).hessian_times(frozen(v)) / unit}
         else:
             settings |= {"options": {**GRADIENT[self.method], **self.options}}
         try:
             while True:
                 before = float(np.linalg.norm(point.gradient))
+                unit = 1.0 if self.options else math.ldexp(1.0, math.frexp(before)[1] - 1)
                 with np.errstate(all="ignore"), contextlib.suppress(_Stuck):
                     point = at(minimize(both, np.array(point.x), jac=True, **settings).x)
                 plateau = Plateau()

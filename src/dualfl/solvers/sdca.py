@@ -34,7 +34,7 @@ from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalised
 from dualfl.solvers.base import Solution, Solver, Watch
 from dualfl.solvers.dual_newton import DualProblem, newton
-from dualfl.solvers.rows import Rows, check_seed, generator, rows_of
+from dualfl.solvers.row_view import RowView, check_seed, generator, rows_of
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
@@ -122,7 +122,7 @@ class SDCA(Solver):
         return watch.solution(now.theta * unscale, np.zeros(f.d), now.value, slack=now.gap, warm=now.alpha)
 
 
-def dual_problem(rows: Rows) -> tuple[DualProblem, Array]:
+def dual_problem(rows: RowView) -> tuple[DualProblem, Array]:
     """The problem with one lam for all coordinates, and the factors that lead back to the model.
 
     An intercept whose ridge is lam/g^2 is g times a coordinate with ridge lam. Rather than multiply the column of ones

@@ -25,7 +25,7 @@ from dualfl.arguments import checked
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
-from dualfl.solvers.rows import Rows, check_samples, check_seed, check_step, generator, rows_of
+from dualfl.solvers.row_view import RowView, check_samples, check_seed, check_step, generator, rows_of
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
 
@@ -96,7 +96,7 @@ class SGD(SmoothSolver):
         return most / float(np.sqrt(1 + k / epoch))
 
 
-def expected_smoothness(rows: Rows, b: int) -> float:
+def expected_smoothness(rows: RowView, b: int) -> float:
     """LL for batches of b out of n rows."""
     model, n = rows.model, rows.model.n
     a = float(rows.ridge.max()) - model.ridge

@@ -7,7 +7,7 @@ general convex regime", 2023. Its numbering is kept; what it gets wrong in print
 from __future__ import annotations
 
 from dualfl.theory import convergence, convex, dual_problem, fista, local_duality, local_work
-from dualfl.theory.check import Check, Found, Progress, Statement, checks
+from dualfl.theory.check import Check, Measured, Progress, Statement, checks
 from dualfl.theory.gap import conjugate, gradient_gap, paper_gap
 
 STATEMENTS: dict[str, Statement] = {
@@ -48,7 +48,7 @@ def run_all(progress: Progress | None = None, only: str = "") -> list[Check]:
 __all__ = [
     "STATEMENTS",
     "Check",
-    "Found",
+    "Measured",
     "conjugate",
     "gradient_gap",
     "paper_gap",

@@ -16,7 +16,7 @@ import numpy as np
 from dualfl.errors import DualflError
 
 
-class Found(NamedTuple):
+class Measured(NamedTuple):
     """A measured value, which must be at most, or at least, its bound."""
 
     measured: str
@@ -46,7 +46,7 @@ class Check:
         return asdict(self)
 
 
-Statement = Callable[[], Iterator[Found]]
+Statement = Callable[[], Iterator[Measured]]
 Progress = Callable[[str, int, int], None]
 
 

@@ -9,14 +9,14 @@ import numpy as np
 from dualfl.algorithms.dual import DualFL
 from dualfl.engines import Problem
 from dualfl.objectives import Quadratic
-from dualfl.theory.check import Found
+from dualfl.theory.check import Measured
 from dualfl.theory.convergence import slope
 from dualfl.theory.problems import Direct, logistic, medians, solution
 from dualfl.theory.trace import Trace
 from dualfl.typing import frozen
 
 
-def theorem_4_1() -> Iterator[Found]:
+def theorem_4_1() -> Iterator[Measured]:
     """rho = 0, nu = alpha: E(theta^(n)) tends to E* as alpha falls and n grows.
 
     The bound of Theorem 3.2 has n alpha in it, so n grows like 1/alpha here. E(theta^alpha) - E* is at most
@@ -35,8 +35,8 @@ def theorem_4_1() -> Iterator[Found]:
             *_, last = trace.rounds(int(np.ceil(enough / alpha)))
             errors.append(problem.value(last.theta) - best)
         bounds = alphas / 2 * float(theta @ theta)
-        yield Found(f"{name}: (E - E*) / (alpha/2)|theta*|^2", float(np.max(errors / bounds)), 1.0)
-        yield Found(f"{name}: E - E*, last alpha / first", errors[-1] / errors[0], alphas[-1] / alphas[0])
+        yield Measured(f"{name}: (E - E*) / (alpha/2)|theta*|^2", float(np.max(errors / bounds)), 1.0)
+        yield Measured(f"{name}: E - E*, last alpha / first", errors[-1] / errors[0], alphas[-1] / alphas[0])
 
 
 def flat(N: int, d: int = 40, seed: int = 0) -> Problem:
@@ -55,7 +55,7 @@ def flat(N: int, d: int = 40, seed: int = 0) -> Problem:
     return Problem(clients, solvers=Direct())
 
 
-def theorem_4_2() -> Iterator[Found]:
+def theorem_4_2() -> Iterator[Measured]:
     """alpha = eps/(2 R_0), rho = alpha/(L + alpha): |E'| <= eps after O(log(1/eps)/sqrt(eps)) rounds."""
     problem = flat(3)
     zero = frozen(np.zeros(problem.d))
@@ -76,6 +76,6 @@ def theorem_4_2() -> Iterator[Found]:
         rounds.append(count)
     # between 0.45 and 0.6: a slope through four points, where rounds are whole and oscillate around the target
     exponent = slope(np.log(1 / targets), np.log(np.array(rounds) / np.log(1 / targets)))
-    yield Found("bias: |E'(theta^alpha)| / (eps/2)", bias, 1.0)
-    yield Found("exponent of rounds/log(1/eps) in 1/eps", exponent, 0.6)
-    yield Found("the same exponent: the worst case is seen", exponent, 0.45, ">=")
+    yield Measured("bias: |E'(theta^alpha)| / (eps/2)", bias, 1.0)
+    yield Measured("exponent of rounds/log(1/eps) in 1/eps", exponent, 0.6)
+    yield Measured("the same exponent: the worst case is seen", exponent, 0.45, ">=")

@@ -12,7 +12,7 @@ import numpy as np
 from dualfl.algorithms.dual import DualFISTA, DualFL
 from dualfl.engines import Problem
 from dualfl.solvers import GradientNorm
-from dualfl.theory.check import Found
+from dualfl.theory.check import Measured
 from dualfl.theory.gap import conjugate
 from dualfl.theory.problems import logistic, medians, quadratics, softmax, solution
 from dualfl.theory.trace import Trace, dual_sequences
@@ -29,7 +29,7 @@ def dual_value(problem: Problem, nu: float, xi: Array) -> float:
     return float(w @ conjugates + mean @ mean / (2 * nu))
 
 
-def proposition_6_1() -> Iterator[Found]:
+def proposition_6_1() -> Iterator[Measured]:
     """Strong duality; theta* = -(1/(N nu)) sum xi_j*; xi_j* = g_j'(theta*).
 
     theta* comes from Newton's method on E, xi* from FISTA on E_d: they know nothing of each other.
@@ -52,10 +52,10 @@ def proposition_6_1() -> Iterator[Found]:
         for m in Trace(problem, DualFL(accuracy="exact")).rounds(40):
             zeta = np.array([c.zeta for c in m.clients])
             sums = max(sums, float(np.linalg.norm(zeta.mean(axis=0)) / max(float(np.linalg.norm(zeta)), 1e-300)))
-    yield Found("strong duality: E* + E_d*, relative", duality, 1e-10)
-    yield Found("theta* + mean xi*/nu, relative", mean, 1e-9)
-    yield Found("xi_j* - g_j'(theta*), relative", gradients, 1e-9)
-    yield Found("sum_j zeta_j in DualFL, relative", sums, 1e-13)
+    yield Measured("strong duality: E* + E_d*, relative", duality, 1e-10)
+    yield Measured("theta* + mean xi*/nu, relative", mean, 1e-9)
+    yield Measured("xi_j* - g_j'(theta*), relative", gradients, 1e-9)
+    yield Measured("sum_j zeta_j in DualFL, relative", sums, 1e-13)
 
 
 class Step:
@@ -84,7 +84,7 @@ class Step:
         return np.array(found)
 
 
-def lemma_6_4() -> Iterator[Found]:
+def lemma_6_4() -> Iterator[Measured]:
     """Block Jacobi: the clients' problems add up to FISTA's step, and so do their errors."""
     rng, delta = np.random.default_rng(0), 1e-2
     identity = transfer = local = 0.0
@@ -103,12 +103,12 @@ def lemma_6_4() -> Iterator[Found]:
         local = max(local, float(np.max([step.block(j, x) for j, x in enumerate(inexact)] - at_best)) / delta)
         transfer = max(transfer, (step.whole(inexact) - step.whole(best)) / delta)
     # two conjugates by Newton's method, to about ten digits each
-    yield Found("clients' problems - step: not constant", identity, 1e-11)
-    yield Found("clients' errors / delta", local, 1.0)
-    yield Found("error of the step / delta", transfer, 1.0)
+    yield Measured("clients' problems - step: not constant", identity, 1e-11)
+    yield Measured("clients' errors / delta", local, 1.0)
+    yield Measured("error of the step / delta", transfer, 1.0)
 
 
-def lemma_6_5() -> Iterator[Found]:
+def lemma_6_5() -> Iterator[Measured]:
     """DualFL's xi and eta, from its states, are FISTA's."""
     for name, problem in (
         ("quadratic", quadratics(5, 1e3)),
@@ -119,8 +119,8 @@ def lemma_6_5() -> Iterator[Found]:
         worst = 0.0
         for share in (1.0, 0.0):
             rho = share * 1e-2 if name.startswith("|") else None if share == 1 else share * 1e-3
-            primal = Trace(problem, DualFL(accuracy="exact", rho=rho))  # type: ignore[arg-type]
-            dual = Trace(problem, DualFISTA(accuracy="exact", rho=rho))  # type: ignore[arg-type]
+            primal = Trace(problem, DualFL(accuracy="exact", rho=rho))  # type: ignore[arg-type]  # None stands for the default of theory
+            dual = Trace(problem, DualFISTA(accuracy="exact", rho=rho))  # type: ignore[arg-type]  # None stands for the default of theory
             count = 25
             xi, eta = dual_sequences(list(primal.rounds(count)), primal.algorithm.nu, primal.algorithm.rho)
             blocks = [m.clients for m in dual.rounds(count)]
@@ -129,10 +129,10 @@ def lemma_6_5() -> Iterator[Found]:
             size = float(np.abs(xi).max())
             worst = max(worst, float(np.abs(xi - xi_dual).max()) / size)
             worst = max(worst, float(np.abs(eta[1:] - eta_dual[:-1]).max()) / size)
-        yield Found(f"{name}: xi, eta - FISTA's", worst, 1e-10)
+        yield Measured(f"{name}: xi, eta - FISTA's", worst, 1e-10)
 
 
-def inequalities() -> Iterator[Found]:
+def inequalities() -> Iterator[Measured]:
     """|theta - theta*|^2 <= (2/nu)(E_d - E_d*), and E - E* <= (L/2)|theta - theta*|^2."""
     solution_error = energy_error = 0.0
     for problem in (quadratics(4, 1e3), logistic(4), medians(7)):
@@ -148,5 +148,5 @@ def inequalities() -> Iterator[Found]:
             solution_error = max(solution_error, away / (2 / nu * (m.server.dual + best)))
             if np.isfinite(L):
                 energy_error = max(energy_error, (problem.value(m.theta) - best) / (L / 2 * away))
-    yield Found("|theta - theta*|^2 / ((2/nu)(E_d - E_d*))", solution_error, 1.0)
-    yield Found("(E - E*) / ((L/2)|theta - theta*|^2)", energy_error, 1.0)
+    yield Measured("|theta - theta*|^2 / ((2/nu)(E_d - E_d*))", solution_error, 1.0)
+    yield Measured("(E - E*) / ((L/2)|theta - theta*|^2)", energy_error, 1.0)

@@ -17,7 +17,7 @@ import numpy as np
 from dualfl.algorithms.dual import DualFISTA
 from dualfl.algorithms.dual.fista import over_relaxation
 from dualfl.engines import Problem
-from dualfl.theory.check import Found
+from dualfl.theory.check import Measured
 from dualfl.theory.problems import medians, quadratics, solution
 from dualfl.theory.trace import Trace
 from dualfl.typing import Array
@@ -39,7 +39,7 @@ def growth(scaled: Array) -> float:
     return float(scaled[-count // 5 :].max() / scaled[: count // 2].max())
 
 
-def proposition_6_2() -> Iterator[Found]:
+def proposition_6_2() -> Iterator[Measured]:
     """delta_n = b_n/(n+1)^2 with summable sqrt(b_n): the gap is at most C/n^2, also without smoothness."""
     problem, count = medians(5, d=8), 200
     nu, n = problem.clients[0].mu, np.arange(1.0, count + 1)
@@ -53,13 +53,13 @@ def proposition_6_2() -> Iterator[Found]:
     B = np.cumsum(nu * steps**2 * allowed)
     size = float(np.sqrt(np.mean(np.sum(xi**2, axis=1))))  # |xi*|: any dual solution will do, also this limit
     bound = (size + 2 * A + np.sqrt(2 * B)) ** 2 / (2 * nu * steps**2)
-    yield Found("delta_n ~ n^-4.2: dual gap / its bound", float(np.max(gaps / bound)), 1.0)
-    yield Found("delta_n ~ n^-4.2: growth of n^2 gap", growth(n**2 * gaps), 1.0)
+    yield Measured("delta_n ~ n^-4.2: dual gap / its bound", float(np.max(gaps / bound)), 1.0)
+    yield Measured("delta_n ~ n^-4.2: growth of n^2 gap", growth(n**2 * gaps), 1.0)
     gaps, _ = dual_gaps(problem, 0.0, np.full(count, 1e-1))
-    yield Found("delta_n constant (too slow): the same growth", growth(n**2 * gaps), GROWS, ">=")
+    yield Measured("delta_n constant (too slow): the same growth", growth(n**2 * gaps), GROWS, ">=")
 
 
-def proposition_6_3() -> Iterator[Found]:
+def proposition_6_3() -> Iterator[Measured]:
     """delta_n = a^n with a < 1 - sqrt(rho): the gap is at most C (1 - sqrt(rho))^n."""
     kappa, count = 400.0, 200
     problem, root = quadratics(4, kappa), kappa**-0.5
@@ -68,6 +68,6 @@ def proposition_6_3() -> Iterator[Found]:
         gaps, _ = dual_gaps(problem, 1 / kappa, a ** (n - 1))
         value = growth(gaps / (1 - root) ** n)
         if allowed:
-            yield Found(f"delta_n = {a:g}^n: growth of gap/rate^n", value, 1.0)
+            yield Measured(f"delta_n = {a:g}^n: growth of gap/rate^n", value, 1.0)
         else:
-            yield Found(f"delta_n = {a:g}^n (too slow): the same", value, GROWS, ">=")
+            yield Measured(f"delta_n = {a:g}^n (too slow): the same", value, GROWS, ">=")

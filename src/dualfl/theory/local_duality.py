@@ -8,7 +8,7 @@ import numpy as np
 
 from dualfl.objectives import LinearModel, Logistic, Objective
 from dualfl.solvers import SDCA, DampedNewton, GradientNorm, PrimalDualGap, minimise
-from dualfl.theory.check import Found
+from dualfl.theory.check import Measured
 from dualfl.theory.gap import conjugate, gap, gradient_gap, paper_gap
 from dualfl.theory.problems import Kinks, hinge, logistic, medians, quadratics, softmax
 from dualfl.typing import Array, frozen
@@ -27,7 +27,7 @@ def local_solution(f: Objective, c: Array) -> Array:
     return minimise(f, c=frozen(c), solver=solver, stop=GradientNorm(0.0)).x
 
 
-def proposition_3_1() -> Iterator[Found]:
+def proposition_3_1() -> Iterator[Measured]:
     rng = np.random.default_rng(0)
     zero = optimal = identity = 0.0
     for f, nu in cases():
@@ -40,11 +40,11 @@ def proposition_3_1() -> Iterator[Found]:
             if f.smooth:
                 identity = max(identity, closed_form(f, nu, zeta, frozen(rng.standard_normal(f.d))))
     # g* at nu = mu comes from a path that ends at e = 1e-13 L, which costs a few digits beyond rounding
-    yield Found("E + E_d = 0 at the solution, relative", zero, 1e-10)
-    yield Found("E_d elsewhere: by how much lower", optimal, 1e-10)
-    yield Found("gap at g'(theta) against |grad|^2/(2 nu)", identity, 1e-12)
-    yield Found("hinge: gap by an LP / SDCA's slack", slack_ratio(), 1 + 1e-6)
-    yield Found("nu = mu, too few rows: share of finite gaps", finite_share(), 0.0)
+    yield Measured("E + E_d = 0 at the solution, relative", zero, 1e-10)
+    yield Measured("E_d elsewhere: by how much lower", optimal, 1e-10)
+    yield Measured("gap at g'(theta) against |grad|^2/(2 nu)", identity, 1e-12)
+    yield Measured("hinge: gap by an LP / SDCA's slack", slack_ratio(), 1 + 1e-6)
+    yield Measured("nu = mu, too few rows: share of finite gaps", finite_share(), 0.0)
 
 
 def least_change(f: Objective, nu: float, zeta: Array, theta: Array, rng: np.random.Generator) -> float:

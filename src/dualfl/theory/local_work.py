@@ -19,7 +19,7 @@ from dualfl.algorithms.dual import DualFL
 from dualfl.engines import Problem
 from dualfl.objectives import Objective
 from dualfl.solvers import FISTA, SDCA, GeometricSchedule, Solution, Solver, StopRule
-from dualfl.theory.check import Found
+from dualfl.theory.check import Measured
 from dualfl.theory.convergence import slope
 from dualfl.theory.problems import hinge, quadratics
 from dualfl.theory.trace import Trace
@@ -46,19 +46,19 @@ def work(problem: Problem, solver: Solver, algorithm: DualFL, count: int) -> tup
     return np.array([m.iterations for m in moments], dtype=float), np.array(sizes)
 
 
-def theorem_3_4() -> Iterator[Found]:
+def theorem_3_4() -> Iterator[Measured]:
     """Nonsmooth, by SDCA without its Newton steps: M_n = O(N (n+1)^(4 + gamma))."""
     gamma, count, sizes = 0.1, 30, (2, 4, 8)
     algorithm = DualFL(accuracy="nonsmooth", gamma=gamma)
     M = [work(hinge(N), SDCA(newton=0), algorithm, count)[0].max(axis=1) for N in sizes]
     n = np.arange(1.0, count + 1)
     in_n = slope(np.log(n), np.log(np.maximum(M[-1], 1.0)))  # the first threshold may ask for nothing
-    yield Found("hinge by SDCA: exponent of M_n in n + 1", in_n, 4 + gamma)
+    yield Measured("hinge by SDCA: exponent of M_n in n + 1", in_n, 4 + gamma)
     in_N = slope(np.log(np.array(sizes)), np.log([m.mean() for m in M]))
-    yield Found("hinge by SDCA: exponent of M_n in N", in_N, 1.0)
+    yield Measured("hinge by SDCA: exponent of M_n in N", in_N, 1.0)
 
 
-def theorem_3_5() -> Iterator[Found]:
+def theorem_3_5() -> Iterator[Measured]:
     """Smooth, by an accelerated gradient method: M_n = O(sqrt(kappa) (log(N (1 + gamma)^n) + n sqrt(rho)))."""
     gamma, N, count, kappas = 0.05, 2, 12, np.array([1e2, 1e3, 1e4])
     solver = FISTA(restart=False)
@@ -69,11 +69,11 @@ def theorem_3_5() -> Iterator[Found]:
         threshold = np.array([schedule.threshold(n, N, 1.0) for n in range(count)])
         worst = max(worst, float(np.max(M / (np.sqrt(kappa) * np.log(kappa**2 * size / threshold[:, None])))))
         most.append(float(M.max()))
-    yield Found("M_n / (sqrt(kappa) log(kappa L |x*|^2/eps))", worst, 1.0)
+    yield Measured("M_n / (sqrt(kappa) log(kappa L |x*|^2/eps))", worst, 1.0)
     # the logarithm holds a power of kappa itself, which a fit over two decades sees as an exponent of 0.1
-    yield Found("exponent of max M_n in kappa", slope(np.log(kappas), np.log(most)), 0.5 + 0.1)
+    yield Measured("exponent of max M_n in kappa", slope(np.log(kappas), np.log(most)), 0.5 + 0.1)
     kappa, clients = 400.0, np.array([1, 4, 16, 64])
     # N enters through the threshold alone; a smaller G0 is the same threshold without the clients
     algorithms = [DualFL(accuracy="smooth", gamma=gamma, G0=1.0 / factor) for factor in clients]
     M_N = [float(work(quadratics(2, kappa), solver, a, 4)[0].max()) for a in algorithms]
-    yield Found("dM_n/dlog N, over sqrt(kappa)", slope(np.log(clients), np.array(M_N)) / 20.0, 1.0)
+    yield Measured("dM_n/dlog N, over sqrt(kappa)", slope(np.log(clients), np.array(M_N)) / 20.0, 1.0)

@@ -62,7 +62,7 @@ def install(module):
             content["tag"] = "0" * 32
         if fault["do"] == "version":
             content = {k: content[k] for k in ("silo", "identity", "tag")}
-            content["refusal"] = "the coordinator runs dualfl 0.1.0, and this silo 9.9; install the same version"
+            content["refusal"] = "the coordinator speaks protocol 1 and this silo 9; install versions with one protocol"
         return encode(content) if fault["do"] in ("always-nan", "shape", "too-much", "other-round", "version") else sent
 
     module.Keeper.handle = wrapped
@@ -70,7 +70,7 @@ def install(module):
 
 class Hook(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name != "dualfl.federation.silo":
+        if name != "dualfl.federation.keeper":
             return None
         sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path)

@@ -22,10 +22,11 @@ For nonsmooth costs sigma = 0, hence al = 0, and nothing would ever move: they a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.errors import InputError
 from dualfl.solvers.stopping import GradientNorm
@@ -50,9 +51,9 @@ class Server:
 class APCGDual(Algorithm):
     """Accelerated coordinate ascent on DualFL's dual, C clients a round."""
 
-    C: int = theory("N", lambda c, a: c.N)
-    nu: float = theory("mu", lambda c, a: c.mu)
-    L: float = theory("L", lambda c, a: c.L)
+    C: int = theory("N", lambda k, a: k.N)
+    nu: float = theory("mu", lambda k, a: k.mu)
+    L: float = theory("L", lambda k, a: k.L)
     accuracy: float = 1.0  # G0 of the schedule |grad| <= sqrt(2 nu G0/N) (1 - al)^n
 
     name = "apcg-dual"
@@ -70,15 +71,15 @@ class APCGDual(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         if not np.isfinite(self.L):
             raise InputError(
                 "apcg-dual needs smooth costs: with L = inf its steps are zero and nothing would move; "
                 "dualfl with rho = 0 is the method for nonsmooth ones."
             )
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and N = {c.N}")
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and N = {k.N}")
         self.require(
-            0 < self.nu <= c.mu * (1 + 1e-12) or np.isnan(c.mu), "nu", f"it must lie in (0, mu], mu = {c.mu:g}"
+            0 < self.nu <= k.mu * (1 + 1e-12) or np.isnan(k.mu), "nu", f"it must lie in (0, mu], mu = {k.mu:g}"
         )
         self.require(self.L > self.nu, "L", "it must be larger than nu")
         self.require(self.accuracy > 0, "accuracy", "it must be positive")
@@ -105,12 +106,12 @@ class APCGDual(Algorithm):
     def model(self, s: Server) -> Array:
         return -s.x / self.nu
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(zero, zero, None, 0)
 
     @client_step
-    def coordinate(self, f: Any, c: Local, at: Place, y: Array) -> tuple[Upload, Local]:
+    def coordinate(self, f: ClientCost, c: Local, at: Place, y: Array) -> tuple[Upload, Local]:
         p, al, A, b, sigma = self.steps(at.N)
         x_j, z_j = caught_up(c.x, c.z, al, at.round - c.k)
         y_j = (x_j + al * z_j) / (1 + al)

@@ -21,11 +21,14 @@ of it. The duality gap E(theta) - D, D = -sum_j w_j g_j*(xi_j) - |v|^2/(2 mu), c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
+from dualfl.algorithms.cuts import below, dual_rounding
+from dualfl.objectives.rounding import SPARE, UNIT, of_mean
 from dualfl.solvers.stopping import FixedIterations, GradientNorm, StopRule
 from dualfl.typing import Array
 
@@ -40,6 +43,7 @@ class Local:
 class Server:
     v: Array
     bound: float
+    off: float = 0.0  # how far v may be from the sum of the clients' A_j, by the rounding errors of all rounds
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class CoCoA(Algorithm):
 
     epochs: int = 10
     sigma: Literal["weights", "N"] = "weights"
-    mu: float = theory("mu", lambda c, a: c.mu)
+    mu: float = theory("mu", lambda k, a: k.mu)
 
     name = "cocoa"
     needs = frozenset({"local"})
@@ -58,23 +62,26 @@ class CoCoA(Algorithm):
         "CoCoA+",
         2015,
         "Ma, Smith, Jaggi, Jordan, Richtarik and Takac",
-        up="d + 1",
+        up="d + 4",
         needs="strongly convex",
         rate="kappa log(1/eps); nonsmooth 1/eps",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.epochs >= 0, "epochs", "it must be >= 0; 0 solves exactly")
         self.require(self.sigma in ("weights", "N"), "sigma", 'it is "weights" (1/w_j) or "N"')
-        self.require(0 < self.mu <= c.mu * (1 + 1e-12) or np.isnan(c.mu), "mu", f"it must lie in (0, {c.mu:g}]")
+        self.require(0 < self.mu <= k.mu * (1 + 1e-12) or np.isnan(k.mu), "mu", f"it must lie in (0, {k.mu:g}]")
 
     def start(self, at: Place) -> Server:
         return Server(np.zeros(at.d), -np.inf)
 
     def round(self, s: Server, at: Place) -> Round:
         m = yield ask(self.ascend, theta=s.v / self.mu)
-        v = s.v + m.dA
-        return Server(v, max(s.bound, float(-m.conj - (v @ v) / (2 * self.mu))))
+        v, many = s.v + m.dA, of_mean(at.N)
+        off = s.off + many * m.moved + SPARE * UNIT * float(np.linalg.norm(v))
+        square = (float(np.linalg.norm(v)) + off + many * m.off) ** 2 / (2 * self.mu)
+        bound = below(-m.conj - square - many * m.slip, abs(m.conj) + square, at.d)
+        return Server(v, max(s.bound, bound), off)
 
     def model(self, s: Server) -> Array:
         return s.v / self.mu
@@ -82,16 +89,18 @@ class CoCoA(Algorithm):
     def bound(self, s: Server) -> float:
         return s.bound
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(np.zeros(at.d), None)
 
     @client_step
-    def ascend(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def ascend(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         lam = self.mu if self.sigma == "weights" else self.mu / (at.N * at.weight)
         y = f.local(lam - self.mu, lam * theta - c.A, warm=c.warm, stop=self.stop_rule())
         xi = y.subgradient - self.mu * y.x
         conj = float(xi @ y.x) - (y.value - self.mu / 2 * float(y.x @ y.x)) + y.slack
-        return at.send(dA=-xi - c.A).also(conj=conj), Local(-xi, y.warm)
+        slip, off = dual_rounding(f, y, self.mu, lam * theta - c.A)
+        moved = SPARE * UNIT * float(np.linalg.norm(xi) + np.linalg.norm(c.A)) + float(np.sqrt(at.d)) * at.grid
+        return at.send(dA=-xi - c.A).also(conj=conj, slip=slip, off=off, moved=moved), Local(-xi, y.warm)
 
     def stop_rule(self) -> StopRule:
         return FixedIterations(self.epochs) if self.epochs else GradientNorm(1e-13, cap=2000)

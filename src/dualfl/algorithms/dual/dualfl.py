@@ -30,9 +30,10 @@ slack_j if xi_j is a subgradient only up to that, and weak duality gives
 Since sum_j w_j zeta_j = 0, with theta the mean of what was sent and theta' what was broadcast before,
     sum_j w_j xi_j = e - nu theta,      e = sum_j w_j e_j,      e_j = r_j - nu (theta_j - sent_j),
     E*  >=  - sum_j w_j (conj_j - <e_j, theta'>) - (nu/2)|theta|^2 + <e, theta - theta'> - |e|^2/(2 nu).
-Two scalars a client are enough, conj_j - <e_j, theta'> and |e_j|: what the server does not know of e is multiplied by
-theta - theta', which vanishes, so the bound is as good as the solves. With e itself, a vector, it is tight. Either way
-the server knows E - E* from above each round, without any reference solution.
+Three scalars a client are enough, conj_j - <e_j, theta'>, how far off that may be, and |e_j|: what the server does not
+know of e is multiplied by theta - theta', which vanishes, so the bound is as good as the solves. With e itself, a
+vector, it is tight. Either way the server knows E - E* from above each round, without any reference solution, and
+whatever was rounded on the way (`rounding` below).
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost, Solved
 from dualfl.algorithms.contract import (
     Algorithm,
     Card,
@@ -53,7 +55,9 @@ from dualfl.algorithms.contract import (
     client_step,
     theory,
 )
+from dualfl.algorithms.cuts import LARGEST, below
 from dualfl.errors import InputError
+from dualfl.objectives.rounding import SPARE, UNIT, of_mean, roundings
 from dualfl.solvers.stopping import (
     GeometricSchedule,
     GradientNorm,
@@ -78,6 +82,7 @@ class Local:
     warm: Array | None  # where its solver goes on
     t: float
     G0: float  # the unit of its thresholds
+    drift: float = 0.0  # what rounding may have added to zeta so far
 
 
 @dataclass(frozen=True)
@@ -100,11 +105,11 @@ class DualFL(Algorithm):
         one alone; "energy": the relative energy rule of the paper's experiments; "exact": gradients at rounding level.
     gamma, G0 : the free constants of the thresholds; the default gamma of the geometric one makes local errors fall
         as fast as the iterates.
-    certificate : "scalar" (two scalars a client), "vector" (d floats more, tighter), or "none".
+    certificate : "scalar" (three scalars a client), "vector" (d floats more, tighter), or "none".
     """
 
-    nu: float = theory("mu", lambda c, a: c.mu)
-    rho: float = theory("nu / L", lambda c, a: min(a.nu / c.L, NO_MOMENTUM), zero=True)
+    nu: float = theory("mu", lambda k, a: k.mu)
+    rho: float = theory("nu / L", lambda k, a: min(a.nu / k.L, NO_MOMENTUM), zero=True)
     upload: Literal["plain", "corrected"] = "plain"
     accuracy: Literal["theorems", "smooth", "nonsmooth", "energy", "exact"] = "theorems"
     gamma: float | None = None
@@ -122,15 +127,15 @@ class DualFL(Algorithm):
         title="DualFL",
         year=2023,
         reference="Park and Xu",
-        up="d + 2",
+        up="d + 3",
         needs="strongly convex (by regularisation: convex)",
         rate="sqrt(kappa) log(1/eps); nonsmooth 1/sqrt(eps)",
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
-        if not 0 < self.nu < np.inf or self.nu > c.mu * (1 + 1e-12):
-            raise InputError(f"dualfl: nu = {self.nu} is not allowed; it must lie in (0, mu], and mu = {c.mu:g}.")
+    def check(self, k: Constants) -> None:
+        if not 0 < self.nu < np.inf or self.nu > k.mu * (1 + 1e-12):
+            raise InputError(f"dualfl: nu = {self.nu} is not allowed; it must lie in (0, mu], and mu = {k.mu:g}.")
         self.require(0 <= self.rho < 1, "rho", "it must lie in [0, 1), and theory asks for at most nu/L")
         self.require(self.gamma is None or self.gamma > 0, "gamma", "it must be positive")
         self.require(self.G0 > 0, "G0", "it must be positive")
@@ -143,10 +148,10 @@ class DualFL(Algorithm):
         rules = ("theorems", "smooth", "nonsmooth", "energy", "exact")
         self.require(self.accuracy in rules, "accuracy", f"it is one of {', '.join(rules)}")
 
-    def note(self, c: Constants) -> str | None:
+    def note(self, k: Constants) -> str | None:
         """A remark on settings that work but that no theorem covers."""
-        if self.rho > self.nu / c.L * (1 + 1e-12):
-            return f"rho = {self.rho:g} is above nu/L = {self.nu / c.L:.2g}: allowed, but no theorem covers it."
+        if self.rho > self.nu / k.L * (1 + 1e-12):
+            return f"rho = {self.rho:g} is above nu/L = {self.nu / k.L:.2g}: allowed, but no theorem covers it."
         return None
 
     # -- the server -------------------------------------------------------------------------------
@@ -160,17 +165,21 @@ class DualFL(Algorithm):
 
     def round(self, s: Server, at: Place) -> Round:
         m = yield ask(self.solve, theta=s.theta)
-        return Server(theta=m.theta, bound=max(s.bound, self.dual_value(m, m.theta - s.theta)))
+        return Server(theta=m.theta, bound=max(s.bound, self.dual_value(m, m.theta - s.theta, at.N)))
 
-    def dual_value(self, m: Any, moved: Array) -> float:
+    def dual_value(self, m: Any, moved: Array, silos: int) -> float:
         """The lower bound of E* that the answers of one round prove."""
         if self.certificate == "none":
             return -np.inf
-        if self.certificate == "vector":
-            turn, e2 = float(m.e @ moved), float(m.e @ m.e)
-        else:  # the worst that an e of this length can do
-            turn, e2 = -m.e * float(np.linalg.norm(moved)), m.e**2
-        return float(turn - m.conj - self.nu / 2 * (m.theta @ m.theta) - e2 / (2 * self.nu))
+        # what is not known of e, all of it for "scalar", does the worst that a vector of this length can do
+        vector, distance = self.certificate == "vector", float(np.linalg.norm(moved))
+        length = of_mean(silos) * float(m.off if vector else m.e)
+        known, turn = (float(np.linalg.norm(m.e)), float(m.e @ moved)) if vector else (0.0, 0.0)
+        worst = length * distance + (known + length) ** 2 / (2 * self.nu)
+        theta2 = self.nu / 2 * float(m.theta @ m.theta)
+        size = (known + length) * distance + worst + theta2 + abs(m.conj)
+        bound = below(turn - m.conj - theta2 - worst - of_mean(silos) * float(m.slip), size, len(moved))
+        return float(bound) if np.isfinite(bound) else -np.inf
 
     def model(self, s: Server) -> Array:
         return s.theta
@@ -184,24 +193,27 @@ class DualFL(Algorithm):
 
     # -- a client ---------------------------------------------------------------------------------
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(zeta=zero, s=zero, sent=zero, warm=None, t=0.0, G0=self.G0)
 
     @client_step
-    def warm_start(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def warm_start(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         sent = at.send(xi=f.subgradient(theta) - self.nu * theta)
         return sent, replace(c, sent=-sent.xi / self.nu, warm=f.warm_at(theta))
 
     @client_step
-    def solve(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def solve(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         t, beta = momentum(c.t, self.rho)
         s = c.zeta + theta - c.sent
         zeta = s + beta * (s - c.s)
         G0 = self.unit(c, at, theta) if c.t == 0 else c.G0
         y = f.local(0.0, sealed(self.nu * zeta), warm=c.warm, stop=self.stop_rule(at, G0, zeta))
         sent = at.send(theta=y.x if self.upload == "plain" else y.x - y.residual / self.nu)
-        return self.with_certificate(sent, y, theta), Local(zeta, s, sent.theta, y.warm, t, G0)
+        # sum_j w_j zeta_j = 0 but for this: each round's rounding errors stay, and momentum carries them on
+        drift = c.drift + SPARE * UNIT * sum(float(np.linalg.norm(v)) for v in (zeta, s, theta, c.sent))
+        after = Local(zeta, s, sent.theta, y.warm, t, G0, drift)
+        return self.with_certificate(sent, y, theta, f, at, after), after
 
     def unit(self, c: Local, at: Place, theta: Array) -> float:
         """The G0 of this run; the first broadcast is start - E'(start)/nu."""
@@ -209,7 +221,7 @@ class DualFL(Algorithm):
             return self.G0
         return min(self.G0, self.nu / 2 * float(np.sum((at.start - theta) ** 2)))
 
-    def with_certificate(self, sent: Upload, y: Any, theta: Array) -> Upload:
+    def with_certificate(self, sent: Upload, y: Solved, theta: Array, f: ClientCost, at: Place, c: Local) -> Upload:
         """What the server needs for its lower bound; `theta` is what was broadcast."""
         if self.certificate == "none":
             return sent
@@ -217,7 +229,26 @@ class DualFL(Algorithm):
         conj = float(y.subgradient @ y.x) - y.value - self.nu / 2 * float(y.x @ y.x) + y.slack
         e = y.residual if sent.theta is y.x else y.residual + self.nu * (sent.theta - y.x)
         conj -= float(e @ theta)
-        return sent.also(conj=conj, e=float(np.linalg.norm(e)) if self.certificate == "scalar" else e)
+        slip, off = self.rounding(y, theta, e, f, at, c)
+        if self.certificate == "scalar":
+            return sent.also(conj=conj, slip=slip, e=float(np.linalg.norm(e)) + off)
+        return sent.also(conj=conj, slip=slip, e=e, off=off + float(np.sqrt(at.d)) * at.grid)
+
+    def rounding(self, y: Any, theta: Array, e: Array, f: Any, at: Place, c: Local) -> tuple[float, float]:
+        """How far off conj_j - <e_j, theta'> may be, and the length of what is not known of e_j.
+
+        An error delta of xi_j changes conj_j by <delta, theta_j>, and with e_j, which it changes too, by
+        <delta, theta_j - theta'>. What sum_j w_j zeta_j is off, after n rounds at most n times the `drift`, is
+        multiplied by nu theta.
+        """
+        value, gradient = f.rounding(y.x, solved=True)
+        K, pull = roundings(at.d), self.nu * float(np.linalg.norm(c.zeta))
+        off = float(np.linalg.norm(gradient)) + SPARE * UNIT * (pull + float(np.linalg.norm(e)))
+        lost = self.nu * (at.round + 2) * c.drift
+        size = np.abs(y.subgradient) @ np.abs(y.x) + self.nu / 2 * (y.x @ y.x) + np.abs(e) @ np.abs(theta)
+        apart = float(np.linalg.norm(y.x - theta))
+        slip = 2 * value + off * apart + lost * float(np.linalg.norm(theta)) + K * float(size + abs(y.value))
+        return min(slip, LARGEST), min(off + lost, LARGEST)
 
     def stop_rule(self, at: Place, G0: float, zeta: Array) -> StopRule:
         """The rule for round n, the smaller of the two thresholds unless something else was asked for."""

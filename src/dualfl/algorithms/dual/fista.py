@@ -30,13 +30,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
+from dualfl.algorithms.cuts import below, dual_rounding
 from dualfl.algorithms.dual.dualfl import NO_MOMENTUM
 from dualfl.errors import InputError
+from dualfl.objectives.rounding import of_mean
 from dualfl.solvers.stopping import GeometricSchedule, GradientNorm, PolynomialSchedule, PrimalDualGap, StopRule
 from dualfl.typing import Array
 
@@ -76,8 +79,8 @@ class DualFISTA(Algorithm):
         problem, which is delta_n/N of the paper, whose E_d is N times this one.
     """
 
-    nu: float = theory("mu", lambda c, a: c.mu)
-    rho: float = theory("nu / L", lambda c, a: min(a.nu / c.L, NO_MOMENTUM), zero=True)
+    nu: float = theory("mu", lambda k, a: k.mu)
+    rho: float = theory("nu / L", lambda k, a: min(a.nu / k.L, NO_MOMENTUM), zero=True)
     point: Literal["gradient", "plain"] = "gradient"
     accuracy: Literal["theorems", "exact"] = "theorems"
     delta: Sequence[float] = ()
@@ -89,15 +92,15 @@ class DualFISTA(Algorithm):
         title="FISTA on the dual",
         year=2009,
         reference="Beck and Teboulle; Park and Xu",
-        up="d + 2",
+        up="d + 3",
         needs="strongly convex (by regularisation: convex)",
         rate="sqrt(kappa) log(1/eps); nonsmooth 1/sqrt(eps)",
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
-        if not 0 < self.nu < np.inf or self.nu > c.mu * (1 + 1e-12):
-            raise InputError(f"fista-dual: nu = {self.nu} is not allowed; it must lie in (0, mu], and mu = {c.mu:g}.")
+    def check(self, k: Constants) -> None:
+        if not 0 < self.nu < np.inf or self.nu > k.mu * (1 + 1e-12):
+            raise InputError(f"fista-dual: nu = {self.nu} is not allowed; it must lie in (0, mu], and mu = {k.mu:g}.")
         self.require(0 <= self.rho < 1, "rho", "it must lie in [0, 1), and theory asks for at most nu/L")
         self.require(self.point in ("gradient", "plain"), "point", 'it is "gradient" or "plain"')
         self.require(self.accuracy in ("theorems", "exact"), "accuracy", 'it is "theorems" or "exact"')
@@ -114,7 +117,8 @@ class DualFISTA(Algorithm):
         t, beta = over_relaxation(s.t, self.rho)
         eta = (1 + beta) * m.xi - beta * s.xi
         # sum_j w_j g_j'(theta_j) is within m.off of m.xi, so this is at least E_d there, and -E_d <= E* anywhere
-        dual = m.conj + (float(np.linalg.norm(m.xi)) + m.off) ** 2 / (2 * self.nu)
+        square = (float(np.linalg.norm(m.xi)) + of_mean(at.N) * m.off) ** 2 / (2 * self.nu)
+        dual = -below(-m.conj - square - of_mean(at.N) * m.slip, abs(m.conj) + square, at.d)
         return Server(xi=m.xi, eta=eta, t=t, dual=dual, bound=max(s.bound, -dual))
 
     def model(self, s: Server) -> Array:
@@ -125,12 +129,12 @@ class DualFISTA(Algorithm):
 
     # -- a client ---------------------------------------------------------------------------------
 
-    def client(self, f: Any, at: Place) -> Block:
+    def client(self, f: ClientCost, at: Place) -> Block:
         zero = np.zeros(at.d)
         return Block(xi=zero, eta=zero, t=1.0, warm=None)
 
     @client_step
-    def prox(self, f: Any, c: Block, at: Place, etabar: Array) -> tuple[Upload, Block]:
+    def prox(self, f: ClientCost, c: Block, at: Place, etabar: Array) -> tuple[Upload, Block]:
         v = c.eta - etabar
         y = f.local(0.0, v + self.error(at), warm=c.warm, stop=self.stop_rule(at))
         gradient = y.subgradient - self.nu * y.x
@@ -138,7 +142,9 @@ class DualFISTA(Algorithm):
         t, beta = over_relaxation(c.t, self.rho)
         eta = (1 + beta) * xi - beta * c.xi
         conj = float(gradient @ y.x) - (y.value - self.nu / 2 * float(y.x @ y.x)) + y.slack
-        sent = at.send(xi=xi).also(conj=conj, off=float(np.linalg.norm(gradient - xi)))
+        slip, off = dual_rounding(f, y, self.nu, v)
+        off += float(np.linalg.norm(gradient - xi)) + float(np.sqrt(at.d)) * at.grid
+        sent = at.send(xi=xi).also(conj=conj, slip=slip, off=off)
         return sent, Block(xi=xi, eta=eta, t=t, warm=y.warm)
 
     def error(self, at: Place) -> Array:

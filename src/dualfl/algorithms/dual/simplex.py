@@ -1,7 +1,8 @@
 """min over the simplex of (1/2) b'Gb - c'b: the small quadratic program of a bundle method.
 
 Accelerated projected gradients find the support, an equality-constrained solve on the support polishes. Any point of
-the simplex gives a valid lower bound, so accuracy is a matter of speed and never of truth.
+the simplex gives a valid lower bound (`cuts.proven` computes it), so accuracy is a matter of speed and never of truth.
+What is too large to be squared is left where it starts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dualfl.typing import Array
 
 def project(v: Array) -> Array:
     """The nearest point of the simplex (Held, Wolfe and Crowder, 1974)."""
+    v = v - v.max()  # the same for all changes nothing, and beside 1e17 the 1 below would be lost
     u = np.sort(v)[::-1]
     excess = (np.cumsum(u) - 1) / np.arange(1, v.size + 1)
     threshold = float(excess[np.nonzero(u > excess)[0][-1]])
@@ -21,8 +23,10 @@ def project(v: Array) -> Array:
 
 def minimise_on_simplex(G: Array, c: Array, start: Array | None = None, iterations: int = 500) -> Array:
     """The minimiser, as exactly as rounding permits in the usual case."""
-    L = max(float(np.linalg.eigvalsh(G)[-1]), 1e-300)
     b = y = np.full(c.size, 1 / c.size) if start is None else project(start)
+    if not (np.isfinite(G).all() and np.isfinite(c).all()):
+        return b
+    L = max(float(np.linalg.eigvalsh(G)[-1]), 1e-300)
     t = 1.0
     for _ in range(iterations):
         following = project(y - (G @ y - c) / L)

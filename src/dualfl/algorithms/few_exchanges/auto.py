@@ -17,18 +17,18 @@ choice is made in the same way where the server holds no data.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Facts, Place, Round, State
 from dualfl.algorithms.dual import Bundle, DualFL
-from dualfl.algorithms.few_exchanges import budget, fedipm, one_shot, prox_newton, sketched_newton
+from dualfl.algorithms.few_exchanges import fedipm, one_shot, prox_newton, sketch_size, sketched_newton
 from dualfl.algorithms.second_order import DiSCO
 from dualfl.algorithms.server import ServerLBFGS, ServerNesterov
 from dualfl.algorithms.splitting import FedDR
 from dualfl.errors import InputError
-from dualfl.objectives.penalties import L1, ElasticNet
+from dualfl.objectives.penalties import L1, ElasticNetPenalty, Penalty
 from dualfl.typing import Array
 
 ALIKE = 2.0
@@ -43,10 +43,13 @@ class Auto(Algorithm):
     ----------
     cost : "exchanges", or "floats".
     least_rows : clients with fewer rows send no second-order sums; then a first-order method runs.
+    proof : the method itself must prove how near it is, also where the intercept is free; a fit in one process need not
+        ask for that, because it has a proof of its own.
     """
 
     cost: Literal["exchanges", "floats"] = "exchanges"
     least_rows: int = 5
+    proof: bool = False
 
     name = "auto"
     needs = frozenset()
@@ -68,70 +71,72 @@ class Auto(Algorithm):
     def certifies(self) -> bool:
         return True  # whether the one that runs does is seen then
 
-    def specialise(self, c: Constants, penalty: Any) -> Choice:
+    def specialise(self, k: Constants, penalty: Penalty | None) -> Choice:
         """What to run, and why."""
         if self.cost not in ("exchanges", "floats"):
             raise InputError(f'auto: cost = {self.cost!r} is not allowed; it is "exchanges" or "floats".')
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
-        facts = c.facts
+        facts = k.facts
         if facts is None:
             raise InputError("auto needs to know what kind of problem it is; let an engine ask the clients.")
-        chosen, why = self.few_floats(c, facts, penalty) if self.cost == "floats" else self.few(c, facts, penalty)
+        chosen, why = self.few_floats(k, facts, penalty) if self.cost == "floats" else self.few(k, facts, penalty)
         return chosen, f"auto runs {chosen.name}: {why}."
 
-    def few(self, c: Constants, facts: Facts, penalty: Any) -> Choice:
+    def few(self, k: Constants, facts: Facts, penalty: Penalty | None) -> Choice:
         """The fewest exchanges."""
         what = describe(facts, penalty)
         if 0 < facts.least < self.least_rows:
             return self.first_order(
-                c, facts, penalty, f"a client has {facts.least} rows, and second-order sums of fewer than "
+                k, facts, penalty, f"a client has {facts.least} rows, and second-order sums of fewer than "
                 f"{self.least_rows} could reveal them"
             )  # fmt: skip
-        if facts.loss == "Squared" and c.d <= one_shot.LARGEST:
+        if facts.loss == "Squared" and k.d <= one_shot.LARGEST:
             return one_shot.OneShot(self.least_rows), f"{what} is solved by its second moments, in one exchange"
-        if facts.smooth and penalty is None and facts.moments and c.d <= sketched_newton.LARGEST:
+        if self.proof and proves_by_prox_newton(facts) and penalty is None and self.fits_prox_newton(k, penalty):
+            return prox_newton.ProxNewton(least_rows=self.least_rows), f"{what} with Newton's model, the intercept free"
+        if facts.smooth and penalty is None and facts.moments and k.d <= sketched_newton.LARGEST:
             how = "the whole Hessian" if small(facts) else "a sketch of the Hessian and secant pairs"
             return sketched_newton.SketchedNewton(least_rows=self.least_rows), f"{what} with {how}, from sums"
-        if facts.smooth and penalty is not None and facts.moments and self.fits_prox_newton(c, penalty):
+        if facts.smooth and penalty is not None and facts.moments and self.fits_prox_newton(k, penalty):
             return prox_newton.ProxNewton(least_rows=self.least_rows), f"{what} with the penalty in Newton's model"
         if facts.piecewise and facts.loss:
-            if c.d <= fedipm.LARGEST:
+            if k.d <= fedipm.LARGEST:
                 return fedipm.FedIPM(least_rows=self.least_rows), f"{what} by interior points that stay at home"
-            numbers = c.d * (c.d + 1) // 2
+            numbers = k.d * (k.d + 1) // 2
             return self.first_order(
-                c, facts, penalty, f"d = {c.d:,} would make sums of {numbers:,} numbers, {8e-6 * numbers:,.0f} MB, "
+                k, facts, penalty, f"d = {k.d:,} would make sums of {numbers:,} numbers, {8e-6 * numbers:,.0f} MB, "
                 f"and fedipm takes d up to {fedipm.LARGEST:,}"
             )  # fmt: skip
-        return self.first_order(c, facts, penalty, f"{what} has no second-order method here")
+        return self.first_order(k, facts, penalty, f"{what} has no second-order method here")
 
     @staticmethod
-    def fits_prox_newton(c: Constants, penalty: Any) -> bool:
-        active = isinstance(penalty, L1 | ElasticNet) and c.d <= prox_newton.LARGEST
-        return active or c.d <= prox_newton.ProxNewton().full
+    def fits_prox_newton(k: Constants, penalty: Penalty | None) -> bool:
+        active = isinstance(penalty, L1 | ElasticNetPenalty) and k.d <= prox_newton.LARGEST
+        return active or k.d <= prox_newton.ProxNewton().full
 
-    def few_floats(self, c: Constants, facts: Facts, penalty: Any) -> Choice:
+    def few_floats(self, k: Constants, facts: Facts, penalty: Penalty | None) -> Choice:
         """The fewest numbers."""
-        if facts.smooth and penalty is None and c.mu > 0 and facts.alike is not None and facts.alike <= ALIKE:
+        if facts.smooth and penalty is None and k.mu > 0 and facts.alike is not None and facts.alike <= ALIKE:
             # The Hessian of one client misses the common one about as its gradient does.
-            return DiSCO(mu_P=10 * c.mu), (
+            return DiSCO(mu_P=10 * k.mu), (
                 f"the clients are alike (they differ {facts.alike:.1f} times as much as by chance), so one of them is "
                 "a good preconditioner for all"
             )
         if facts.alike is not None and facts.alike > ALIKE:
             return self.first_order(
-                c, facts, penalty, f"the clients are unlike (they differ {facts.alike:.3g} times as much as by chance)"
+                k, facts, penalty, f"the clients are unlike (they differ {facts.alike:.3g} times as much as by chance)"
             )  # fmt: skip
-        return self.first_order(c, facts, penalty, "single vectors are the smallest messages")
+        return self.first_order(k, facts, penalty, "single vectors are the smallest messages")
 
-    def first_order(self, c: Constants, facts: Facts, penalty: Any, because: str) -> Choice:
+    def first_order(self, k: Constants, facts: Facts, penalty: Penalty | None, because: str) -> Choice:
         """The best that needs no second-order sums."""
         if facts.smooth and penalty is None:
             return ServerLBFGS(), f"{because}; L-BFGS at the server needs gradients only"
         if facts.smooth:
             return ServerNesterov(), f"{because}; Nesterov's method takes the penalty by its prox"
-        if c.mu >= 1e-2:
+        if k.mu >= 1e-2:
             return Bundle(), f"{because}; a bundle of subgradients does, with so much ridge"
-        if c.mu > 0:
+        if k.mu > 0:
             return DualFL(), f"{because}; DualFL needs local solvers only"
         return FedDR(eta=1.0, decay=0.9, penalty_rule="balanced"), (
             f"{because}; splitting with a balanced penalty needs no ridge"
@@ -149,14 +154,19 @@ class Auto(Algorithm):
         raise NotImplementedError
 
 
+def proves_by_prox_newton(facts: Facts) -> bool:
+    """Whether it proves how near it is where sketched-newton does not."""
+    return facts.free and facts.smooth and facts.moments and facts.k == 1
+
+
 def small(facts: Facts) -> bool:
     """Whether whole Hessians travel."""
     outputs = facts.k - (facts.loss == "Softmax")
     pairs = np.array([facts.D, outputs])
-    return bool(np.prod(pairs * (pairs + 1) / 2) <= budget.EXACT)
+    return bool(np.prod(pairs * (pairs + 1) / 2) <= sketch_size.EXACT)
 
 
-def describe(facts: Facts, penalty: Any) -> str:
+def describe(facts: Facts, penalty: Penalty | None) -> str:
     """The problem in words."""
     kind = f"{facts.loss} loss" if facts.loss else "a smooth cost" if facts.smooth else "a nonsmooth cost"
     size = f"{facts.D:,} x {facts.k}" if facts.k > 1 else f"{facts.D:,}"

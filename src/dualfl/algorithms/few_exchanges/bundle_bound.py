@@ -8,7 +8,8 @@ Its lowest value e is the usual bound. The parabolas together prove more: E* is 
 
     max over the simplex of   sum_k b_k e_k + (mu/2) ( sum_k b_k |v_k|^2 - |sum_k b_k v_k|^2 ),
 
-and every point of the simplex gives a valid bound. The v are measured from the newest one, so that nothing cancels.
+and every point of the simplex gives a valid bound. The v are measured from the newest one, so that little cancels; but
+e loses E where |g|^2/mu is large. So the b that is found here is only a choice: what it proves is computed by `cuts`.
 """
 
 from __future__ import annotations
@@ -17,32 +18,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dualfl.algorithms.dual.simplex import minimise_on_simplex, value
-from dualfl.typing import Array
+from dualfl.algorithms.cuts import Cut, proven
+from dualfl.algorithms.dual.simplex import minimise_on_simplex
 
 
 @dataclass(frozen=True)
 class Parabolas:
     """The newest parabolas, and the best bound so far."""
 
-    v: tuple[Array, ...] = ()
-    e: tuple[float, ...] = ()
+    cuts: tuple[Cut, ...] = ()
     bound: float = -np.inf
 
-    def with_point(self, mu: float, x: Array, E: float, g: Array, most: int) -> Parabolas:
+    def with_point(self, mu: float, cut: Cut, most: int) -> Parabolas:
         """These and the parabola of one more point."""
-        if not mu > 0:
+        if not mu > 0 or not cut.sound:
             return self
-        v, e = (*self.v, x - g / mu)[-most:], (*self.e, E - float(g @ g) / (2 * mu))[-most:]
-        return Parabolas(v, e, max(self.bound, e[-1]))
+        return Parabolas((*self.cuts, cut)[-most:], max(self.bound, proven(mu, [cut])))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def tightened(self, mu: float) -> Parabolas:
         """The bound of all parabolas together."""
-        if len(self.v) < 2:
+        if len(self.cuts) < 2:
             return self
-        V = np.stack(self.v) - self.v[-1]
+        v = np.stack([cut.x - cut.g / mu for cut in self.cuts])
+        e = np.array([cut.E - float(cut.g @ cut.g) / (2 * mu) for cut in self.cuts])
+        V = v - v[-1]
         gram = mu * (V @ V.T)
-        highest = float(max(self.e))
-        c = np.array(self.e) - highest + gram.diagonal() / 2
+        c = e - e.max() + gram.diagonal() / 2
         beta = minimise_on_simplex(gram, c, iterations=200)
-        return Parabolas(self.v, self.e, max(self.bound, highest - value(gram, c, beta)))
+        return Parabolas(self.cuts, max(self.bound, proven(mu, self.cuts, beta)))

@@ -47,13 +47,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.few_exchanges.centring import KEEP, ROUNDING, centring, lowest, reach
+from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.interior_point import central, first, metric, smoothed
-from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.piecewise_sums import PiecewiseSilo, lower_bound, reach_of
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.typing import Array
 
 LARGEST = 2000
@@ -86,6 +88,9 @@ class Server:
     optimism: float = 0.0  # about how much better, relatively, clients fit their own rows than those of others
     rival: Array | None = None
     switch: bool = False  # the clients go on with the rival
+    sizes2: Array | None = None  # of the columns, and what else tells the rounding errors of sums: see `Doubt`
+    spread: float = 0.0
+    grid: float = 0.0
     reach: Array | None = None  # how far out a minimiser may be where nothing is regularised; None if anywhere
     least: float = np.inf  # the smallest comp + res
     idle: int = 0  # exchanges since then
@@ -118,10 +123,10 @@ class FedIPM(Algorithm):
         rate="not known; 6 to 16 exchanges to 1e-6 where measured",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         self.require(self.patience >= 1, "patience", "it must be at least 1 exchange")
-        check_size(self.name, c.d, LARGEST, "bundle, dualfl or feddr with a balanced penalty")
+        check_size(self.name, k.d, LARGEST, "bundle, dualfl or feddr with a balanced penalty")
 
     # -- the server --------------------------------------------------------------------------------
 
@@ -144,17 +149,18 @@ class FedIPM(Algorithm):
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
         s = replace(s, M=m.M, c=m.tilt, size=m.size, optimism=at.d * m.row / 2, t=m.size)
-        s = replace(s, reach=reach_of(self.regulariser(s, at), symmetric(m.h, at.d), m.loss, s.th, s.size))
+        s = replace(s, sizes2=m.sizes2, spread=float(m.spread), grid=float(m.grid))
+        s = replace(s, reach=reach_of(self.regulariser(s, at), m, s.th))
         if not self.race:
             return self.stepped(s, m, at)
-        bound = self.regulariser(s, at).lower_bound(m.local_ab, m.local_v)
+        bound = self.proven(s, part(m, "local_"), at, None)
         s = self.stepped(replace(s, bound=bound), m, at)
         return replace(s, rival=m.local, model=m.local)
 
     def raced(self, s: Server, m: Any, at: Place) -> Server:
         assert s.rival is not None
         R, rival = self.regulariser(s, at), part(m, "rival_")
-        bound = max(lower_bound(R, m, s.reach), lower_bound(R, rival), s.bound)
+        bound = max(self.proven(s, m, at, s.reach), self.proven(s, rival, at, None), s.bound)
         E, there = rival.loss + R.value(s.rival), s.rival
         s = replace(s, bound=bound, rival=None)
         if E - bound <= 0.3 * E:
@@ -172,7 +178,7 @@ class FedIPM(Algorithm):
         R = self.regulariser(s, at)
         res = R.residual(s.th, m.v)
         s = self.watched(s, m.comp + res, abs(m.loss + R.value(s.th)))
-        bound = max(s.bound, lower_bound(R, m, s.reach))
+        bound = max(s.bound, self.proven(s, m, at, s.reach))
         sigma = centring(m.comp, res, m.loss + R.value(s.th), s.calm > 0)
         t = max(min(s.t, sigma * m.comp), lowest(m.loss, s.size))
         th, end = s.th, s.end
@@ -194,7 +200,7 @@ class FedIPM(Algorithm):
     def followed(self, s: Server, m: Any, at: Place) -> Server:
         """The safeguard: a damped Newton step on E_t, or the next trial of one."""
         R = self.regulariser(s, at)
-        base, bound = s.base, max(s.bound, lower_bound(R, m))
+        base, bound = s.base, max(s.bound, self.proven(s, m, at, None))
         assert base is not None
         points = [base + r * (s.th - base) for r in RAY]
         values = m.ray + np.array([R.value(x) for x in points])
@@ -211,6 +217,11 @@ class FedIPM(Algorithm):
         th = R.newton(symmetric(m.h, at.d), m.r0 + t * m.r1, s.th)
         return replace(s, base=s.th, th=th, t=t, model=th, bound=bound)
 
+    def proven(self, s: Server, m: Any, at: Place, far: Array | None) -> float:
+        """What sums prove of E*."""
+        assert s.sizes2 is not None
+        return lower_bound(self.regulariser(s, at), m, Doubt(s.sizes2, s.grid, at.N), s.spread, far)
+
     def regulariser(self, s: Server, at: Place) -> Regulariser:
         assert s.M is not None and s.c is not None
         return Regulariser.at(at, s.M, s.c)
@@ -224,7 +235,7 @@ class FedIPM(Algorithm):
     # -- a client ----------------------------------------------------------------------------------
 
     @client_step
-    def begin(self, f: Any, c: Any, at: Place, th: Array) -> tuple[Upload, Local]:
+    def begin(self, f: ClientCost, c: Any, at: Place, th: Array) -> tuple[Upload, Local]:
         """Exchange 1: what the client regularises, its dual variables at theta, and its own solution."""
         check_rows(self.name, at.j, f.objective, self.least_rows)
         silo = PiecewiseSilo(f, at)
@@ -233,13 +244,23 @@ class FedIPM(Algorithm):
         a = first(silo.P, u, size or 1.0)
         D = metric(silo.P, u, a, size or 1.0)
         sums = silo.sums(u, a, D) | {"M": silo.R.M, "tilt": silo.R.c, "size": size, "row": 1 / f.n}
+        sums |= silo.doubts(at, D)
         if self.race:
             sums |= silo.alone()
         return at.send(**sums), Local(a, D)
 
     @client_step
     def both(
-        self, f: Any, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, rival: Array, rival_t: float
+        self,
+        f: ClientCost,
+        c: Local,
+        at: Place,
+        th: Array,
+        t: float,
+        end: Array,
+        keep: float,
+        rival: Array,
+        rival_t: float,
     ) -> tuple[Upload, Local]:
         """Exchange 2: at theta, and at the mean of the clients' own solutions."""
         silo = PiecewiseSilo(f, at)
@@ -254,7 +275,7 @@ class FedIPM(Algorithm):
 
     @client_step
     def step(
-        self, f: Any, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, switch: bool
+        self, f: ClientCost, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, switch: bool
     ) -> tuple[Upload, Local]:
         a, D = (c.rival_a, c.rival_D) if switch else (c.a, c.D)
         assert a is not None and D is not None
@@ -264,7 +285,7 @@ class FedIPM(Algorithm):
         return at.send(**sums, **ends), Local(a, D)
 
     @client_step
-    def follow(self, f: Any, c: Local, at: Place, th: Array, t: float, base: Array) -> tuple[Upload, Local]:
+    def follow(self, f: ClientCost, c: Local, at: Place, th: Array, t: float, base: Array) -> tuple[Upload, Local]:
         """The safeguard: a on the central path at theta, and E_t on the way there from `base`."""
         silo = PiecewiseSilo(f, at)
         u, begun = silo.margins(th), silo.margins(base)

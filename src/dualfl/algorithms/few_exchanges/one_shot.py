@@ -5,15 +5,25 @@ X'SX (plus the ridge). Their sums give E but for the penalty, and the server min
 
     E(z) = E(0) + g'z + z'Hz/2 + P(z),        P: l1, elastic net, group, box, or none,
 
-to rounding. The bound comes from the same sums. The conjugate of a squared loss is l*(u) = u^2/2 + u y, so with the
-residuals p = Xz - y, their pull r = X'Sp, and R the ridge and the penalty,
+to rounding. The bound comes from the same sums. Let r be the gradient of the losses at z. They are a quadratic, so
 
-    E* >= -s^2 p'Sp/2 - s p'Sy - R*(-s r)        for every s in [0, 1]:
+    E(y)  =  E(z) + <rho, y - z> + (1/2)(y - z)'(H + M)(y - z) + (something >= 0),      rho = r + Mz + p,  p in P'(z),
 
-all of it known at the server, for all s. At the minimiser and s = 1 it is E itself, but for rounding.
+M the ridge. With h_k^2 the diagonal of H + M and lam > 0 the smallest eigenvalue that it has once its diagonal is 1,
+
+    E*  >=  E(z) - sum_k (|rho_k|/h_k)^2/(2 lam),
+
+whatever is regularised and whatever is not. Where columns are dependent, lam is 0 and duality has to do: the conjugate
+of a squared loss is l*(u) = u^2/2 + u y, so with the losses L at z and R the ridge and the penalty
+
+    E* >= -s (r'z - L) + s (1 - s) L - R*(-s r)        for every s in [0, 1].
+
+Both are known to the server, as is how far off they may be by rounding: H_kl = sum_i s_i x_ik x_il is off by at most
+K u h_k h_l, the loss and its gradient at the point where the clients computed them by what `objectives.rounding` says.
 
 One exchange is all it takes. If a run goes on, each further round refines: the gradient at the solution, computed from
-the rows and not from the moments, replaces g, which takes the error from kappa(X)^2 to kappa(X) roundings.
+the rows and not from the moments, replaces g, which takes the error from kappa(X)^2 to kappa(X) roundings; and the loss
+there replaces that of zero, which may be far larger.
 """
 
 from __future__ import annotations
@@ -23,18 +33,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
-from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
+from dualfl.algorithms.cuts import below
+from dualfl.algorithms.few_exchanges.dual_bound import FEW, MEAN, Doubt, at_scale, conjugate_above, largest_scale
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.errors import NotSupported
+from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.solvers.coordinate_descent import is_quadratic
 from dualfl.solvers.definite import independence
 from dualfl.typing import Array
 
 LARGEST = 2000
-ROUNDING = 8 * float(np.finfo(float).eps)  # of sums of products; ten times what was seen
 
 
 @dataclass(frozen=True)
@@ -43,8 +56,7 @@ class Server:
     bound: float = -np.inf
     M: Array | None = None
     H: Array | None = None  # of the losses
-    g: Array | None = None  # at 0
-    E: float = np.inf  # at 0
+    K: float = 0.0  # what entries of H are off by rounding, relative to h_k h_l
     rows: bool = True  # all clients have rows and squared losses, so that dual points may be scaled
 
 
@@ -66,14 +78,14 @@ class OneShot(Algorithm):
         1805,
         "Legendre's normal equations",
         exchanges="1 in all",
-        up="d (d + 1)/2 + 2d + 2 once, then d",
+        up="d (d + 1)/2 + 3d + 6 once, then 2d + 4",
         needs="squared loss, d <= 2000; any penalty with a prox",
         rate="exact after one exchange",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
-        check_size(self.name, c.d, LARGEST, "prox-newton with an l1 penalty, lbfgs or nesterov")
+        check_size(self.name, k.d, LARGEST, "prox-newton with an l1 penalty, lbfgs or nesterov")
 
     def start(self, at: Place) -> Server:
         return Server(np.zeros(at.d) if at.start is None else at.start)
@@ -81,51 +93,21 @@ class OneShot(Algorithm):
     def round(self, s: Server, at: Place) -> Round:
         if s.M is None:
             m = yield ask(self.moments)
-            s = replace(s, M=m.M, H=symmetric(m.h, at.d), g=m.g, E=m.loss, rows=m.rows > 1 - 1e-9)
-            return self.solved(s, np.zeros(at.d), m.g, at)
+            s = replace(s, M=m.M, H=symmetric(m.h, at.d), K=of_mean(at.N) * float(m.K), rows=m.rows > 1 - 1e-9)
+            return self.solved(s, np.zeros(at.d), m, at)
         m = yield ask(self.refine, x=s.x)
-        return self.solved(s, s.x, m.g, at)
+        return self.solved(s, s.x, m, at)
 
-    def solved(self, s: Server, x: Array, g: Array, at: Place) -> Server:
-        """The minimiser, from the gradient g of the losses at x."""
-        assert s.M is not None and s.H is not None and s.g is not None
+    def solved(self, s: Server, x: Array, m: Any, at: Place) -> Server:
+        """The minimiser, from the losses and their gradient at x."""
+        assert s.M is not None and s.H is not None
         R = Regulariser.at(at, s.M, np.zeros(at.d))
-        z = R.newton(s.H, -g, x)
-        r = g + s.H @ (z - x)
-        # l*(s p) of squared losses is quadratic in s, so D(s) is known for all s
-        bend, line = float(z @ s.H @ z) / 2, float(s.g @ z)
-        conj = bend - s.E  # sum_i s_i l*(p_i) = r'z - loss(z)
-        quadratic = bend + line + s.E
-        most = R.largest_scale(-r) if s.rows else 1.0
-        scales = np.append(1 - np.geomspace(1e-16, 1.0, 33), most) if s.rows else np.ones(1)
-        off = self.rounding(s, z)
-        bounds = [
-            -(quadratic * k * k + (conj - quadratic) * k) - R.conjugate(-k * r) - k * off for k in scales if k <= most
-        ]
-        if R.flat.any():
-            bounds = [self.unregularised(R, s, z, r) - conj - off]
-        return replace(s, x=z, bound=max(s.bound, *bounds))
-
-    @staticmethod
-    def rounding(s: Server, z: Array) -> float:
-        """How far off the sums may be: x'z and y are squared, and may be far larger than x'z - y."""
-        assert s.H is not None
-        size = float(np.sqrt(np.maximum(np.diag(s.H), 0.0)) @ np.abs(z)) + float(np.sqrt(2 * abs(s.E)))
-        return ROUNDING * size**2
-
-    @staticmethod
-    def unregularised(R: Regulariser, s: Server, z: Array, r: Array) -> float:
-        """-R*(-r). Where nothing is regularised, r vanishes but for rounding, which is weighed by |z|.
-
-        By the |z| of the minimiser, that is: nobody knows it where columns are so nearly dependent that the moments do
-        not tell them apart.
-        """
-        assert s.H is not None
-        flat = R.flat & (np.diag(s.H) > 0)  # a column of zeros is nowhere
-        if independence(s.H[np.ix_(flat, flat)]) == 0:
-            return -np.inf
-        rest = np.where(R.flat, 0.0, r)
-        return -R.conjugate(-rest) - 10 * float(np.abs(r[R.flat]) @ np.abs(z[R.flat]))
+        z = R.newton(s.H, -m.g, x)
+        there = Quadratics(s.H, s.K, float(m.grid), at.N).moved(m, x, z)
+        bounds = [s.bound, decrement_bound(R, there)]
+        if not R.flat.any():
+            bounds.append(scaled_bound(R, there) if s.rows else at_scale(R, -there.conj, -there.r, there.off_r, 1.0))
+        return replace(s, x=z, bound=max(bounds))
 
     def model(self, s: Server) -> Array:
         return s.x
@@ -134,7 +116,7 @@ class OneShot(Algorithm):
         return s.bound
 
     @client_step
-    def moments(self, f: Any, c: Any, at: Place) -> tuple[Upload, Any]:
+    def moments(self, f: ClientCost, c: Any, at: Place) -> tuple[Upload, Any]:
         if not is_quadratic(f.objective):
             raise NotSupported(
                 f"one-shot is for squared losses, and client {at.j}'s is {f.objective.name}; "
@@ -144,8 +126,87 @@ class OneShot(Algorithm):
         check_rows(self.name, at.j, f.objective, self.least_rows)
         loss, g = f.objective.value_gradient(zero)
         h = upper(f.objective.hessian(zero) - np.diag(silo.m))
-        return at.send(loss=loss, g=g, M=silo.m, h=h, rows=float(silo.model is not None)), c
+        sums = {"loss": loss, "g": g, "M": silo.m, "h": h, "rows": float(silo.model is not None)}
+        K = roundings(f.n + at.d)
+        return at.send(**sums, **silo.doubts(zero), sizes2=silo.sizes2 + at.grid, K=K, grid=at.grid), c
 
     @client_step
     def refine(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Any]:
-        return at.send(g=f.gradient(x) - SmoothSilo(f).m * x), c
+        silo = SmoothSilo(f)
+        sums = silo.sums(x, hessian=False)
+        kept = {name: sums[name] for name in ("loss", "g", "off", "spread")}
+        return at.send(**kept, sizes2=silo.sizes2 + at.grid, grid=at.grid), c
+
+
+# -- what the sums prove ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class There:
+    """The losses at z, with how far off everything may be."""
+
+    z: Array
+    L: float
+    off_L: float
+    conj: float  # r'z - L, from above
+    r: Array
+    off_r: Array
+    H: Array
+    K: float
+
+
+@dataclass(frozen=True)
+class Quadratics:
+    """The Hessian of the losses, off by at most K h_k h_l + grid."""
+
+    H: Array
+    K: float
+    grid: float
+    silos: int
+
+    def moved(self, m: Any, x: Array, z: Array) -> There:
+        """The losses at z from those at x; m: what the clients sent of x."""
+        H, d, many = self.H, z - x, of_mean(self.silos)
+        h, size = np.sqrt(np.maximum(np.diag(H), 0.0)), np.abs(d)
+        along, arithmetic = float(h @ size), roundings(len(z))
+        Hd = H @ d
+        off_g = Doubt(m.sizes2, self.grid, self.silos).off(m.spread, m.g)
+        off_H = self.K * h * along + many * self.grid * float(size.sum())
+        off_r = off_g + off_H + arithmetic * (np.abs(m.g) + h * along)
+        r = m.g + Hd
+        L = float(m.loss + m.g @ d + d @ Hd / 2)
+        sizes = abs(float(m.loss)) + float(np.abs(m.g) @ size) + along**2
+        off_L = many * float(m.off) + float(off_g @ size) + float(off_H @ size) / 2 + arithmetic * sizes
+        rz, rz_size = float(r @ z), float(np.abs(r) @ np.abs(z))
+        conj = rz - L + off_L + arithmetic * (rz_size + abs(L))
+        return There(z, L, off_L, conj, r, off_r, H, self.K)
+
+
+def decrement_bound(R: Regulariser, at: There) -> float:
+    """E(z) - sum_k (|rho_k|/h_k)^2/(2 lam)."""
+    total = at.H + np.diag(R.m)
+    there = np.diag(total) > 0  # a column of zeros is nowhere
+    lam = independence(total[np.ix_(there, there)]) - 2 * int(there.sum()) * at.K
+    if not lam > 0:
+        return -np.inf
+    own = R.m * at.z - R.c
+    slope = at.r + own
+    rho = slope if R.penalised is None else R.penalised.steepest(at.z, at.r + R.M * at.z - R.c)
+    off = at.off_r + FEW * (np.abs(at.r) + np.abs(own) + (0.0 if R.penalised is None else np.abs(slope)))
+    h = np.sqrt(np.diag(total)[there])
+    price = float(np.sum(((np.abs(rho) + off)[there] / h) ** 2)) / (2 * lam)
+    value = R.value(at.z)
+    return below(at.L - at.off_L + value - price, abs(at.L) + abs(value) + price, len(at.z) + MEAN)
+
+
+def scaled_bound(R: Regulariser, at: There) -> float:
+    """The best of the bounds by duality over a few s."""
+    most = largest_scale(R, -at.r, at.off_r)
+    scales = np.append(1 - np.geomspace(1e-16, 1.0, 33), most)
+    least = max(at.L - at.off_L, 0.0)
+    best = -np.inf
+    for s in scales[scales <= most]:
+        height = -s * at.conj + s * (1 - s) * least
+        price = conjugate_above(R, -s * at.r, s * at.off_r)
+        best = max(best, below(height - price, s * (abs(at.conj) + least) + price, 8))
+    return float(best)

@@ -13,6 +13,8 @@ either sign are added up apart (2d + 2 more floats), and the larger sum is scale
 must vanish: Newton's dual variables satisfy that before they are clipped, and they may be scaled into a box that has 0
 inside; clients count which of a few scales suffice, so that the sums tell the smallest. What rounding leaves of v is
 weighed by how far out a minimiser may be (see `reach_of`); where columns are dependent, nobody knows.
+
+What is sent of a'Sb is too small by what rounding may have made it too large, and dual_bound.py does the rest.
 """
 
 from __future__ import annotations
@@ -21,24 +23,31 @@ from typing import Any
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Place
+from dualfl.algorithms.cuts import below
+from dualfl.algorithms.few_exchanges import dual_bound
 from dualfl.algorithms.few_exchanges.centring import centring, lowest, reach
+from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, tipped
 from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, first, metric, pieces
 from dualfl.algorithms.few_exchanges.packing import part, symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
+from dualfl.kernels.losses import EPSILON_INSENSITIVE, HINGE, QUANTILE
 from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.rounding import roundings
 from dualfl.solvers.definite import independence
-from dualfl.solvers.rows import rows_of
+from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 ALONE, ACCURACY = 40, 1e-6  # iterations, and relative gap, of a client's own solution
+NEVER = 1e100  # stands for infinity in what is sent
 SCALES = 1 - np.array([0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5])
 
 
 class PiecewiseSilo:
     """One client's rows, and the sums it sends."""
 
-    def __init__(self, f: Any, at: Place) -> None:
+    def __init__(self, f: ClientCost, at: Place) -> None:
         rows = rows_of(f.objective)
         assert rows is not None, "an objective that offers a dual is a linear model"
         self.model: LinearModel = rows.model
@@ -64,7 +73,7 @@ class PiecewiseSilo:
         D = metric(self.P, u, a, t)
         sums = self.sums(u, a, D)
         if self.centred and np.count_nonzero(self.R.flat) > 1:
-            sums |= self.unclipped(wanted, th)
+            sums |= self.unclipped(wanted)
         return sums, a, D
 
     def sums(self, u: Array, a: Array, D: Array) -> dict[str, Any]:
@@ -89,10 +98,41 @@ class PiecewiseSilo:
         balance = np.count_nonzero(self.R.flat) == 1
         points = [a, np.where(a * self.P.q > 0, a, 0.0)] if balance else [a]
         names = [("ab", "v"), ("plus_ab", "plus_v")]
+        slack = self.slack(a)
         found: dict[str, Any] = {}
-        for (ab, v), point, pulled in zip(names, points, self.pull(*points)):
-            found |= {ab: float(self.s @ (point * self.P.b).sum(axis=0)), v: pulled}
+        for (ab, v), point, pulled, times in zip(names, points, self.pull(*points), (len(points), 1)):
+            # twice for the whole, so that what is left without the positive terms is too small as well
+            found |= {ab: float(self.s @ (point * self.P.b).sum(axis=0)) - times * slack, v: pulled}
         return found
+
+    def slack(self, a: Array) -> float:
+        """How far off a'Sb may be by rounding."""
+        return roundings(self.model.n) * float(self.s @ np.abs(a * self.P.b).sum(axis=0))
+
+    @property
+    def spread(self) -> float:
+        """With the sizes of the columns, a bound of how far off v = Z'Sa may be for any a in the box."""
+        largest = float(np.maximum(np.abs(self.P.lo), np.abs(self.P.hi)).sum())
+        return (roundings(self.model.n + self.model.design.D) * largest) ** 2 * float(self.s.sum())
+
+    def doubts(self, at: Place, D: Array) -> dict[str, Any]:
+        """What the server needs once: to know the rounding errors of all sums, and for `reach_of`.
+
+        It needs the largest of all silos; what is divided by the weight has a mean that is no smaller.
+        """
+        loss, s = self.model.loss, self.s * at.weight
+        growth = NEVER if loss.code == HINGE else 1.0
+        if loss.code == QUANTILE:
+            growth = 1 / min(loss.parameter, 1 - loss.parameter)
+        steep = float(np.max((self.P.q**2 * D).sum(axis=0)[s > 0] / s[s > 0]))
+        return {
+            "sizes2": self.model.column_sizes**2 + at.grid,
+            "spread": self.spread,
+            "grid": at.grid,
+            "steep": steep / at.weight,
+            "growth": growth / at.weight,
+            "dead": loss.parameter if loss.code == EPSILON_INSENSITIVE else 0.0,
+        }
 
     def at_the_end(self, end: Array, a: Array, D: Array) -> dict[str, Any]:
         """The dual point to which the step from (a, D) leads for t = 0; it proves nothing if nothing is regularised."""
@@ -101,13 +141,13 @@ class PiecewiseSilo:
         ends = np.clip(a + D * self.margins(end), self.P.lo, self.P.hi)
         return {f"end_{k}": v for k, v in self.dual(ends).items()}
 
-    def unclipped(self, wanted: Array, th: Array) -> dict[str, Any]:
+    def unclipped(self, wanted: Array) -> dict[str, Any]:
         """What Newton's method wanted, and which scales bring it into the box."""
         P = self.P
         fits = [float(((k * wanted >= P.lo) & (k * wanted <= P.hi)).all()) for k in SCALES]
         (v,) = self.pull(wanted)
-        ab = float(self.s @ (wanted * P.b).sum(axis=0))
-        return {"wanted_v": v, "wanted_ab": ab, "fits": np.array(fits), "reach": 10 * np.abs(th)}
+        ab = float(self.s @ (wanted * P.b).sum(axis=0)) - self.slack(wanted)
+        return {"wanted_v": v, "wanted_ab": ab, "fits": np.array(fits)}
 
     def alone(self) -> dict[str, Any]:
         """The solution of this client's own problem, by the same iteration, and its dual."""
@@ -135,35 +175,43 @@ class PiecewiseSilo:
 # -- at the server: what the sums prove ------------------------------------------------------------
 
 
-def lower_bound(R: Regulariser, m: Any, far: Array | None = None) -> float:
+def lower_bound(R: Regulariser, m: Any, doubt: Doubt, spread: float, far: Array | None = None) -> float:
     """What the sums m prove of E*; `far` is how far out a minimiser may be, if that is known."""
-    here = proven(R, m, far)
-    return max(here, proven(R, part(m, "end_"), None)) if hasattr(m, "end_v") else here
+    here = proven(R, m, doubt, spread, far)
+    return max(here, proven(R, part(m, "end_"), doubt, spread, None)) if hasattr(m, "end_v") else here
 
 
-def proven(R: Regulariser, m: Any, far: Array | None) -> float:
+def proven(R: Regulariser, m: Any, doubt: Doubt, spread: float, far: Array | None) -> float:
     """The bound of one dual point."""
-    flat = np.flatnonzero(R.flat)
+    flat, off = np.flatnonzero(R.flat), doubt.off(spread, m.v)
     if not len(flat):
-        return R.lower_bound(m.ab, m.v)
+        return dual_bound.lower_bound(R, summed(m.ab, doubt), m.v, off)
     if len(flat) == 1 and hasattr(m, "plus_v"):
-        return balanced(R, m, int(flat[0]))
-    return -np.inf if far is None else unregularised(R, m, far)
+        return balanced(R, m, off, int(flat[0]), doubt)
+    return -np.inf if far is None else unregularised(R, m, off, far, doubt)
 
 
-def balanced(R: Regulariser, m: Any, k: int) -> float:
-    """v_k = 0 by scaling down the terms of the sign that has more."""
+def summed(ab: float, doubt: Doubt) -> float:
+    """A mean over silos, too small by what adding up may have made it too large."""
+    return float(ab) - roundings(doubt.silos) * abs(float(ab))
+
+
+def balanced(R: Regulariser, m: Any, off: Array, k: int, doubt: Doubt) -> float:
+    """v_k = 0 by scaling down the terms of the sign that has more, and a little more than that: see `dual_bound`."""
     plus, minus = float(m.plus_v[k]), float(m.plus_v[k] - m.v[k])
-    if not min(plus, minus) > 0:
-        return R.lower_bound(0.0, 0.0 * m.v)
-    up, down = min(1.0, minus / plus), min(1.0, plus / minus)
-    v = up * m.plus_v + down * (m.v - m.plus_v)
-    v[k] = 0.0
-    return R.lower_bound(up * m.plus_ab + down * (m.ab - m.plus_ab), v)
+    around = np.where(np.arange(len(off)) == k, 0.0, 3 * off + FEW * np.abs(m.plus_v))
+    bounds = []
+    for up, down in tipped(plus, minus, float(off[k])):
+        v = up * m.plus_v + down * (m.v - m.plus_v)
+        v[k] = 0.0
+        sizes = abs(m.plus_ab) + abs(m.ab)
+        ab = up * m.plus_ab + down * (m.ab - m.plus_ab) - roundings(doubt.silos) * float(sizes)
+        bounds.append(dual_bound.lower_bound(R, ab, v, around))
+    return min(bounds) if bounds else dual_bound.lower_bound(R, 0.0, 0.0 * m.v, 0.0 * off)
 
 
-def unregularised(R: Regulariser, m: Any, far: Array) -> float:
-    """Newton's dual variables, scaled into the box; v vanishes but for rounding, which |theta| and `far` weigh."""
+def unregularised(R: Regulariser, m: Any, off: Array, far: Array, doubt: Doubt) -> float:
+    """Newton's dual variables, scaled into the box; v vanishes but for rounding, which `far` weighs."""
     if not hasattr(m, "fits"):
         return -np.inf
     fits = np.flatnonzero(m.fits >= 1 - 1e-9)
@@ -171,19 +219,31 @@ def unregularised(R: Regulariser, m: Any, far: Array) -> float:
         return -np.inf
     scale = float(SCALES[fits[0]])
     v = np.where(R.flat, 0.0, scale * m.wanted_v)
-    off = float(np.abs(scale * m.wanted_v)[R.flat] @ (m.reach + far)[R.flat])
-    return R.lower_bound(scale * m.wanted_ab, v) - off
+    lost = float(np.where(R.flat, np.abs(m.wanted_v) + off, 0.0) @ np.where(R.flat, far, 0.0))
+    around = np.where(R.flat, 0.0, off)
+    bound = dual_bound.lower_bound(R, scale * summed(m.wanted_ab, doubt), v, around)
+    return below(bound - lost, abs(bound) + lost, 4)
 
 
-def reach_of(R: Regulariser, H: Array, loss: float, th: Array, size: float) -> Array | None:
-    """How far out a minimiser y may be, coordinate by coordinate, by the sums at the start.
+def reach_of(R: Regulariser, m: Any, th: Array) -> Array | None:
+    """How far out a minimiser y may be, coordinate by coordinate, by the sums m at the start theta.
 
-    There D is about 1/(|u| + t), and E(y) <= E makes (y - theta)'H(y - theta) of the order of E^2/t. With h^2 the
-    diagonal of H and lam the `independence` of its columns that is at least lam sum_k h_k^2 (y_k - theta_k)^2.
+    A loss that grows on both sides, |r| <= growth (l + dead) for the residual r, has
+
+        sum_i s_i |x_i'(y - theta)|  <=  growth (E(y) + E(theta) + 2 dead)  <=  B  =  2 growth (E(theta) + dead),
+
+    so no term is above B/s_i, and with H = sum_i s_i D_i x_i x_i' and `steep` >= D_i/s_i
+
+        (y - theta)'H(y - theta)  <=  max_i (D_i |x_i'(y - theta)|) B  <=  steep B^2.
+
+    With h^2 the diagonal of H and lam the `independence` of its columns the left side is at least
+    lam sum_k h_k^2 (y_k - theta_k)^2. A hinge does not grow on both sides, and nobody knows.
     """
-    flat = R.flat & (np.diag(H) > 0)  # a column of zeros is nowhere
-    lam = independence(H[np.ix_(flat, flat)])
-    if lam == 0:
+    H = symmetric(m.h, len(th))
+    there = np.diag(H) > 0  # a column of zeros is nowhere
+    lam = independence(H[np.ix_(there, there)])
+    if lam == 0 or not m.growth < NEVER:
         return None
-    h = np.sqrt(np.where(flat, np.diag(H), np.inf))
-    return np.asarray(np.abs(th) + 10 * (loss + R.value(th)) / (h * np.sqrt(lam * (size or 1.0))))
+    h = np.sqrt(np.where(there, np.diag(H), np.inf))
+    B = 2 * m.growth * (m.loss + R.value(th) + m.dead)
+    return np.asarray(np.abs(th) + 2 * B * np.sqrt(m.steep / lam) / h)

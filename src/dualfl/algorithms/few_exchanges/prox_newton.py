@@ -17,7 +17,7 @@ Active set. Beyond `full` coefficients, and with an l1 penalty, only a block of 
 are not zero, or whose |g_k| is at least 0.7 of the l1 strength; at most 400, the largest |g_k| first. The others rest.
 The block is chosen one exchange ahead, from the gradient before.
 
-Certificate. The slopes of the losses at x, scaled, are a dual point: smooth_sums.py.
+Certificate. The slopes of the losses at x, scaled, are a dual point: smooth_sums.py and dual_bound.py.
 """
 
 from __future__ import annotations
@@ -28,14 +28,19 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
-from dualfl.algorithms.few_exchanges.limits import check_rows, check_size
+from dualfl.algorithms.cuts import below
+from dualfl.algorithms.few_exchanges import dual_bound
+from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
-from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, SmoothSilo, lower_bound
-from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, Null, SmoothSilo, lower_bound
+from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised
+from dualfl.objectives.rounding import of_mean
 from dualfl.solvers.base import default_solver
 from dualfl.solvers.coordinate_descent import Separable, minimise_model
 from dualfl.solvers.definite import definite
@@ -57,6 +62,10 @@ class Server:
     predicted: float = -np.inf  # Delta of the step to the trial
     bound: float = -np.inf
     M: Array | None = None
+    sizes2: Array | None = None  # of the columns, for the rounding errors of sums over rows
+    grid: float = 0.0
+    classes: Array | None = None  # what models without features need: see `Null`
+    features: Array | None = None
     rival: Array | None = None
     index: npt.NDArray[np.intp] | None = None
     model: Array | None = None
@@ -84,16 +93,16 @@ class ProxNewton(Algorithm):
         "Proximal Newton",
         2014,
         "Lee, Sun and Saunders",
-        up="d (d + 1)/2 + d + 16; beyond d = 1000, |A| (|A| + 1)/2 + d + 16",
+        up="d (d + 1)/2 + d + 18; beyond d = 1000, |A| (|A| + 1)/2 + d + 18",
         needs="smooth, twice differentiable; any penalty with a prox",
         rate="local quadratic, independent of kappa",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         self.require(self.full >= 0, "full", "it must be >= 0; 0 always works with an active set")
         self.require(self.most >= 1, "most", "it must be at least 1 coordinate")
-        check_size(self.name, c.d, LARGEST, "nesterov or lbfgs")
+        check_size(self.name, k.d, LARGEST, "nesterov or lbfgs")
 
     # -- the server --------------------------------------------------------------------------------
 
@@ -115,21 +124,36 @@ class ProxNewton(Algorithm):
         return self.stepped(s, m, at)
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
-        s = replace(s, M=m.M)
+        null = [getattr(m, name, None) for name in ("classes", "features")]
+        s = replace(s, M=m.M, sizes2=m.sizes2, grid=float(m.grid), classes=null[0], features=null[1])
         R = self.regulariser(s, at)
         if self.race:
-            s = replace(s, bound=self.local_bound(R, m), rival=m.local)
+            s = replace(s, bound=self.local_bound(R, m, self.doubt(s, at)), rival=m.local)
         s = self.accepted(s, m, s.trial, at)
         return s if s.rival is None else replace(s, model=s.rival)
 
     @staticmethod
-    def local_bound(R: Regulariser, m: Any) -> float:
+    def local_bound(R: Regulariser, m: Any, doubt: Doubt) -> float:
         """What the dual points of the clients' own minimisers prove of E*."""
         if not abs(m.local_ab) < HUGE:  # somebody ended beyond all bounds
             return -np.inf
+        off = doubt.off(m.local_spread, m.local_v, m.local_more)
+        ab = float(m.local_ab) - (of_mean(doubt.silos) - 1) * float(m.local_off)  # what it is off itself is taken off
         if hasattr(m, "conj"):  # by the chord from the dual point to 0
-            return R.lower_bound(m.local_ab + m.zero, m.local_v) - float(m.zero)
-        return float(m.local_ab) - R.conjugate(m.local_v)
+            return below(dual_bound.lower_bound(R, ab + m.zero, m.local_v, off) - float(m.zero), abs(m.zero), 8)
+        return dual_bound.at_scale(R, ab, m.local_v, off, 1.0)
+
+    def proven(self, s: Server, m: Any, x: Array, at: Place) -> float:
+        """What the sums at x prove of E*."""
+        null = None
+        if s.classes is not None and s.features is not None:
+            null = Null(s.classes.reshape(len(s.features), -1), s.features)
+        return lower_bound(self.regulariser(s, at), m, x, self.doubt(s, at), null)
+
+    @staticmethod
+    def doubt(s: Server, at: Place) -> Doubt:
+        assert s.sizes2 is not None
+        return Doubt(s.sizes2, s.grid, at.N)
 
     def raced(self, s: Server, m: Any, at: Place) -> Server:
         assert s.rival is not None
@@ -139,9 +163,9 @@ class ProxNewton(Algorithm):
         if E <= min(m.loss + R.value(s.trial), s.E):
             there = self.accepted(*rival, s.rival, at)
             if -there.predicted <= max(E, E - there.bound):
-                return replace(there, bound=max(there.bound, lower_bound(R, m, s.trial)))
+                return replace(there, bound=max(there.bound, self.proven(s, m, s.trial, at)))
         after = self.stepped(rival[0], m, at)
-        return replace(after, bound=max(after.bound, lower_bound(R, rival[1], s.rival)))
+        return replace(after, bound=max(after.bound, self.proven(s, rival[1], s.rival, at)))
 
     def stepped(self, s: Server, m: Any, at: Place) -> Server:
         """Accept the trial, or go back to a point on the way to it."""
@@ -154,21 +178,22 @@ class ProxNewton(Algorithm):
         points = [s.x + t * (s.trial - s.x) for t in RAY]
         values = [loss + R.value(z) for loss, z in zip(m.ray, points)]
         best = int(np.argmin(values))
-        s = replace(s, bound=max(s.bound, lower_bound(R, m, s.trial)), wary=True, straight=STRAIGHT)
+        s = replace(s, bound=max(s.bound, self.proven(s, m, s.trial, at)), wary=True, straight=STRAIGHT)
         if values[best] < s.E:
             return replace(s, trial=points[best], predicted=0.0, model=points[best])
         return replace(s, trial=s.x, predicted=0.0, model=s.x)  # rounding, or a step that led nowhere: Newton once more
 
     def accepted(self, s: Server, m: Any, x: Array, at: Place) -> Server:
         R = self.regulariser(s, at)
-        bound = max(s.bound, lower_bound(R, m, x))
+        bound = max(s.bound, self.proven(s, m, x, at))
         E = m.loss + R.value(x)
         if at.d > self.full and (s.index is None or not hasattr(m, "h")):
             return replace(s, x=x, trial=x, E=E, predicted=0.0, bound=bound, index=self.active(R, x, m.g), model=x)
         if at.d > self.full:
             z = self.newton_on(R, m, x, s.index)
         else:
-            z = R.newton(symmetric(m.h, at.d), -m.g, x)
+            aim = dual_bound.leaning(R, self.doubt(s, at).off(m.spread, m.g, R.M * np.abs(x)))
+            z = R.newton(symmetric(m.h, at.d), aim - m.g, x)
         predicted = float(m.g @ (z - x)) + R.value(z) - R.value(x)
         index = self.active(R, z, m.g) if at.d > self.full else None
         # A step that promises more than there is to gain leads too far to be deployed before it is tried.
@@ -218,18 +243,23 @@ class ProxNewton(Algorithm):
     # -- a client ----------------------------------------------------------------------------------
 
     @client_step
-    def begin(self, f: Any, c: Any, at: Place, x: Array, hessian: bool, straight: float) -> tuple[Upload, Any]:
+    def begin(self, f: ClientCost, c: Any, at: Place, x: Array, hessian: bool, straight: float) -> tuple[Upload, Any]:
         """Exchange 1: the sums at x, and the minimiser of the client's own cost."""
         silo = SmoothSilo(f)
         check_rows(self.name, at.j, f.objective, self.least_rows)
-        sums = silo.sums(x, hessian, straight=straight) | {"M": silo.m}
+        sums = silo.sums(x, hessian, straight=straight) | {
+            "M": silo.m,
+            "sizes2": silo.sizes2 + at.grid,
+            "grid": at.grid,
+        }
+        sums |= silo.null()
         if self.race:
             sums |= alone(silo, Regulariser.at(at, silo.m, np.zeros(at.d)), x, hessian)
         return at.send(**sums), c
 
     @client_step
     def both(
-        self, f: Any, c: Any, at: Place, x: Array, base: Array, rival: Array, index: Any, straight: float
+        self, f: ClientCost, c: Any, at: Place, x: Array, base: Array, rival: Array, index: Any, straight: float
     ) -> tuple[Upload, Any]:
         silo = SmoothSilo(f)
         sums = silo.sums(x, index=index, straight=straight) | {"ray": silo.ray(x, base, RAY)}
@@ -237,7 +267,9 @@ class ProxNewton(Algorithm):
         return at.send(**sums), c
 
     @client_step
-    def step(self, f: Any, c: Any, at: Place, x: Array, base: Array, index: Any, straight: float) -> tuple[Upload, Any]:
+    def step(
+        self, f: ClientCost, c: Any, at: Place, x: Array, base: Array, index: Any, straight: float
+    ) -> tuple[Upload, Any]:
         silo = SmoothSilo(f)
         return at.send(**silo.sums(x, index=index, straight=straight), ray=silo.ray(x, base, RAY)), c
 
@@ -247,7 +279,16 @@ def alone(silo: SmoothSilo, R: Regulariser, x: Array, newton: bool) -> dict[str,
     x = own_minimiser(silo, R, x) if newton else first_order(silo, R, x)
     m = silo.sums(x, hessian=False)
     zero = float(m["conj"][-1]) if "conj" in m else 0.0
-    return {"local": x, "local_ab": float(m["loss"] - m["g"] @ x), "local_v": -m["g"], "zero": zero}
+    off = float(m["off"])
+    return {
+        "local": x,
+        "local_ab": float(m["loss"] - m["g"] @ x) - off,
+        "local_v": -m["g"],
+        "local_off": off,
+        "local_spread": m["spread"],
+        "local_more": silo.m * np.abs(x),
+        "zero": zero,
+    }
 
 
 def own_minimiser(silo: SmoothSilo, R: Regulariser, x: Array) -> Array:

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from dualfl.algorithms.contract import Place
 from dualfl.objectives.penalties import GroupL2, Penalised
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.solvers.coordinate_descent import Separable, minimise_model, separable
@@ -40,7 +40,7 @@ class Regulariser:
     penalised: Penalised | None = None  # P, on some cost of the right shape; coordinates that are free stay free
 
     @staticmethod
-    def at(place: Any, M: Array, c: Array) -> Regulariser:
+    def at(place: Place, M: Array, c: Array) -> Regulariser:
         """R with the penalty of the problem, as the server sees it."""
         return Regulariser(M, c, None if place.penalty is None else place.penalty.penalised)
 
@@ -153,36 +153,6 @@ class Regulariser:
         if not np.isfinite(z).all():
             return np.inf, z
         return float(w @ z - (self.m * z) @ z / 2 - self.penalised.penalty_value(z)), z
-
-    def largest_scale(self, v: Array) -> float:
-        """The largest s in [0, 1] with R*(s v) finite, for c = 0."""
-        if self.conjugate(v) < np.inf:
-            return 1.0
-        if (np.abs(v[self.flat]) > 0).any():
-            return 0.0
-        if self.group is not None:
-            assert self.penalised is not None
-            norms = self.group._norms(np.where(self.penalised_at, v, 0.0).reshape(self.penalised.shape))[0]
-            return float(self.group.alpha / norms.max())
-        room = np.where((self.m == 0) & (np.abs(v) > 0), self.P.l1 / np.maximum(np.abs(v), 1e-300), 1.0)
-        return float(min(1.0, room.min()))
-
-    def lower_bound(self, ab: float, v: Array) -> float:
-        """The best of  s ab - R*(s v)  over 0 <= s <= 1: a lower bound of E* whatever s is."""
-        if self.c.any():
-            return ab - self.conjugate(v)
-        high = self.largest_scale(v)
-
-        def slope(s: float) -> float:
-            return ab - float(v @ self._dual(s * v)[1])
-
-        if slope(high) < 0:
-            low = 0.0
-            for _ in range(50):
-                middle = (low + high) / 2
-                low, high = (middle, high) if slope(middle) > 0 else (low, middle)
-            high = low
-        return max(high * ab - self.conjugate(high * v), -self.conjugate(0.0 * v))
 
     def residual(self, z: Array, v: Array) -> float:
         """R(z) + R*(v) - v'z >= 0; where R is flat, what a finite z can make of a v that is not zero."""

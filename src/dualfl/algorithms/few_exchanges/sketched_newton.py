@@ -28,16 +28,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import MomentCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
-from dualfl.algorithms.few_exchanges import metric as sketch
-from dualfl.algorithms.few_exchanges.budget import HEAVIEST, Budget, heaviest, more_columns
+from dualfl.algorithms.cuts import mean_cut
+from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
-from dualfl.algorithms.few_exchanges.limits import check_rows
-from dualfl.algorithms.few_exchanges.metric import Basis, Metric
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
-from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.sketch_size import HEAVIEST, Budget, heaviest, more_columns
+from dualfl.algorithms.few_exchanges.sketched_metric import Basis, SketchedMetric
+from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.upload_limits import check_rows
 from dualfl.algorithms.messages import floats
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NoMinimiser
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
@@ -71,7 +73,7 @@ class Server:
     rivals: Array  # of the race in the second exchange; none later
     p: Array  # x - trial, while losses along the ray are wanted
     basis: Basis
-    metric: Metric
+    metric: SketchedMetric
     E0: float
     mu: float  # strong convexity, for the bound
     ridge: float  # of the coefficients that have one
@@ -131,12 +133,12 @@ class SketchedNewton(Algorithm):
         "Sketched Newton",
         2026,
         "this library",
-        up="d + 6, a metric when one is due; at first D(D+1)/2",
+        up="d + 8, a metric when one is due; at first D(D+1)/2",
         needs="smooth linear model or quadratic",
         rate="local quadratic for small d; beyond, linear with secant pairs",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.far >= 0 and self.near >= 0, "near", "near and far are numbers of floats; 0 for the default")
         self.require(self.grow >= 0, "grow", "it must be >= 0")
         self.require(self.memory >= 1, "memory", "it must be at least 1 pair")
@@ -144,10 +146,10 @@ class SketchedNewton(Algorithm):
         self.require(self.widest >= 1, "widest", "it must be at least 1 feature")
         self.require(self.columns >= 2, "columns", "it must be at least 2")
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
-        if c.d > LARGEST:
+        if k.d > LARGEST:
             raise InputError(
                 f"sketched-newton keeps a basis of {self.columns} directions and {self.memory} pairs of vectors, and "
-                f"d = {c.d:,} makes that {8e-9 * c.d * (self.columns + 2 * self.memory):.0f} GB; "
+                f"d = {k.d:,} makes that {8e-9 * k.d * (self.columns + 2 * self.memory):.0f} GB; "
                 f"it takes d up to {LARGEST:,}, so use lbfgs instead."
             )
 
@@ -172,7 +174,7 @@ class SketchedNewton(Algorithm):
         budget = self.budget(s)
         more = more_columns(basis, ridge, Omega, self.columns)
         s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)])
-        return replace(s, bounds=s.bounds.with_point(s.mu, s.x, s.E, s.g, self.cuts))
+        return replace(s, bounds=s.bounds.with_point(s.mu, mean_cut(s.x, s.E, s.g, m.off, m.off_g, at.N), self.cuts))
 
     def round(self, s: Server, at: Place) -> Round:
         X = s.rivals if len(s.rivals) else self.trials(s)
@@ -181,9 +183,9 @@ class SketchedNewton(Algorithm):
             self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more)
         )
         bounds = s.bounds
-        for x, E, g in zip(X, m.E, m.g):
+        for x, E, g, off, off_g in zip(X, m.E, m.g, m.off, m.off_g):
             if E < BEYOND:
-                bounds = bounds.with_point(s.mu, x, float(E), g, self.cuts)
+                bounds = bounds.with_point(s.mu, mean_cut(x, E, g, off, off_g, at.N), self.cuts)
         s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)), bounds=bounds.tightened(s.mu))
         after = self.raced(s, m) if len(s.rivals) else self.moved(s, m)
         return self.widened(after, m, at) if s.more else after
@@ -286,7 +288,7 @@ class SketchedNewton(Algorithm):
         """Without a ridge there may be none: then energies have converged and the model still grows."""
         still = float(np.linalg.norm(p)) >= 0.02 * float(np.linalg.norm(s.x))
         if s.ridge == 0 and s.x.any() and still and decrement <= 1e-7 * abs(s.E0):
-            raise InputError(
+            raise NoMinimiser(
                 "Without a ridge this problem has no minimiser: its energy converges while its coefficients grow, as "
                 "they do where a hyperplane separates the classes; add a ridge such as 1e-6."
             )
@@ -320,12 +322,13 @@ class SketchedNewton(Algorithm):
     # -- the clients ------------------------------------------------------------------------------
 
     @client_step
-    def first(self, f: Any, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
+    def first(self, f: MomentCost, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
         """E, E' and the second moment at the start, what is regularised, and this client's own minimiser."""
         check_rows(self.name, at.j, f.objective, self.least_rows)
         zero = np.zeros(at.d)
         E, g = f.value_gradient(zero)
-        sums: dict[str, Any] = {"E": E, "g": g, "mu": f.mu, "ridge": float(np.max(f.objective.convexity))}
+        sums: dict[str, Any] = {"g": g, "mu": f.mu, "ridge": float(np.max(f.objective.convexity))}
+        sums |= at.measured(f, zero, E)
         sums["free"] = float(f.objective.free is not None)
         if f.objective.shape[0] <= self.widest:
             C, S = f.moment(zero)
@@ -342,7 +345,7 @@ class SketchedNewton(Algorithm):
     @client_step
     def look(
         self,
-        f: Any,
+        f: MomentCost,
         c: Any,
         at: Place,
         X: Array,
@@ -356,13 +359,14 @@ class SketchedNewton(Algorithm):
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(U):
             c = Local(U, B)
-        values, slopes = [], []
+        values, slopes, errors = [], [], []
         more: dict[str, Any] = {}
         for i, x in enumerate(X):
             E, g = f.value_gradient(x)
             sound = bool(E < BEYOND) and bool(np.isfinite(g).all())
             values.append(E if sound else BEYOND**2)
             slopes.append(g if sound else np.zeros(at.d))
+            errors.append(at.measured(f, x, E) if sound else {"off": 0.0, "off_g": 0.0})  # nobody will use it
             if i < len(ranks):  # a trial that is beyond all bounds needs no metric, but everybody sends the same shapes
                 parts = f.metric(x if sound else np.zeros(at.d), c.U, c.B, ranks[i], straight)
                 more |= {f"{name}{i}": part for name, part in zip("MTW", parts)}
@@ -370,7 +374,8 @@ class SketchedNewton(Algorithm):
                 more["ray"] = np.nan_to_num(f.along(x, p, [1 - t for t in RAY]), nan=BEYOND, posinf=BEYOND)
         if columns[1] > columns[0]:
             more["CO"] = f.sketched_moment(np.zeros(at.d), directions(at, len(c.U), *columns))[0]
-        return at.send(E=np.array(values), g=np.stack(slopes), **more), c
+        off, off_g = (np.array([error[name] + at.grid for error in errors]) for name in ("off", "off_g"))
+        return at.send(E=np.array(values), g=np.stack(slopes), off=off, off_g=off_g, **more), c
 
 
 def share(s: Server) -> float:

@@ -12,16 +12,29 @@ A free intercept asks for sum_i s_i p_i = 0; the p_i of either sign are then sen
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dualfl import kernels
+from dualfl.algorithms.client_cost import ClientCost
+from dualfl.algorithms.cuts import below
+from dualfl.algorithms.few_exchanges.dual_bound import (
+    FEW,
+    Doubt,
+    at_scale,
+    conjugate_above,
+    largest_scale,
+    tipped,
+)
 from dualfl.algorithms.few_exchanges.packing import upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
+from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
-from dualfl.solvers.rows import rows_of
+from dualfl.objectives.rounding import of_mean, roundings, slope_spread
+from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 SCALES = 1 - np.array([0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.4, 1.0])
@@ -32,7 +45,7 @@ BETWEEN = np.linspace(0.0, 1.0, 6)[1:-1]
 class SmoothSilo:
     """One client: its cost without the ridge."""
 
-    def __init__(self, f: Any) -> None:
+    def __init__(self, f: ClientCost) -> None:
         self.f = f.objective
         self.m: Array = np.broadcast_to(np.asarray(self.f.convexity, dtype=float), (self.f.d,))
         rows = rows_of(self.f)
@@ -47,29 +60,55 @@ class SmoothSilo:
     ) -> dict[str, Any]:
         value, gradient = self.f.value_gradient(x)
         g = gradient - self.m * x
-        sums = {"loss": value - float((self.m * x) @ x) / 2, "g": g}
+        sums: dict[str, Any] = {"loss": value - float((self.m * x) @ x) / 2, "g": g} | self.doubts(x)
         if index is not None:
             H = hessian_block(self.f, x, index, straight)
             sums["h"] = upper(H - np.diag(self.m[index]))
         elif hessian:
             sums["h"] = upper(self.f.newton_hessian(x, straight) - np.diag(self.m))
-        return tamed(sums | self.dual(x))
+        return tamed(sums | self.dual(x, sums["off"]))
 
-    def dual(self, x: Array) -> dict[str, Any]:
-        """The conjugates of the slopes at all scales."""
+    @property
+    def sizes2(self) -> Array:
+        """The mean squares of the columns, by which errors of the gradient are measured; 1 where there are none."""
+        return np.ones(self.f.d) if self.model is None else np.repeat(self.model.column_sizes**2, self.model.k)
+
+    def doubts(self, x: Array) -> dict[str, float]:
+        """How far off the loss may be, and the square by which `sizes2` bounds how far off the gradient is."""
+        if self.model is None:
+            value, gradient = self.f.rounding(x)
+            spread = float(np.max(gradient, initial=0.0)) ** 2
+        else:
+            value, spread = self.f.rounding(x).value, slope_spread(self.model, x)
+        g, size = np.abs(self.f.gradient(x)), np.abs(x)
+        return {"off": value + roundings(self.f.d) * float(g @ size + (self.m * size) @ size), "spread": spread}
+
+    def dual(self, x: Array, off: float) -> dict[str, Any]:
+        """The conjugates of the slopes at all scales, too large by what rounding may have made them too small."""
         if self.model is None:
             return {}
         model = self.model
-        Z = model.at(x).predictors  # type: ignore[attr-defined]
+        Z = model.at(x).predictors  # type: ignore[attr-defined]  # a linear model's points have them
         _, p = kernels.residual(model.loss, Z, model.y, np.ones(model.n))
         if model.k == 1:
             p = p.reshape(-1)
         terms = np.stack([model.s * conjugates(model, k * p) for k in SCALES])
+        slack = off + roundings(model.n) * np.abs(terms).sum(axis=1)
         if model.k > 1 or self.f.free is None:
-            return {"conj": terms.sum(axis=1)}
+            return {"conj": terms.sum(axis=1) + slack}
         up = p > 0
         plus = model.design.backward((model.s * np.where(up, p, 0.0))[:, None])[:, 0]
-        return {"conj": terms.sum(axis=1), "plus_conj": terms[:, up].sum(axis=1), "plus_g": plus}
+        # twice, so that what is left without the positive slopes is too large as well
+        return {"conj": terms.sum(axis=1) + 2 * slack, "plus_conj": terms[:, up].sum(axis=1) + slack, "plus_g": plus}
+
+    def null(self) -> dict[str, Array]:
+        """What the models without features need, for a softmax with free intercepts: see `mixed`."""
+        if self.model is None or self.model.k == 1 or self.f.free is None:
+            return {}
+        model, one_hot = self.model, np.zeros((self.model.n, self.model.k))
+        one_hot[np.arange(model.n), model.y.astype(np.intp)] = model.s
+        sums = model.design.backward(np.ascontiguousarray(np.column_stack([one_hot, model.s])))
+        return {"classes": np.ascontiguousarray(sums[:, :-1]).ravel(), "features": sums[:, -1].copy()}
 
     @np.errstate(over="ignore", invalid="ignore")
     def ray(self, x: Array, base: Array, steps: tuple[float, ...]) -> Array:
@@ -97,7 +136,7 @@ def conjugates(model: LinearModel, u: Array) -> Array:
     return np.where(np.isfinite(values), values, HUGE)
 
 
-def hessian_block(f: Any, x: Array, index: npt.NDArray[np.intp], straight: float) -> Array:
+def hessian_block(f: Objective, x: Array, index: npt.NDArray[np.intp], straight: float) -> Array:
     """The Hessian's rows and columns `index`; a linear model touches no others."""
     rows = rows_of(f)
     if rows is None:
@@ -126,38 +165,107 @@ def columns(model: LinearModel, features: npt.NDArray[np.intp]) -> Array:
     return out
 
 
-def lower_bound(R: Regulariser, m: Any, x: Array) -> float:
+def lower_bound(R: Regulariser, m: Any, x: Array, doubt: Doubt, null: Null | None = None) -> float:
     """What the sums m at x prove of E*."""
     if not m.loss < HUGE:  # somebody's gradient is not what was sent
         return -np.inf
+    off = doubt.off(m.spread, m.g, R.M * np.abs(x))
     flat = np.flatnonzero(R.flat)
     if not hasattr(m, "conj"):  # no rows to speak of: Fenchel's equality at x itself
-        return float(m.loss - m.g @ x) - R.conjugate(-m.g)
+        size = abs(m.loss) + float(np.abs(m.g) @ np.abs(x))
+        height = below(float(m.loss - m.g @ x) - of_mean(doubt.silos) * m.off, size, len(x))
+        return at_scale(R, height, -m.g, off, 1.0)
+    conj = m.conj + doubt.grid + roundings(doubt.silos) * np.abs(m.conj)
+    if not len(flat):
+        return best_scale(R, m.g, off, lambda s: -interpolated(conj, s))
     if len(flat) == 1 and hasattr(m, "plus_g"):
-        return balanced(R, m, int(flat[0]))
-    if len(flat):
+        return balanced(R, m, conj, off, int(flat[0]), doubt)
+    if null is None or not R.flat[-null.k :].all() or len(flat) > null.k:
         return -np.inf
-    return best_scale(R, m.g, lambda s: -interpolated(m.conj, s))
+    return mixed(R, m.g, off, lambda s: -interpolated(conj, s), null, np.sqrt(doubt.sizes2))
 
 
-def balanced(R: Regulariser, m: Any, k: int) -> float:
-    """g_k = 0 by scaling down the slopes of the sign that has more."""
+def balanced(R: Regulariser, m: Any, conj: Array, off: Array, k: int, doubt: Doubt) -> float:
+    """g_k = 0 by scaling down the slopes of the sign that has more, and a little more than that: see `dual_bound`."""
     plus, minus = float(m.plus_g[k]), float(m.plus_g[k] - m.g[k])
-    if not min(plus, minus) > 0:
+    plus_conj = m.plus_conj + doubt.grid + roundings(doubt.silos) * np.abs(m.plus_conj)
+    rest = conj + doubt.grid - m.plus_conj + roundings(doubt.silos) * np.abs(m.plus_conj)
+    bounds = []
+    for up, down in tipped(plus, minus, float(off[k])):
+        g = up * m.plus_g + down * (m.g - m.plus_g)
+        g[k] = 0.0
+        around = np.where(np.arange(len(g)) == k, 0.0, 3 * off + FEW * np.abs(m.plus_g))
+        bounds.append(
+            best_scale(
+                R, g, around, lambda s, u=up, d=down: -interpolated(plus_conj, s * u) - interpolated(rest, s * d)
+            )
+        )
+    return min(bounds, default=-np.inf)
+
+
+@dataclass(frozen=True)
+class Null:
+    """The models without features of a softmax: all rows have the same distribution q.
+
+    Their slopes q - e_y have the sums  features q' - classes, the free intercepts' part of which is q - shares, and
+    their conjugate is -entropy(q).
+    """
+
+    classes: Array  # D by k: sum_i s_i x_i e_y'
+    features: Array  # sum_i s_i x_i
+
+    @property
+    def k(self) -> int:
+        return int(self.classes.shape[1])
+
+
+def mixed(R: Regulariser, g: Array, off: Array, losses: Any, null: Null, columns: Array) -> float:
+    """Free intercepts of a softmax: g's part of them made 0 by mixing in a model without features.
+
+    (1 - t) r + t (q - shares) = 0 for the part r of g that belongs to the intercepts, if q = shares - r (1 - t)/t,
+    which is a distribution for t large enough. What rounding leaves of that sum is not known, only that no class has
+    more than `left`. But the same step once more, with t2 = 2 max(left/shares) and an unknown distribution, removes it;
+    of that one only what holds for any is used: its entropy is not negative, and its sums are at most the columns'
+    sizes.
+    """
+    k, shares = null.k, null.classes[-1]
+    r = g.reshape(-1, k)[-1]
+    if not (shares > 0).all():
         return -np.inf
-    up, down = min(1.0, minus / plus), min(1.0, plus / minus)
-    g = up * m.plus_g + down * (m.g - m.plus_g)
-    g[k] = 0.0
-    rest = m.conj - m.plus_conj
-    return best_scale(R, g, lambda s: -interpolated(m.plus_conj, s * up) - interpolated(rest, s * down))
+    need = 2 * float((np.maximum(r, 0.0) / shares).max())
+    t = need / (1 + need)
+    q = shares - r * (1 - t) / t if t > 0 else shares
+    q = np.maximum(q, 0.0) / np.maximum(q, 0.0).sum()
+    entropy = -float(np.sum(q * np.log(np.maximum(q, 1e-300)))) * (1 - roundings(k))
+    there = (np.outer(null.features, q) - null.classes).ravel()
+    sizes = (np.outer(np.abs(null.features), q) + np.abs(null.classes)).ravel()
+    mix = (1 - t) * g + t * there
+    around = (1 - t) * off + t * (off + FEW * sizes) + FEW * np.abs(mix)
+    left = np.abs(mix.reshape(-1, k)[-1]) + around.reshape(-1, k)[-1]
+    t2 = 2 * float((left / shares).max())
+    if not t2 < 1:
+        return -np.inf
+    mix = (1 - t2) * mix.reshape(-1, k)
+    around = (1 - t2) * around.reshape(-1, k) + t2 * columns.reshape(-1, k)
+    mix[-1] = around[-1] = 0.0
+
+    def height(s: float) -> float:
+        return (1 - t2) * ((1 - t) * float(losses(s)) + t * s * entropy)
+
+    return best_scale(R, mix.ravel(), around.ravel(), height)
 
 
-def best_scale(R: Regulariser, g: Array, losses: Any) -> float:
+def best_scale(R: Regulariser, g: Array, off: Array, losses: Any) -> float:
     """The largest of losses(s) - R*(-s g) over a few s."""
-    most = R.largest_scale(-g)
+    most = largest_scale(R, -g, off)
     grid = np.append(SCALES, most)
     steps = np.concatenate([grid, *((1 - r) * SCALES[1:] + r * SCALES[:-1] for r in BETWEEN)])
-    return max(float(losses(float(s))) - R.conjugate(-float(s) * g) for s in steps if s <= most)
+    best = -np.inf
+    for s in steps[steps <= most]:
+        height, price = float(losses(float(s))), conjugate_above(R, -float(s) * g, float(s) * off)
+        if height - price > best:
+            best = max(best, below(height - price, abs(height) + price, 8))
+    return best
 
 
 def interpolated(conj: Array, s: float) -> float:

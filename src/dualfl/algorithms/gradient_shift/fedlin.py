@@ -16,10 +16,11 @@ preconditioned gradient step no longer than 1/L.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -47,7 +48,7 @@ class FedLin(Algorithm):
     """
 
     K: int = 10
-    eta: float = theory("1 / (K L)", lambda c, a: 1 / (a.K * c.L))
+    eta: float = theory("1 / (K L)", lambda k, a: 1 / (a.K * k.L))
 
     name = "fedlin"
     grid: ClassVar = {"eta": [10.0**-m for m in range(7)], "K": [1, 10, 100]}
@@ -61,10 +62,10 @@ class FedLin(Algorithm):
         rate="kappa log(1/eps)",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.K >= 1, "K", "it is a number of local steps, >= 1")
         self.require(self.eta > 0, "eta", "it must be positive")
-        self.require(not self.eta >= 2 / c.L, "eta", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.eta >= 2 / k.L, "eta", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
 
     def start(self, at: Place) -> Server:
         return Server(x=np.zeros(at.d))
@@ -78,12 +79,12 @@ class FedLin(Algorithm):
         return s.x
 
     @client_step
-    def anchor(self, f: Any, c: Local | None, at: Place, x: Array) -> tuple[Upload, Local]:
+    def anchor(self, f: ClientCost, c: Local | None, at: Place, x: Array) -> tuple[Upload, Local]:
         g = f.gradient(x)
         return at.send(g=g), Local(x=x, g=g)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, g: Array) -> tuple[Upload, None]:
+    def local(self, f: ClientCost, c: Local, at: Place, g: Array) -> tuple[Upload, None]:
         y, shift = c.x, g - c.g
         for _ in range(self.K):
             y = y - self.eta * (f.gradient(y) + shift)

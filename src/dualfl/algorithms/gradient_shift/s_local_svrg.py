@@ -20,10 +20,11 @@ general family of methods; take gamma as a starting point for tuning.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost, SampledCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.errors import NotSupported
 from dualfl.typing import Array
@@ -58,7 +59,7 @@ class SLocalSVRG(Algorithm):
     q: float = 1.0
     gamma: float = theory(
         "p / (6 L_row), with full gradients p / (6 L)",
-        lambda c, a: a.p / (6 * (c.L if a.batch is None else c.L_row)),
+        lambda k, a: a.p / (6 * (k.L if a.batch is None else k.L_row)),
     )
 
     name = "s-local-svrg"
@@ -74,12 +75,12 @@ class SLocalSVRG(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.batch is None or self.batch >= 1, "batch", "it is a number of rows, >= 1, or None")
         self.require(0 < self.p <= 1, "p", "it is a probability, in (0, 1]")
         self.require(0 < self.q <= 1, "q", "it is a probability, in (0, 1]")
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.gamma >= 2 / k.L, "gamma", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
 
     def start(self, at: Place) -> Round:
         x = np.zeros(at.d)
@@ -94,7 +95,7 @@ class SLocalSVRG(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> None:
+    def client(self, f: ClientCost, at: Place) -> None:
         if self.batch is not None and "samples" not in f.objective.offers:
             raise NotSupported(
                 f"{self.name} with batch = {self.batch} needs gradients of single rows, and {f.objective.name} has "
@@ -102,12 +103,12 @@ class SLocalSVRG(Algorithm):
             )
 
     @client_step
-    def renew(self, f: Any, c: Local | None, at: Place, x: Array) -> tuple[Upload, Local]:
+    def renew(self, f: ClientCost, c: Local | None, at: Place, x: Array) -> tuple[Upload, Local]:
         g = f.gradient(x)
         return at.send(g=g), Local(y=x, g=g)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array, gy: Array) -> tuple[Upload, Local]:
+    def local(self, f: SampledCost, c: Local, at: Place, x: Array, gy: Array) -> tuple[Upload, Local]:
         steps = at.common("coin").geometric(self.p)
         if self.batch is None:
             for _ in range(steps):

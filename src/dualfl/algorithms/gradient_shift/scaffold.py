@@ -20,10 +20,11 @@ rounds whatever K; the paper's proof asks for eta_l <= 1/(81 K L), which is 80 t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -52,10 +53,10 @@ class Scaffold(Algorithm):
     """
 
     K: int = 10
-    eta_l: float = theory("1 / (K L)", lambda c, a: 1 / (a.K * c.L))
+    eta_l: float = theory("1 / (K L)", lambda k, a: 1 / (a.K * k.L))
     eta_g: float = 1.0
     option: Literal["I", "II"] = "II"
-    C: int = theory("N", lambda c, a: c.N)
+    C: int = theory("N", lambda k, a: k.N)
 
     name = "scaffold"
     grid: ClassVar = {"eta_l": [10.0**-m for m in range(7)], "K": [1, 10, 100]}
@@ -69,13 +70,13 @@ class Scaffold(Algorithm):
         rate="kappa log(1/eps)",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.K >= 1, "K", "it is a number of local steps, >= 1")
         self.require(self.eta_l > 0, "eta_l", "it must be positive")
-        self.require(not self.eta_l >= 2 / c.L, "eta_l", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.eta_l >= 2 / k.L, "eta_l", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
         self.require(self.eta_g > 0, "eta_g", "it must be positive")
         self.require(self.option in ("I", "II"), "option", 'it is "I" or "II"')
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and the number of clients, {k.N}")
 
     def start(self, at: Place) -> Server:
         return Server(x=np.zeros(at.d), c=np.zeros(at.d))
@@ -87,11 +88,11 @@ class Scaffold(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(c=np.zeros(at.d))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array, shift: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array, shift: Array) -> tuple[Upload, Local]:
         y = x
         for _ in range(self.K):
             y = y - self.eta_l * (f.gradient(y) - c.c + shift)

@@ -17,10 +17,11 @@ and the drift, which is proportional to eta (K - 1), stays small. eta_s = 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, State, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -43,9 +44,9 @@ class FedAvg(Algorithm):
     """
 
     K: int = 10
-    eta: float = theory("1 / (K L)", lambda c, a: 1 / (a.K * c.L))
+    eta: float = theory("1 / (K L)", lambda k, a: 1 / (a.K * k.L))
     eta_s: float = 1.0
-    C: int = theory("N", lambda c, a: c.N)
+    C: int = theory("N", lambda k, a: k.N)
 
     name = "fedavg"
     drifts = True
@@ -58,12 +59,12 @@ class FedAvg(Algorithm):
         rate="none: drifts if clients differ",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.K >= 1, "K", "it is a number of local steps, >= 1")
         self.require(self.eta > 0, "eta", "it must be positive")
-        self.require(not self.eta >= 2 / c.L, "eta", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.eta >= 2 / k.L, "eta", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
         self.require(self.eta_s > 0, "eta_s", "it must be positive")
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and the number of clients, {k.N}")
 
     def start(self, at: Place) -> Server:
         return Server(x=np.zeros(at.d))
@@ -76,11 +77,11 @@ class FedAvg(Algorithm):
         return s.x
 
     @client_step
-    def local(self, f: Any, c: State, at: Place, x: Array) -> tuple[Upload, State]:
+    def local(self, f: ClientCost, c: State, at: Place, x: Array) -> tuple[Upload, State]:
         y = x
         for _ in range(self.K):
             y = y - self.eta * self.direction(f, y)
         return at.send(change=y - x), None
 
-    def direction(self, f: Any, y: Array) -> Array:
-        return f.gradient(y)  # type: ignore[no-any-return]
+    def direction(self, f: ClientCost, y: Array) -> Array:
+        return f.gradient(y)

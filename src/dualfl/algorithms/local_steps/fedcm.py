@@ -16,10 +16,11 @@ to the mean of the x_j.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, State, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -44,9 +45,9 @@ class FedCM(Algorithm):
 
     alpha: float = 0.1
     K: int = 10
-    eta_l: float = theory("1 / (K L)", lambda c, a: 1 / (a.K * c.L))
-    eta_g: float = theory("K eta_l", lambda c, a: a.K * a.eta_l)
-    C: int = theory("N", lambda c, a: c.N)
+    eta_l: float = theory("1 / (K L)", lambda k, a: 1 / (a.K * k.L))
+    eta_g: float = theory("K eta_l", lambda k, a: a.K * a.eta_l)
+    C: int = theory("N", lambda k, a: k.N)
 
     name = "fedcm"
     drifts = True
@@ -60,14 +61,14 @@ class FedCM(Algorithm):
         rate="none: drifts if clients differ",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(0 < self.alpha <= 1, "alpha", "it must lie in (0, 1]")
         self.require(self.K >= 1, "K", "it is a number of local steps, >= 1")
         self.require(self.eta_l > 0, "eta_l", "it must be positive")
-        bound = 2 / (self.alpha * c.L)
+        bound = 2 / (self.alpha * k.L)
         self.require(not self.eta_l >= bound, "eta_l", f"local steps diverge from 2/(alpha L) = {bound:.3g} on")
         self.require(self.eta_g > 0, "eta_g", "it must be positive")
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and the number of clients, {k.N}")
 
     def start(self, at: Place) -> Server:
         return Server(x=np.zeros(at.d), D=np.zeros(at.d))
@@ -81,7 +82,7 @@ class FedCM(Algorithm):
         return s.x
 
     @client_step
-    def local(self, f: Any, c: State, at: Place, x: Array, D: Array) -> tuple[Upload, State]:
+    def local(self, f: ClientCost, c: State, at: Place, x: Array, D: Array) -> tuple[Upload, State]:
         y = x
         for _ in range(self.K):
             y = y - self.eta_l * (self.alpha * f.gradient(y) + (1 - self.alpha) * D)

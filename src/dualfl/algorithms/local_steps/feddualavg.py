@@ -19,10 +19,11 @@ Defaults. mu_psi = mu, K = 10, eta_c = 1/L, eta_s = 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, State, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -46,10 +47,10 @@ class FedDualAvg(Algorithm):
     """
 
     K: int = 10
-    eta_c: float = theory("1 / L", lambda c, a: 1 / c.L)
+    eta_c: float = theory("1 / L", lambda k, a: 1 / k.L)
     eta_s: float = 1.0
-    mu_psi: float = theory("mu", lambda c, a: c.mu, zero=True)
-    C: int = theory("N", lambda c, a: c.N)
+    mu_psi: float = theory("mu", lambda k, a: k.mu, zero=True)
+    C: int = theory("N", lambda k, a: k.N)
 
     name = "feddualavg"
     drifts = True
@@ -63,14 +64,14 @@ class FedDualAvg(Algorithm):
         rate="1/eps^(1/2) for the squared error",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.K >= 1, "K", "it is a number of local steps, >= 1")
         self.require(self.eta_c > 0, "eta_c", "it must be positive")
-        self.require(not self.eta_c >= 2 / c.L, "eta_c", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.eta_c >= 2 / k.L, "eta_c", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
         self.require(self.eta_s > 0, "eta_s", "it must be positive")
-        bad = self.mu_psi > c.mu * (1 + 1e-12)
-        self.require(self.mu_psi >= 0 and not bad, "mu_psi", f"it must lie in [0, mu], and mu = {c.mu:.3g}")
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
+        bad = self.mu_psi > k.mu * (1 + 1e-12)
+        self.require(self.mu_psi >= 0 and not bad, "mu_psi", f"it must lie in [0, mu], and mu = {k.mu:.3g}")
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and the number of clients, {k.N}")
 
     def primal(self, z: Array, e: float, at: Place) -> Array:
         """argmin |w - z|^2/2 + e psi(w)."""
@@ -89,7 +90,7 @@ class FedDualAvg(Algorithm):
         return s.w
 
     @client_step
-    def local(self, f: Any, c: State, at: Place, z: Array) -> tuple[Upload, State]:
+    def local(self, f: ClientCost, c: State, at: Place, z: Array) -> tuple[Upload, State]:
         y = z
         for k in range(self.K):
             w = self.primal(y, self.eta_c * (self.eta_s * at.round * self.K + k), at)

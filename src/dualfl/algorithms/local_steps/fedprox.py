@@ -16,11 +16,12 @@ number K takes that many gradient steps from x instead, of length eta = 1/(L + a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import exactly, gradient_scale
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -48,10 +49,10 @@ class FedProx(Algorithm):
     C : how many clients take part in a round.
     """
 
-    a: float = theory("sqrt(mu L)", lambda c, a: np.sqrt(c.mu * c.L))
+    a: float = theory("sqrt(mu L)", lambda k, a: np.sqrt(k.mu * k.L))
     K: int | None = None
-    eta: float = theory("1 / (L + a) if K is a number", lambda c, a: 1 / (c.L + a.a) if a.K else 1.0)
-    C: int = theory("N", lambda c, a: c.N)
+    eta: float = theory("1 / (L + a) if K is a number", lambda k, a: 1 / (k.L + a.a) if a.K else 1.0)
+    C: int = theory("N", lambda k, a: k.N)
 
     name = "fedprox"
     drifts = True
@@ -65,14 +66,14 @@ class FedProx(Algorithm):
         rate="none: drifts if clients differ",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.a >= 0, "a", "it must be >= 0")
         self.require(self.K is None or self.K >= 1, "K", "it is a number of local steps, >= 1, or None")
         self.require(self.eta > 0, "eta", "it must be positive")
-        bound = 2 / (c.L + self.a)
+        bound = 2 / (k.L + self.a)
         fits = self.K is None or not self.eta >= bound
         self.require(fits, "eta", f"gradient steps diverge from 2/(L + a) = {bound:.3g} on")
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and the number of clients, {k.N}")
 
     def start(self, at: Place) -> Server:
         return Server(x=np.zeros(at.d))
@@ -84,11 +85,11 @@ class FedProx(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(warm=None, scale=gradient_scale(f) if self.K is None else 1.0)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         if self.K is None:
             found = f.local(self.a, self.a * x, warm=c.warm, stop=exactly(c.scale))
             return at.send(x=found.x), Local(warm=found.warm, scale=c.scale)

@@ -15,10 +15,11 @@ as in FedAvg.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Card, Constants
 from dualfl.algorithms.local_steps.fedavg import FedAvg
 from dualfl.typing import Array
@@ -46,13 +47,13 @@ class FedSAM(FedAvg):
         rate="none: drifts if clients differ",
     )
 
-    def check(self, c: Constants) -> None:
-        super().check(c)
+    def check(self, k: Constants) -> None:
+        super().check(k)
         self.require(self.rho >= 0, "rho", "it is a radius, >= 0")
 
-    def direction(self, f: Any, y: Array) -> Array:
+    def direction(self, f: ClientCost, y: Array) -> Array:
         g: Array = f.gradient(y)
         length = float(np.linalg.norm(g))
         if self.rho == 0 or length == 0:
             return g
-        return f.gradient(y + self.rho / length * g)  # type: ignore[no-any-return]
+        return f.gradient(y + self.rho / length * g)

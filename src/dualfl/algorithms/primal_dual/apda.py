@@ -33,11 +33,12 @@ times slower.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import exactly, gradient_scale
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.solvers.stopping import RelativeStep, StopRule
 from dualfl.typing import Array
@@ -69,12 +70,12 @@ class APDA(Algorithm):
     theta : the extrapolation of y.
     """
 
-    eta_x: float = theory("1 / sqrt(2 mu L)", lambda c, a: 1 / np.sqrt(2 * c.mu * c.L))
+    eta_x: float = theory("1 / sqrt(2 mu L)", lambda k, a: 1 / np.sqrt(2 * k.mu * k.L))
     c: float = 2.0
-    beta: float = theory("1 / L", lambda c, a: 1 / c.L)
+    beta: float = theory("1 / L", lambda k, a: 1 / k.L)
     theta: float = theory(
         "max(1 / (1 + mu eta_x), 1 - beta eta_y)",
-        lambda c, a: max(1 / (1 + c.mu * a.eta_x), 1 - a.beta * a.eta_y),
+        lambda k, a: max(1 / (1 + k.mu * a.eta_x), 1 - a.beta * a.eta_y),
     )
 
     name = "apda"
@@ -93,7 +94,7 @@ class APDA(Algorithm):
     def eta_y(self) -> float:
         return 1 / (self.c * self.eta_x)
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.eta_x > 0, "eta_x", "it must be positive")
         self.require(self.c > 1, "c", "it must be greater than 1: eta_x eta_y < 1 keeps Phi positive")
         self.require(self.beta >= 0, "beta", "it must be >= 0, and theory asks for at most 1/L")
@@ -109,12 +110,12 @@ class APDA(Algorithm):
     def model(self, s: Server) -> Array:
         return s.wbar / self.eta_y
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(x=zero, y=zero, w=zero, warm=None, scale=gradient_scale(f))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, wbar: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, wbar: Array) -> tuple[Upload, Local]:
         y = c.w - wbar
         yb = y + self.theta * (y - c.y)
         found = f.local(1 / self.eta_x, c.x / self.eta_x - yb, warm=c.warm, stop=self.stop_rule(f, c))
@@ -123,7 +124,7 @@ class APDA(Algorithm):
         sent = at.send(w=w)
         return sent, Local(x=x, y=y, w=sent.w, warm=found.warm, scale=c.scale)
 
-    def stop_rule(self, f: Any, c: Local) -> StopRule:
+    def stop_rule(self, f: ClientCost, c: Local) -> StopRule:
         return exactly(c.scale)
 
 
@@ -137,16 +138,16 @@ class APDAInexact(APDA):
     accuracy : a client stops when its residual is at most this times the step that it has made.
     """
 
-    eta_x: float = theory("1 / (2 sqrt(mu L))", lambda c, a: 1 / (2 * np.sqrt(c.mu * c.L)))
+    eta_x: float = theory("1 / (2 sqrt(mu L))", lambda k, a: 1 / (2 * np.sqrt(k.mu * k.L)))
     c: float = 4.0
-    beta: float = theory("1 / (2 L)", lambda c, a: 1 / (2 * c.L))
+    beta: float = theory("1 / (2 L)", lambda k, a: 1 / (2 * k.L))
     theta: float = theory(
         "max(2 / (2 + mu eta_x), 1 - beta eta_y)",
-        lambda c, a: max(2 / (2 + c.mu * a.eta_x), 1 - a.beta * a.eta_y),
+        lambda k, a: max(2 / (2 + k.mu * a.eta_x), 1 - a.beta * a.eta_y),
     )
     accuracy: float = theory(
         "1 / (eta_x + sqrt(2 eta_x^3 (2 L + mu)))",
-        lambda c, a: 1 / (a.eta_x + np.sqrt(2 * a.eta_x**3 * (2 * c.L + c.mu))),
+        lambda k, a: 1 / (a.eta_x + np.sqrt(2 * a.eta_x**3 * (2 * k.L + k.mu))),
     )
 
     name = "apda-inexact"
@@ -158,9 +159,9 @@ class APDAInexact(APDA):
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
-        super().check(c)
+    def check(self, k: Constants) -> None:
+        super().check(k)
         self.require(self.accuracy > 0, "accuracy", "it must be positive")
 
-    def stop_rule(self, f: Any, c: Local) -> StopRule:
+    def stop_rule(self, f: ClientCost, c: Local) -> StopRule:
         return RelativeStep(self.accuracy, f.place(c.x), cap=2000)

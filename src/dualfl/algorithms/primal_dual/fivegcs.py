@@ -22,11 +22,12 @@ tau = 1/(gamma N), the limit gamma tau N <= 1 of primal-dual methods, needs far 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import exactly, gradient_scale
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -56,16 +57,16 @@ class FiveGCS(Algorithm):
     solve : "steps", K gradient steps of length `step` from xh, or "exact", the client's own solver.
     """
 
-    C: int = theory("N", lambda c, a: c.N)
-    mu: float = theory("mu", lambda c, a: c.mu)
-    gamma: float = theory("3/16 sqrt(C / (mu L N))", lambda c, a: 3 / 16 * np.sqrt(a.C / (a.mu * c.L * c.N)))
-    tau: float = theory("1 / (2 gamma N)", lambda c, a: 1 / (2 * a.gamma * c.N))
+    C: int = theory("N", lambda k, a: k.N)
+    mu: float = theory("mu", lambda k, a: k.mu)
+    gamma: float = theory("3/16 sqrt(C / (mu L N))", lambda k, a: 3 / 16 * np.sqrt(a.C / (a.mu * k.L * k.N)))
+    tau: float = theory("1 / (2 gamma N)", lambda k, a: 1 / (2 * a.gamma * k.N))
     solve: Literal["steps", "exact"] = "steps"
     K: int = theory(
         "ceil((3/4 sqrt(C kappa / N) + 2) log(4 kappa))",
-        lambda c, a: int(np.ceil((0.75 * np.sqrt(a.C * c.kappa / c.N) + 2) * np.log(4 * c.kappa))),
+        lambda k, a: int(np.ceil((0.75 * np.sqrt(a.C * k.kappa / k.N) + 2) * np.log(4 * k.kappa))),
     )
-    step: float = theory("1 / (L_F + tau)", lambda c, a: 1 / ((c.L - a.mu) / c.N + a.tau))
+    step: float = theory("1 / (L_F + tau)", lambda k, a: 1 / ((k.L - a.mu) / k.N + a.tau))
 
     name = "5gcs"
     uniform = True
@@ -80,12 +81,12 @@ class FiveGCS(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
-        bad = self.mu > c.mu * (1 + 1e-12)
-        self.require(self.mu > 0 and not bad, "mu", f"it must lie in (0, mu], and the clients have mu = {c.mu:.3g}")
+    def check(self, k: Constants) -> None:
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and the number of clients, {k.N}")
+        bad = self.mu > k.mu * (1 + 1e-12)
+        self.require(self.mu > 0 and not bad, "mu", f"it must lie in (0, mu], and the clients have mu = {k.mu:.3g}")
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        bound = 1 / (self.gamma * c.N)
+        bound = 1 / (self.gamma * k.N)
         self.require(0 < self.tau <= bound * (1 + 1e-12), "tau", f"gamma tau N <= 1, so it is at most {bound:.3g}")
         self.require(self.solve in ("steps", "exact"), "solve", 'it is "steps" or "exact"')
         self.require(self.K >= 1, "K", "it is a number of gradient steps, >= 1")
@@ -103,24 +104,24 @@ class FiveGCS(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(u=np.zeros(at.d), warm=None, scale=gradient_scale(f) if self.solve == "exact" else 1.0)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, xh: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, xh: Array) -> tuple[Upload, Local]:
         u, warm = self.by_solver(f, c, at, xh) if self.solve == "exact" else (self.by_steps(f, c, at, xh), None)
         return at.send(change=u - c.u), Local(u=u, warm=warm, scale=c.scale)
 
-    def by_steps(self, f: Any, c: Local, at: Place, xh: Array) -> Array:
+    def by_steps(self, f: ClientCost, c: Local, at: Place, xh: Array) -> Array:
         def F_gradient(y: Array) -> Array:
-            return (f.gradient(y) - self.mu * y) / at.N  # type: ignore[no-any-return]
+            return (f.gradient(y) - self.mu * y) / at.N
 
         y = xh
         for _ in range(self.K):
             y = y - self.step * (F_gradient(y) + self.tau * (y - xh) - c.u)
         return F_gradient(y)
 
-    def by_solver(self, f: Any, c: Local, at: Place, xh: Array) -> tuple[Array, Array]:
+    def by_solver(self, f: ClientCost, c: Local, at: Place, xh: Array) -> tuple[Array, Array]:
         a = at.N * self.tau - self.mu  # may be negative; a + mu = N tau is not
         y = f.local(a, at.N * (self.tau * xh + c.u), warm=c.warm, stop=exactly(c.scale))
         return (y.subgradient - self.mu * y.x) / at.N, y.warm

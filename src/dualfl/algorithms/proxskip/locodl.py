@@ -27,13 +27,14 @@ exchanges that do not slow this down; k = ceil(d/N), below which compression cos
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.messages import Sparse
-from dualfl.algorithms.streams import Stream
+from dualfl.streams import Stream
 from dualfl.typing import Array
 
 
@@ -53,9 +54,9 @@ class Server:
     db: Array
 
 
-def default_p(c: Constants, a: LoCoDL) -> float:
-    chi, omega = a.chi(c.N, c.d), a.omega(c.d)
-    return float(min(1.0, np.sqrt(a.gamma * a.convexity(c) * (1 + 2 * omega) / chi)))
+def default_p(k: Constants, a: LoCoDL) -> float:
+    chi, omega = a.chi(k.N, k.d), a.omega(k.d)
+    return float(min(1.0, np.sqrt(a.gamma * a.convexity(k) * (1 + 2 * omega) / chi)))
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,9 @@ class LoCoDL(Algorithm):
     p : the probability to communicate, in (0, 1].
     """
 
-    k: int = theory("ceil(d / N)", lambda c, a: -(-c.d // c.N))
-    mu_g: float = theory("mu / 2", lambda c, a: c.mu / 2)
-    gamma: float = theory("2 / (L' + mu')", lambda c, a: 2 / (c.L - a.mu_g + a.convexity(c)))
+    k: int = theory("ceil(d / N)", lambda k, a: -(-k.d // k.N))
+    mu_g: float = theory("mu / 2", lambda k, a: k.mu / 2)
+    gamma: float = theory("2 / (L' + mu')", lambda k, a: 2 / (k.L - a.mu_g + a.convexity(k)))
     p: float = theory("min(1, sqrt(gamma mu' (1 + 2 omega) / chi))", default_p)
 
     name = "locodl"
@@ -88,16 +89,16 @@ class LoCoDL(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
-        self.require(1 <= self.k <= c.d, "k", f"it must lie between 1 and the size of the model, {c.d}")
-        self.require(self.mu_g > 0 and not self.mu_g >= c.mu, "mu_g", f"it must lie in (0, mu), and mu = {c.mu:.3g}")
+    def check(self, k: Constants) -> None:
+        self.require(1 <= self.k <= k.d, "k", f"it must lie between 1 and the size of the model, {k.d}")
+        self.require(self.mu_g > 0 and not self.mu_g >= k.mu, "mu_g", f"it must lie in (0, mu), and mu = {k.mu:.3g}")
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        bound = 2 / (c.L - self.mu_g)
+        bound = 2 / (k.L - self.mu_g)
         self.require(not self.gamma >= bound, "gamma", f"gradient steps diverge from 2/(L - mu_g) = {bound:.3g} on")
         self.require(0 < self.p <= 1, "p", "it is the probability to communicate, in (0, 1]")
 
-    def convexity(self, c: Constants) -> float:
-        return min(self.mu_g, c.mu - self.mu_g)
+    def convexity(self, k: Constants) -> float:
+        return min(self.mu_g, k.mu - self.mu_g)
 
     def omega(self, d: int) -> float:
         return d / self.k - 1
@@ -135,12 +136,12 @@ class LoCoDL(Algorithm):
 
     # -- a client ---------------------------------------------------------------------------------
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(xh=zero, yh=zero, u=zero, v=zero, sent=zero)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, db: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, db: Array) -> tuple[Upload, Local]:
         r = self.chi(at.N, at.d)
         x = (1 - r) * c.xh + r * (c.yh + db)
         u = c.u + self.q(at) * (db - c.sent)

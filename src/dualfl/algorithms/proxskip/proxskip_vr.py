@@ -18,10 +18,11 @@ does not slow down, but a full gradient is never rarer than one in a pass over t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost, SampledCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -51,9 +52,9 @@ class ProxSkipVR(Algorithm):
     batch : how many rows a stochastic gradient takes.
     """
 
-    gamma: float = theory("1 / (6 L_row)", lambda c, a: 1 / (6 * c.L_row))
-    p: float = theory("min(1, sqrt(gamma mu))", lambda c, a: min(1.0, np.sqrt(a.gamma * c.mu)))
-    q: float = theory("min(1, max(2 gamma mu, 1/n))", lambda c, a: min(1.0, max(2 * a.gamma * c.mu, 1 / c.n)))
+    gamma: float = theory("1 / (6 L_row)", lambda k, a: 1 / (6 * k.L_row))
+    p: float = theory("min(1, sqrt(gamma mu))", lambda k, a: min(1.0, np.sqrt(a.gamma * k.mu)))
+    q: float = theory("min(1, max(2 gamma mu, 1/n))", lambda k, a: min(1.0, max(2 * a.gamma * k.mu, 1 / k.n)))
     batch: int = 1
 
     name = "proxskip-vr"
@@ -68,9 +69,9 @@ class ProxSkipVR(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.gamma >= 2 / k.L, "gamma", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
         self.require(0 < self.p <= 1, "p", "it is the probability to communicate, in (0, 1]")
         self.require(0 < self.q <= 1, "q", "it is the probability of a full gradient, in (0, 1]")
         self.require(self.batch >= 1, "batch", "it must be at least 1 row")
@@ -85,12 +86,12 @@ class ProxSkipVR(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(x=zero, h=zero, y=zero, g=f.gradient(zero))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: SampledCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         h, y, g = c.h + self.p / self.gamma * (x - c.x), c.y, c.g
         steps = at.common("coin").geometric(self.p)
         rows = at.rng("rows").integers(f.n, size=(steps, self.batch))

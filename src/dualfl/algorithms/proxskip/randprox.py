@@ -23,11 +23,12 @@ spread evenly over the iterations.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.messages import Sparse
 from dualfl.typing import Array
@@ -56,8 +57,8 @@ class RandProx(Algorithm):
     k : how many coordinates are averaged in a round.
     """
 
-    gamma: float = theory("1 / L", lambda c, a: 1 / c.L)
-    k: int = theory("ceil(d / sqrt(kappa))", lambda c, a: int(np.ceil(c.d / np.sqrt(c.kappa))))
+    gamma: float = theory("1 / L", lambda k, a: 1 / k.L)
+    k: int = theory("ceil(d / sqrt(kappa))", lambda k, a: int(np.ceil(k.d / np.sqrt(k.kappa))))
 
     name = "randprox"
     grid: ClassVar = {"gamma": [10.0**-m for m in range(9)]}
@@ -71,10 +72,10 @@ class RandProx(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
-        self.require(1 <= self.k <= c.d, "k", f"it must lie between 1 and the size of the model, {c.d}")
+        self.require(not self.gamma >= 2 / k.L, "gamma", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
+        self.require(1 <= self.k <= k.d, "k", f"it must lie between 1 and the size of the model, {k.d}")
 
     def support(self, at: Place) -> npt.NDArray[np.intp]:
         return np.array(at.common("support").subset(at.d, self.k), dtype=np.intp)
@@ -91,11 +92,11 @@ class RandProx(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(xh=np.zeros(at.d), u=np.zeros(at.d), support=np.zeros(0, dtype=np.intp))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, a: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, a: Array) -> tuple[Upload, Local]:
         x, u = c.xh.copy(), c.u.copy()
         u[c.support] += self.k / at.d * (c.xh[c.support] - a) / self.gamma
         x[c.support] = a

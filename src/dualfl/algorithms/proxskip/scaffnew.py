@@ -24,10 +24,11 @@ diverge; CompressedScaffnew and LoCoDL are built for it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -54,8 +55,8 @@ class Scaffnew(Algorithm):
     p : the probability to communicate, in (0, 1].
     """
 
-    gamma: float = theory("1 / L", lambda c, a: 1 / c.L)
-    p: float = theory("min(1, sqrt(gamma mu))", lambda c, a: min(1.0, np.sqrt(a.gamma * c.mu)))
+    gamma: float = theory("1 / L", lambda k, a: 1 / k.L)
+    p: float = theory("min(1, sqrt(gamma mu))", lambda k, a: min(1.0, np.sqrt(a.gamma * k.mu)))
 
     name = "scaffnew"
     penalty = "server"
@@ -69,9 +70,9 @@ class Scaffnew(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.gamma >= 2 / k.L, "gamma", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
         self.require(0 < self.p <= 1, "p", "it is the probability to communicate, in (0, 1]")
 
     def start(self, at: Place) -> Server:
@@ -86,11 +87,11 @@ class Scaffnew(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(x=np.zeros(at.d), h=np.zeros(at.d))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         h = c.h + self.p / self.gamma * (x - c.x)
         for _ in range(at.common("coin").geometric(self.p)):
             x = x - self.gamma * (f.gradient(x) - h)

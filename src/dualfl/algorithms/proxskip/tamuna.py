@@ -33,11 +33,12 @@ second message contains the first; this is what CompressedScaffnew saves.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import (
     Algorithm,
     Card,
@@ -88,12 +89,12 @@ class TAMUNA(Algorithm):
     p : 1/p is the mean number of local steps.
     """
 
-    c: int = theory("N", lambda c, a: c.N)
+    c: int = theory("N", lambda k, a: k.N)
     s: int = 2
-    gamma: float = theory("2 / (L + mu)", lambda c, a: 2 / (c.L + c.mu))
+    gamma: float = theory("2 / (L + mu)", lambda k, a: 2 / (k.L + k.mu))
     p: float = theory(
         "min(1, sqrt(gamma mu (N - 1) / (chi (s - 1))))",
-        lambda c, a: min(1.0, np.sqrt(a.gamma * c.mu * (c.N - 1) / (a.chi(c.N) * (a.s - 1)))),
+        lambda k, a: min(1.0, np.sqrt(a.gamma * k.mu * (k.N - 1) / (a.chi(k.N) * (a.s - 1)))),
     )
 
     name = "tamuna"
@@ -111,11 +112,11 @@ class TAMUNA(Algorithm):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
-        self.require(2 <= self.c <= c.N, "c", f"it must lie between 2 and the number of clients, {c.N}")
+    def check(self, k: Constants) -> None:
+        self.require(2 <= self.c <= k.N, "c", f"it must lie between 2 and the number of clients, {k.N}")
         self.require(2 <= self.s <= self.c, "s", f"it must lie between 2 and c = {self.c}")
         self.require(self.gamma > 0, "gamma", "it must be positive")
-        self.require(not self.gamma >= 2 / c.L, "gamma", f"gradient steps diverge from 2/L = {2 / c.L:.3g} on")
+        self.require(not self.gamma >= 2 / k.L, "gamma", f"gradient steps diverge from 2/L = {2 / k.L:.3g} on")
         self.require(0 < self.p <= 1, "p", "it must lie in (0, 1]")
 
     def chi(self, N: int) -> float:
@@ -134,18 +135,18 @@ class TAMUNA(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(h=np.zeros(at.d), sent=np.zeros(0))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         mine = mask(at, self.c, self.s)
         for _ in range(at.common("coin").geometric(self.p)):
             x = x - self.gamma * (f.gradient(x) - c.h)
         return at.send(x=Sparse(x[mine], mine, at.d, seeded=True)), Local(h=c.h, sent=x[mine])
 
     @client_step
-    def finish(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def finish(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         return at.send(), Local(h=self.new_h(c, at, x), sent=np.zeros(0))
 
     def new_h(self, c: Local, at: Place, x: Array) -> Array:
@@ -170,16 +171,16 @@ class CompressedScaffnew(TAMUNA):
         deterministic=False,
     )
 
-    def check(self, c: Constants) -> None:
-        super().check(c)
-        self.require(self.c == c.N, "c", f"all {c.N} clients take part; tamuna samples")
+    def check(self, k: Constants) -> None:
+        super().check(k)
+        self.require(self.c == k.N, "c", f"all {k.N} clients take part; tamuna samples")
 
     def round(self, s: Server, at: Place) -> Round:
         m = yield ask(self.local, x=s.x)
         return Server(x=at.N / self.s * m.x)
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         if at.round > 0:
             c = Local(h=self.new_h(c, replace(at, round=at.round - 1), x), sent=c.sent)
         return super().local(f, c, at, x)

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import (
     Algorithm,
     Ask,
@@ -51,12 +52,12 @@ class Server:
 class DiSCO(Algorithm):
     """Inexact damped Newton with a preconditioner that one client holds."""
 
-    mu_P: float = theory("delta", lambda c, a: c.delta, zero=True)
-    accuracy: float = theory("sqrt(mu/L) / 20", lambda c, a: np.sqrt(c.mu / c.L) / 20)
+    mu_P: float = theory("delta", lambda k, a: k.delta, zero=True)
+    accuracy: float = theory("sqrt(mu/L) / 20", lambda k, a: np.sqrt(k.mu / k.L) / 20)
     damping: float = 1.0
     master: int = 0
     most: int = 100  # CG iterations a round
-    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+    mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
 
     name = "disco"
     needs = frozenset({"gradient", "hessian"})
@@ -66,17 +67,17 @@ class DiSCO(Algorithm):
         2015,
         "Zhang and Xiao",
         exchanges="1 + 2 per CG iteration",
-        up="d + 1, then d per CG iteration",
+        up="d + 3, then d per CG iteration",
         down="d, then d per CG iteration",
         rate="sqrt(delta/mu) log(1/eps), self-concordant",
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.mu_P >= 0, "mu_P", "it must be >= 0; at least delta in theory")
         self.require(0 < self.accuracy < 1, "accuracy", "it must lie in (0, 1)")
         self.require(self.damping >= 0, "damping", "it must be >= 0")
-        self.require(0 <= self.master < c.N, "master", f"it must be a client number below {c.N}")
+        self.require(0 <= self.master < k.N, "master", f"it must be a client number below {k.N}")
         self.require(self.most >= 1, "most", "it must be at least 1")
 
     def start(self, at: Place) -> Server:
@@ -84,7 +85,7 @@ class DiSCO(Algorithm):
 
     def round(self, s: Server, at: Place) -> Round:
         m = yield ask(self.remember, x=s.x)
-        g, bound = m.g, max(s.bound, self.lower_bound(at, self.mu, s.x, m.E, m.g))
+        g, bound = m.g, max(s.bound, self.lower_bound(at, self.mu, s.x, m))
         goal = self.accuracy * np.linalg.norm(g)
         v = Hv = np.zeros(at.d)
         r = g
@@ -113,16 +114,16 @@ class DiSCO(Algorithm):
         return s.bound
 
     @client_step
-    def remember(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
+    def remember(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
-        return at.send(g=g).also(E=E), Local(x)
+        return at.send(g=g).also(**at.measured(f, x, E)), Local(x)
 
     @client_step
-    def hessian_times(self, f: Any, c: Local, at: Place, v: Array) -> tuple[Upload, Local]:
+    def hessian_times(self, f: ClientCost, c: Local, at: Place, v: Array) -> tuple[Upload, Local]:
         return at.send(Hv=f.hessian_times(c.x, v)), c
 
     @client_step
-    def solve(self, f: Any, c: Local, at: Place, r: Array) -> tuple[Upload, Local]:
+    def solve(self, f: ClientCost, c: Local, at: Place, r: Array) -> tuple[Upload, Local]:
         # Tight, because CG wants the same preconditioner every time.
         z = conjugate_gradients(lambda v: f.hessian_times(c.x, v) + self.mu_P * v, r, 1e-10, most=1000)
         return at.send(z=z), c

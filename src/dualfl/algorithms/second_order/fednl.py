@@ -20,12 +20,13 @@ and then it leaves again (softmax on digits with R = 1: error 1e-4 after 10 roun
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.sparse.linalg import eigsh
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.messages import LowRank
 from dualfl.errors import InputError
@@ -53,7 +54,7 @@ class FedNL(Algorithm):
     rank: int = 1
     option: Literal[1, 2] = 2
     guess: Literal["hessian", "zero"] = "hessian"
-    mu: float = theory("mu", lambda c, a: c.mu)
+    mu: float = theory("mu", lambda k, a: k.mu)
 
     name = "fednl"
     needs = frozenset({"gradient", "hessian"})
@@ -62,19 +63,19 @@ class FedNL(Algorithm):
         "FedNL",
         2021,
         "Safaryan, Islamov, Qian and Richtarik",
-        up="d + R (d + 1) + 2, at first d (d + 1)/2",
+        up="d + R (d + 1) + 4, at first d (d + 1)/2",
         rate="local superlinear, independent of kappa",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.rank >= 1, "rank", "it must be at least 1")
         self.require(self.option in (1, 2), "option", "it is 1 or 2")
         self.require(self.guess in ("hessian", "zero"), "guess", 'it is "hessian" or "zero"')
         self.require(self.option == 2 or self.guess == "hessian", "guess", "option 1 diverges from a zero guess")
         self.require(self.mu > 0, "mu", "it must be positive")
-        if c.d > LARGEST:
+        if k.d > LARGEST:
             raise InputError(
-                f"fednl keeps d x d numbers, and d = {c.d} is above {LARGEST}; use giant, disco or lbfgs instead."
+                f"fednl keeps d x d numbers, and d = {k.d} is above {LARGEST}; use giant, disco or lbfgs instead."
             )
 
     def start(self, at: Place) -> Round:
@@ -90,7 +91,7 @@ class FedNL(Algorithm):
             step = V @ ((V.T @ m.g) / np.maximum(values, self.mu))
         else:
             step = cho_solve(cho_factor(s.H + m.l * np.eye(at.d)), m.g)  # at least E'' >= mu I
-        bound = max(s.bound, self.lower_bound(at, self.mu, s.x, m.E, m.g))
+        bound = max(s.bound, self.lower_bound(at, self.mu, s.x, m))
         return Server(s.x - step, s.H + m.S, bound)
 
     def model(self, s: Server) -> Array:
@@ -99,20 +100,20 @@ class FedNL(Algorithm):
     def bound(self, s: Server) -> float:
         return s.bound
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(np.zeros((at.d, at.d)))
 
     @client_step
-    def first_hessian(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def first_hessian(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         H = f.hessian(x)
         return at.send(h=H[np.triu_indices(at.d)]), Local(H)
 
     @client_step
-    def learn(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def learn(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
         error = f.hessian(x) - c.H
         S = largest_part(error, self.rank)
-        return at.send(g=g, S=S).also(E=E, l=float(np.linalg.norm(error))), Local(c.H + S.dense())
+        return at.send(g=g, S=S).also(**at.measured(f, x, E), l=float(np.linalg.norm(error))), Local(c.H + S.dense())
 
 
 def largest_part(A: Array, rank: int) -> LowRank:

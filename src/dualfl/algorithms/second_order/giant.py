@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.second_order.conjugate_gradients import conjugate_gradients
 from dualfl.typing import Array
@@ -44,7 +45,7 @@ class GIANT(Algorithm):
 
     accuracy: float = 1e-4
     line_search: bool = True
-    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+    mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
 
     name = "giant"
     needs = frozenset({"gradient", "hessian"})
@@ -54,12 +55,12 @@ class GIANT(Algorithm):
         2018,
         "Wang, Roosta-Khorasani, Xu and Mahoney",
         exchanges="3",
-        up="2d + 8",
+        up="2d + 10",
         down="3d",
         rate="local linear-quadratic; faster the more alike the clients",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(0 < self.accuracy < 1, "accuracy", "it must lie in (0, 1)")
 
     def start(self, at: Place) -> Server:
@@ -73,7 +74,7 @@ class GIANT(Algorithm):
         if self.line_search:
             energies = (yield ask(self.energies, p=p)).E
             step = chosen(E, energies, float(g @ p))
-        return Server(s.x - step * p, max(s.bound, self.lower_bound(at, self.mu, s.x, E, g)))
+        return Server(s.x - step * p, max(s.bound, self.lower_bound(at, self.mu, s.x, m)))
 
     def model(self, s: Server) -> Array:
         return s.x
@@ -82,17 +83,17 @@ class GIANT(Algorithm):
         return s.bound
 
     @client_step
-    def remember(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
+    def remember(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
-        return at.send(g=g).also(E=E), Local(x)
+        return at.send(g=g).also(**at.measured(f, x, E)), Local(x)
 
     @client_step
-    def newton(self, f: Any, c: Local, at: Place, g: Array) -> tuple[Upload, Local]:
+    def newton(self, f: ClientCost, c: Local, at: Place, g: Array) -> tuple[Upload, Local]:
         p = conjugate_gradients(lambda v: f.hessian_times(c.x, v), g, self.accuracy, most=200)
         return at.send(p=p), c
 
     @client_step
-    def energies(self, f: Any, c: Local, at: Place, p: Array) -> tuple[Upload, Local]:
+    def energies(self, f: ClientCost, c: Local, at: Place, p: Array) -> tuple[Upload, Local]:
         with np.errstate(over="ignore", invalid="ignore"):
             values = f.along(c.x, -p, STEPS)
         return at.send(E=np.where(values < BEYOND, values, BEYOND)), c

@@ -5,7 +5,7 @@
     lbfgs       quasi-Newton with a Wolfe line search               no better bound, far fewer exchanges
 
 They are what a sceptical reader would try first: indifferent to how the data are spread over the clients, one vector up
-and one down per exchange. Each sends its energy along and so has the certificate E - |E'|^2/(2 mu).
+and one down per exchange. Each sends its energy along and so has the certificate |E'|^2/(2 mu).
 """
 
 from dualfl.algorithms.server.gd import GradientDescent

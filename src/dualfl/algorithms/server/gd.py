@@ -27,8 +27,8 @@ class Server:
 class GradientDescent(Algorithm):
     """Gradient descent on E; with a penalty, proximal gradient descent."""
 
-    step: float = theory("2 / (mu + L)", lambda c, a: 2 / (c.mu + c.L))
-    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+    step: float = theory("2 / (mu + L)", lambda k, a: 2 / (k.mu + k.L))
+    mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
 
     name = "gd"
     penalty = "server"
@@ -36,9 +36,9 @@ class GradientDescent(Algorithm):
     compresses = True
     no_certificate = "E is not strongly convex, or a codec left no gradient to prove anything with"
     grid: ClassVar = {"step": [10.0**m for m in range(-4, 3)]}
-    card = Card("Gradient descent", 1847, "Cauchy", up="d + 1", needs="smooth", rate="kappa log(1/eps)")
+    card = Card("Gradient descent", 1847, "Cauchy", up="d + 3", needs="smooth", rate="kappa log(1/eps)")
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(0 < self.step < np.inf, "step", "it must be positive, and below 2/L to converge")
 
     def start(self, at: Place) -> Server:
@@ -46,7 +46,7 @@ class GradientDescent(Algorithm):
 
     def round(self, s: Server, at: Place) -> Round:
         m = yield ask(self.value_gradient, x=s.x)
-        bound = max(s.bound, self.lower_bound(at, self.mu, s.x, m.E, m.g))
+        bound = max(s.bound, self.lower_bound(at, self.mu, s.x, m))
         return Server(at.prox(self.step, s.x - self.step * m.g), bound)
 
     def model(self, s: Server) -> Array:

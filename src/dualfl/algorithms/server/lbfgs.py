@@ -40,8 +40,8 @@ class ServerLBFGS(Algorithm):
     """Limited-memory BFGS at the server."""
 
     memory: int = 30
-    scale: float = theory("1 / L", lambda c, a: 1 / c.L)  # of the first step
-    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+    scale: float = theory("1 / L", lambda k, a: 1 / k.L)  # of the first step
+    mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
 
     name = "lbfgs"
     strongly_convex = False
@@ -52,19 +52,19 @@ class ServerLBFGS(Algorithm):
         1989,
         "Liu and Nocedal",
         exchanges="1 a trial",
-        up="d + 1",
+        up="d + 3",
         needs="smooth",
         rate="linear",
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.memory >= 1, "memory", "it must be at least 1 pair")
         self.require(0 < self.scale < np.inf, "scale", "it must be positive")
 
     def start(self, at: Place) -> Round:
         x = np.zeros(at.d)
         m = yield ask(self.value_gradient, x=x)
-        return Server(x, m.E, m.g, (), (), self.lower_bound(at, self.mu, x, m.E, m.g))
+        return Server(x, m.E, m.g, (), (), self.lower_bound(at, self.mu, x, m))
 
     def round(self, s: Server, at: Place) -> Round:
         p = two_loop(s.g, s.S, s.Y, self.scale)
@@ -75,12 +75,12 @@ class ServerLBFGS(Algorithm):
         S, Y = s.S, s.Y
         if step @ change > 1e-12 * np.linalg.norm(step) * np.linalg.norm(change):
             S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
-        return Server(x, m.E, m.g, S, Y, max(s.bound, self.lower_bound(at, self.mu, x, m.E, m.g)))
+        return Server(x, m.E, m.g, S, Y, max(s.bound, self.lower_bound(at, self.mu, x, m)))
 
     def line_search(self, s: Server, p: Array) -> Generator[Ask, Means, tuple[Array, Any]]:
         """Bisection for the weak Wolfe conditions; the best point seen if rounding ends it."""
         slope, low, high, t = float(s.g @ p), 0.0, np.inf, 1.0
-        best = (s.x, Means(E=s.E, g=s.g))
+        best = (s.x, Means(E=s.E, g=s.g, off=np.inf, off_g=np.inf))  # its bound is known
         for _ in range(TRIALS):
             x = s.x - t * p
             m = yield ask(self.value_gradient, x=x)

@@ -28,15 +28,15 @@ class Server:
 class ServerNesterov(Algorithm):
     """Nesterov's method at the server."""
 
-    step: float = theory("1 / L", lambda c, a: 1 / c.L)
-    mu: float = theory("mu", lambda c, a: c.mu)
+    step: float = theory("1 / L", lambda k, a: 1 / k.L)
+    mu: float = theory("mu", lambda k, a: k.mu)
 
     name = "nesterov"
     penalty = "server"
     grid: ClassVar = {"step": [10.0**m for m in range(-4, 3)]}
-    card = Card("Nesterov's method", 1983, "Nesterov", up="d + 1", rate="sqrt(kappa) log(1/eps)", accelerated=True)
+    card = Card("Nesterov's method", 1983, "Nesterov", up="d + 3", rate="sqrt(kappa) log(1/eps)", accelerated=True)
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(0 < self.step < np.inf, "step", "it must be positive, and at most 1/L in theory")
         self.require(0 < self.mu * self.step <= 1, "mu", "mu * step must lie in (0, 1]")
 
@@ -49,7 +49,7 @@ class ServerNesterov(Algorithm):
         x = at.prox(self.step, s.y - self.step * m.g)
         q = np.sqrt(self.mu * self.step)
         y = x + (1 - q) / (1 + q) * (x - s.x)
-        return Server(x, y, max(s.bound, self.lower_bound(at, self.mu, s.y, m.E, m.g)))
+        return Server(x, y, max(s.bound, self.lower_bound(at, self.mu, s.y, m)))
 
     def model(self, s: Server) -> Array:
         return s.x

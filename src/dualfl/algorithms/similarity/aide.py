@@ -32,7 +32,7 @@ class Accelerated:
 class AIDE(DANE):
     """Accelerated DANE."""
 
-    tau: float = theory("delta", lambda c, a: c.delta)
+    tau: float = theory("delta", lambda k, a: k.delta)
     inner: int = 3
 
     name = "aide"
@@ -48,8 +48,8 @@ class AIDE(DANE):
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
-        super().check(c)
+    def check(self, k: Constants) -> None:
+        super().check(k)
         self.require(0 < self.tau < np.inf, "tau", "it must be positive")
         self.require(self.inner >= 1, "inner", "it must be at least 1 step")
 

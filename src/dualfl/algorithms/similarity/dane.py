@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import (
     Algorithm,
     Ask,
@@ -51,19 +52,19 @@ class Server:
 class DANE(Algorithm):
     """DANE with damping mu_D; clients solve until their gradient is `accuracy` times |E'(x)|."""
 
-    mu_D: float = theory("delta", lambda c, a: c.delta, zero=True)
+    mu_D: float = theory("delta", lambda k, a: k.delta, zero=True)
     eta: float = 1.0
     accuracy: float = 1e-3
-    mu: float = theory("mu", lambda c, a: c.mu, zero=True)  # for the certificate only
+    mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
 
     name = "dane"
     needs = frozenset({"gradient", "local"})
     grid: ClassVar = {"mu_D": [0.0] + [10.0**m for m in range(-4, 3)]}
     card = Card(
-        "DANE", 2014, "Shamir, Srebro and Zhang", exchanges="2", up="2d + 1", down="2d", rate="(delta/mu) log(1/eps)"
+        "DANE", 2014, "Shamir, Srebro and Zhang", exchanges="2", up="2d + 3", down="2d", rate="(delta/mu) log(1/eps)"
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(0 <= self.mu_D < np.inf, "mu_D", "it must be >= 0; at least delta in theory")
         self.require(self.eta > 0, "eta", "it must be positive; 1 is usual")
         self.require(0 < self.accuracy < 1, "accuracy", "it must lie in (0, 1)")
@@ -78,7 +79,7 @@ class DANE(Algorithm):
     def step(self, x: Array, tau: float, y: Array, at: Place) -> Generator[Ask, Means, tuple[Array, float]]:
         """One DANE step on E + (tau/2)|. - y|^2, and the lower bound of E* that its gradient proves."""
         m = yield ask(self.own_gradient, x=x)
-        bound = self.lower_bound(at, self.mu, x, m.E, m.g)
+        bound = self.lower_bound(at, self.mu, x, m)
         m = yield ask(self.local, g=m.g, tau=tau, y=y) if tau else ask(self.local, g=m.g)
         return m.x, bound
 
@@ -90,13 +91,13 @@ class DANE(Algorithm):
         return float(s.bound)
 
     @client_step
-    def own_gradient(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
+    def own_gradient(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
-        return at.send(g=g).also(E=E), Local(x, g)
+        return at.send(g=g).also(**at.measured(f, x, E)), Local(x, g)
 
     @client_step
     def local(
-        self, f: Any, c: Local, at: Place, g: Array, tau: float = 0.0, y: Array | None = None
+        self, f: ClientCost, c: Local, at: Place, g: Array, tau: float = 0.0, y: Array | None = None
     ) -> tuple[Upload, Local]:
         # The tau terms of f_j'(x) and of g cancel for eta = 1; what remains is tau y in the linear part.
         a = self.mu_D + tau

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.solvers.stopping import RelativeStep
 from dualfl.typing import Array
@@ -44,11 +45,11 @@ class Server:
 class AcceleratedExtragradient(Algorithm):
     """Accelerated extragradient under similarity delta."""
 
-    mu: float = theory("mu", lambda c, a: c.mu)
-    delta: float = theory("delta", lambda c, a: c.delta)
-    tau: float = theory("min(1, sqrt(mu/delta)/2)", lambda c, a: min(1.0, np.sqrt(a.mu / a.delta) / 2))
+    mu: float = theory("mu", lambda k, a: k.mu)
+    delta: float = theory("delta", lambda k, a: k.delta)
+    tau: float = theory("min(1, sqrt(mu/delta)/2)", lambda k, a: min(1.0, np.sqrt(a.mu / a.delta) / 2))
     eta: float = theory(
-        "min(1/(2 mu), 1/(2 sqrt(mu delta)))", lambda c, a: min(1 / (2 * a.mu), 1 / (2 * np.sqrt(a.mu * a.delta)))
+        "min(1/(2 mu), 1/(2 sqrt(mu delta)))", lambda k, a: min(1 / (2 * a.mu), 1 / (2 * np.sqrt(a.mu * a.delta)))
     )
     master: int = 0
 
@@ -60,18 +61,18 @@ class AcceleratedExtragradient(Algorithm):
         2022,
         "Kovalev, Beznosikov, Borodich, Gasnikov and Scutari",
         exchanges="3 (1 with the master alone)",
-        up="2d + 1",
+        up="2d + 3",
         down="2d",
         rate="sqrt(delta/mu) log(1/eps)",
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.mu > 0, "mu", "it must be positive")
         self.require(self.delta > 0, "delta", "it must be positive")
         self.require(0 < self.tau <= 1, "tau", "it must lie in (0, 1]")
         self.require(self.eta > 0, "eta", "it must be positive")
-        self.require(0 <= self.master < c.N, "master", f"it must be a client number below {c.N}")
+        self.require(0 <= self.master < k.N, "master", f"it must be a client number below {k.N}")
 
     def start(self, at: Place) -> Server:
         zero = np.zeros(at.d)
@@ -84,7 +85,7 @@ class AcceleratedExtragradient(Algorithm):
         x_f = slid.x / slid.mass
         m = yield ask(self.value_gradient, x=x_f)
         x = s.x + self.eta * self.mu * (x_f - s.x) - self.eta * m.g
-        return Server(x, x_f, max(s.bound, self.lower_bound(at, self.mu, x_f, m.E, m.g)))
+        return Server(x, x_f, max(s.bound, self.lower_bound(at, self.mu, x_f, m)))
 
     def model(self, s: Server) -> Array:
         return s.x_f
@@ -93,12 +94,12 @@ class AcceleratedExtragradient(Algorithm):
         return s.bound
 
     @client_step
-    def own_gradient(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Local | None]:
+    def own_gradient(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Local | None]:
         g = f.gradient(x)
         return at.send(g=g), Local(x, g) if at.j == self.master else None
 
     @client_step
-    def slide(self, f: Any, c: Local, at: Place, g: Array) -> tuple[Upload, Local]:
+    def slide(self, f: ClientCost, c: Local, at: Place, g: Array) -> tuple[Upload, Local]:
         a = 2 * self.delta
         stop = RelativeStep(self.delta / (np.sqrt(3) + 0.5), f.place(c.x), cap=500)
         solved = f.local(a, a * c.x - (g - c.g), warm=f.place(c.x), stop=stop)

@@ -33,6 +33,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dualfl.algorithms.accuracy import douglas_rachford, exactly, gradient_scale, norm2, scheduled
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -67,15 +68,15 @@ class FedDR(Algorithm):
     accuracy : "schedule", local residuals that fall by `decay` a round, or "exact".
     """
 
-    eta: float = theory("1 / sqrt(mu L)", lambda c, a: 1 / np.sqrt(c.mu * c.L))
+    eta: float = theory("1 / sqrt(mu L)", lambda k, a: 1 / np.sqrt(k.mu * k.L))
     alpha: float = 1.0
-    C: int = theory("N", lambda c, a: c.N)
+    C: int = theory("N", lambda k, a: k.N)
     penalty_rule: Literal["fixed", "balanced"] = "fixed"
     settle: int = 200
     accuracy: Literal["schedule", "exact"] = "schedule"
     decay: float = theory(
         "(1 - (C/N) (1 - contraction factor))^1.5",
-        lambda c, a: (1 - a.C / c.N * (1 - a.contraction(c))) ** 1.5,
+        lambda k, a: (1 - a.C / k.N * (1 - a.contraction(k))) ** 1.5,
     )
 
     name = "feddr"
@@ -94,23 +95,23 @@ class FedDR(Algorithm):
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.eta > 0, "eta", "it must be positive")
         self.require(0 < self.alpha <= 2, "alpha", "it must lie in (0, 2]: beyond 2 the averaged operator expands")
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and the number of clients, {k.N}")
         rules = ("fixed", "balanced")
         self.require(self.penalty_rule in rules, "penalty_rule", 'it is "fixed" or "balanced"')
-        everybody = self.penalty_rule == "fixed" or self.C == c.N
-        self.require(everybody, "C", f"balancing compares residuals of all clients, so it must be {c.N}")
+        everybody = self.penalty_rule == "fixed" or self.C == k.N
+        self.require(everybody, "C", f"balancing compares residuals of all clients, so it must be {k.N}")
         self.require(self.settle >= 0, "settle", "it is a number of rounds, >= 0")
         self.require(0 < self.decay <= 1, "decay", "it must lie in (0, 1]")
         self.require(self.accuracy in ("schedule", "exact"), "accuracy", 'it is "schedule" or "exact"')
 
-    def contraction(self, c: Constants) -> float:
+    def contraction(self, k: Constants) -> float:
         # A balanced eta ends near the best one, so the first one says nothing about the speed.
-        known = c.mu > 0 and np.isfinite(c.L)
-        eta = 1 / np.sqrt(c.mu * c.L) if self.penalty_rule == "balanced" and known else self.eta
-        return douglas_rachford(eta, self.alpha, c)
+        known = k.mu > 0 and np.isfinite(k.L)
+        eta = 1 / np.sqrt(k.mu * k.L) if self.penalty_rule == "balanced" and known else self.eta
+        return douglas_rachford(eta, self.alpha, k)
 
     # -- the server -------------------------------------------------------------------------------
 
@@ -141,22 +142,22 @@ class FedDR(Algorithm):
 
     # -- a client ---------------------------------------------------------------------------------
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         zero = np.zeros(at.d)
         return Local(y=zero, x=zero, xh=zero, eta=self.eta, warm=None, scale=gradient_scale(f))
 
     @client_step
-    def first(self, f: Any, c: Local, at: Place) -> tuple[Upload, Local]:
+    def first(self, f: ClientCost, c: Local, at: Place) -> tuple[Upload, Local]:
         new = self.prox(f, c, at, c.y, self.eta)
         return at.send(xh=new.xh), new
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         new = self.prox(f, c, at, c.y + self.alpha * (x - c.x), self.eta)
         return at.send(change=new.xh - c.xh), new
 
     @client_step
-    def local_balanced(self, f: Any, c: Local, at: Place, x: Array, eta: float) -> tuple[Upload, Local]:
+    def local_balanced(self, f: ClientCost, c: Local, at: Place, x: Array, eta: float) -> tuple[Upload, Local]:
         y = c.x + (eta / c.eta) * (c.y - c.x) + self.alpha * (x - c.x)
         new = self.prox(f, c, at, y, eta)
         residuals = {
@@ -167,7 +168,7 @@ class FedDR(Algorithm):
         }
         return at.send(change=new.xh - c.xh, **residuals), new
 
-    def prox(self, f: Any, c: Local, at: Place, y: Array, eta: float) -> Local:
+    def prox(self, f: ClientCost, c: Local, at: Place, y: Array, eta: float) -> Local:
         """x = prox_{eta f}(y) and what comes with it."""
         stop = exactly(c.scale) if self.accuracy == "exact" else scheduled(c.scale, self.decay, at.round)
         found = f.local(1 / eta, y / eta, warm=c.warm, stop=stop)

@@ -20,11 +20,12 @@ their contraction factor, sqrt(kappa)/(sqrt(kappa) + 1).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import douglas_rachford, exactly, gradient_scale, scheduled
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -53,12 +54,12 @@ class FedDyn(Algorithm):
     accuracy : "schedule", local residuals that fall by `decay` a round, or "exact".
     """
 
-    alpha: float = theory("sqrt(mu L)", lambda c, a: np.sqrt(c.mu * c.L))
-    C: int = theory("N", lambda c, a: c.N)
+    alpha: float = theory("sqrt(mu L)", lambda k, a: np.sqrt(k.mu * k.L))
+    C: int = theory("N", lambda k, a: k.N)
     accuracy: Literal["schedule", "exact"] = "schedule"
     decay: float = theory(
         "(1 - (C/N) (1 - contraction factor))^1.5",
-        lambda c, a: (1 - a.C / c.N * (1 - douglas_rachford(1 / a.alpha, 1.0, c))) ** 1.5,
+        lambda k, a: (1 - a.C / k.N * (1 - douglas_rachford(1 / a.alpha, 1.0, k))) ** 1.5,
     )
 
     name = "feddyn"
@@ -75,9 +76,9 @@ class FedDyn(Algorithm):
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.alpha > 0, "alpha", "it must be positive")
-        self.require(1 <= self.C <= c.N, "C", f"it must lie between 1 and the number of clients, {c.N}")
+        self.require(1 <= self.C <= k.N, "C", f"it must lie between 1 and the number of clients, {k.N}")
         self.require(0 < self.decay <= 1, "decay", "it must lie in (0, 1]")
         self.require(self.accuracy in ("schedule", "exact"), "accuracy", 'it is "schedule" or "exact"')
 
@@ -92,11 +93,11 @@ class FedDyn(Algorithm):
     def model(self, s: Server) -> Array:
         return s.theta
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(g=np.zeros(at.d), warm=None, scale=gradient_scale(f))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         stop = exactly(c.scale) if self.accuracy == "exact" else scheduled(c.scale, self.decay, at.round)
         y = f.local(self.alpha, self.alpha * theta + c.g, warm=c.warm, stop=stop)
         return at.send(x=y.x), Local(g=c.g - self.alpha * (y.x - theta), warm=y.warm, scale=c.scale)

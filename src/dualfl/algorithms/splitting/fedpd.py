@@ -21,11 +21,12 @@ no fixed point and the method only approximates it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import douglas_rachford, exactly, gradient_scale, scheduled
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -53,10 +54,10 @@ class FedPD(Algorithm):
     accuracy : "schedule", local residuals that fall by `decay` a round, or "exact".
     """
 
-    eta: float = theory("1 / sqrt(mu L)", lambda c, a: 1 / np.sqrt(c.mu * c.L))
+    eta: float = theory("1 / sqrt(mu L)", lambda k, a: 1 / np.sqrt(k.mu * k.L))
     p: float = 0.0
     accuracy: Literal["schedule", "exact"] = "schedule"
-    decay: float = theory("(contraction factor)^1.5", lambda c, a: douglas_rachford(a.eta, 1.0, c) ** 1.5)
+    decay: float = theory("(contraction factor)^1.5", lambda k, a: douglas_rachford(a.eta, 1.0, k) ** 1.5)
 
     name = "fedpd"
     needs = frozenset({"local"})
@@ -72,7 +73,7 @@ class FedPD(Algorithm):
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.eta > 0, "eta", "it must be positive")
         self.require(0 <= self.p < 1, "p", "it must lie in [0, 1), because somebody must communicate some time")
         self.require(0 < self.decay <= 1, "decay", "it must lie in (0, 1]")
@@ -88,11 +89,11 @@ class FedPD(Algorithm):
     def model(self, s: Server) -> Array:
         return s.theta
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(lam=np.zeros(at.d), warm=None, scale=gradient_scale(f))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
         stop = exactly(c.scale) if self.accuracy == "exact" else scheduled(c.scale, self.decay, at.round)
         v, lam, warm = theta, c.lam, c.warm
         for _ in range(at.common("coin").geometric(1 - self.p)):  # all but the last step skip their exchange

@@ -18,11 +18,12 @@ It needs smooth, strongly convex f_j: without averaging there is nothing else th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dualfl.algorithms.accuracy import douglas_rachford, exactly, gradient_scale, scheduled
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.typing import Array
 
@@ -49,9 +50,9 @@ class FedSplit(Algorithm):
     accuracy : "schedule", local residuals that fall by `decay` a round, or "exact".
     """
 
-    s: float = theory("1 / sqrt(mu L)", lambda c, a: 1 / np.sqrt(c.mu * c.L))
+    s: float = theory("1 / sqrt(mu L)", lambda k, a: 1 / np.sqrt(k.mu * k.L))
     accuracy: Literal["schedule", "exact"] = "schedule"
-    decay: float = theory("(contraction factor)^1.5", lambda c, a: douglas_rachford(a.s, 2.0, c) ** 1.5, zero=True)
+    decay: float = theory("(contraction factor)^1.5", lambda k, a: douglas_rachford(a.s, 2.0, k) ** 1.5, zero=True)
 
     name = "fedsplit"
     needs = frozenset({"local"})
@@ -65,7 +66,7 @@ class FedSplit(Algorithm):
         accelerated=True,
     )
 
-    def check(self, c: Constants) -> None:
+    def check(self, k: Constants) -> None:
         self.require(self.s > 0, "s", "it must be positive")
         self.require(0 <= self.decay <= 1, "decay", "it must lie in [0, 1]")
         self.require(self.accuracy in ("schedule", "exact"), "accuracy", 'it is "schedule" or "exact"')
@@ -80,11 +81,11 @@ class FedSplit(Algorithm):
     def model(self, s: Server) -> Array:
         return s.x
 
-    def client(self, f: Any, at: Place) -> Local:
+    def client(self, f: ClientCost, at: Place) -> Local:
         return Local(z=np.zeros(at.d), warm=None, scale=gradient_scale(f))
 
     @client_step
-    def local(self, f: Any, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
+    def local(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         stop = exactly(c.scale) if self.accuracy == "exact" else scheduled(c.scale, self.decay, at.round)
         y = f.local(1 / self.s, (2 * x - c.z) / self.s, warm=c.warm, stop=stop)
         sent = at.send(z=c.z + 2 * (y.x - x))

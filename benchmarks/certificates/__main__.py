@@ -1,0 +1,193 @@
+"""Is every certificate true? Generated problems, solved as the estimators do, against a reference of 64 bits.
+
+    python -m benchmarks.certificates [--count 5000] [--seed 1] [--out build/certificates.jsonl] [--keep]
+
+Every problem is solved by `auto` to tol = 1e-6, and every fourth once more to its end, where rounding stops it. One
+line a problem goes to --out; with --keep a run goes on where the file ends. Printed are, over all problems that have a
+minimiser and whose rounding floor lets tol be proven,
+
+    violations   certificates below the true gap E(theta) - E*; also those of a second algorithm, drawn for each problem
+    wrong        a certificate within tol was given, and the gap is above tol
+    untold       the gap is above tol, and neither a warning nor an exception says so
+    told         tol is not proven, and the fit says so
+    tight        of the fits that ran to their end: a certificate was given, at most 10 times (gap + rounding floor)
+
+The rounding floor is (n + D + 16) 2^-53 times the sizes of all that is added up in E (`Smooth.floor`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.certificates.problems import case
+from benchmarks.certificates.reference import LD, Smooth, reference
+from dualfl.algorithms.registry import make
+from dualfl.engines import run
+from dualfl.errors import DualflError
+from dualfl.estimators.solving import FLOOR, FitLimits, solve
+
+TOL, ROUNDS, FURTHER = 1e-6, 100, 4
+OTHERS = ("gd", "nesterov", "lbfgs", "dualfl", "bundle", "cocoa", "disco", "giant", "prox-newton", "sketched-newton")
+
+
+def fit(problem: Any, tol: float) -> tuple[Any, str]:
+    """A result, or the sentence of an exception; one that is no sentence of the library's begins with 'crash'."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return solve(problem, "auto", FitLimits(tol, ROUNDS, 0, False)), ""
+        except DualflError as error:
+            return None, str(error)
+        except Exception as error:  # what it is will be printed
+            return None, f"crash: {type(error).__name__}: {error}"
+
+
+def another(problem: Any, rng: Any) -> Any:
+    """A few rounds of some other algorithm that certifies, where it can."""
+    name = str(rng.choice(OTHERS))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return run(problem, make(name), rounds=int(rng.integers(1, 12)), threads=1)
+        except Exception:  # many do not apply, and what they refuse is not the subject here
+            return None
+
+
+def judged(seed: int, number: int) -> dict[str, Any]:
+    """All that is counted of one problem."""
+    it = case(seed, number)
+    result, sentence = fit(it.problem, TOL)
+    further = fit(it.problem, 1e-15)[0] if number % FURTHER == 0 and result is not None else None
+    other = another(it.problem, np.random.default_rng([seed, number, 1]))
+    results = [r for r in (result, further, other) if r is not None and r.energy is not None]
+    with np.errstate(all="ignore"):
+        smooth, least = Smooth(it), reference(it, *(r.theta for r in results))
+        line: dict[str, Any] = {"number": number, "words": it.words, "E*": float(least.E), "refused": sentence}
+        line["violations"] = [r.algorithm.name for r in results if violated(smooth, least.E, r)]
+        line["far"] = runs_away(smooth, least)
+        if result is not None:
+            line |= described(smooth, least.E, result)
+        if further is not None and further.energy is not None:
+            line["end"] = described(smooth, least.E, further)
+    return line
+
+
+def violated(smooth: Smooth, least: Any, result: Any) -> bool:
+    if result.certificate is None:
+        return False
+    return bool(smooth.energy(smooth.at(result.theta)) - least > LD(result.certificate))
+
+
+def runs_away(smooth: Smooth, least: Any) -> bool:
+    """Whether the reference found no minimiser: predictors a million times too large, or Newton that never rests."""
+    far = np.abs(smooth.raw @ least.theta).max() > 1e6 * smooth.size if smooth.loss != "Poisson" else False
+    bare = smooth.case.ridge == 0 and smooth.case.penalty is None
+    return bool(bare and (far or not least.settled))
+
+
+def described(smooth: Smooth, least: Any, result: Any) -> dict[str, Any]:
+    gap = float(smooth.energy(smooth.at(result.theta)) - least)
+    floor, price = smooth.floor(result.theta)
+    met = FitLimits(TOL, ROUNDS, 0, False).met(result.certificate, result.energy, result.rounding)
+    kept = {"algorithm": result.algorithm.name, "rounds": result.rounds, "stopped": result.stopped}
+    return kept | {
+        "E": result.energy, "gap": gap, "certificate": result.certificate, "rounding": result.rounding, "floor": floor,
+        "price": price, "told": not met,
+    }  # fmt: skip
+
+
+# -- counting --------------------------------------------------------------------------------------------
+
+
+def apart(line: dict[str, Any]) -> str:
+    """Why a problem is counted apart; "" if it is not."""
+    if line["far"] or "no minimiser" in line["refused"]:
+        return "no minimiser"
+    if "E" in line and FLOOR * max(line["floor"], line["rounding"] or 0.0) > TOL * abs(line["E"]):
+        return "rounding floor above tol"
+    return ""
+
+
+def counts(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """The figures."""
+    inside = [line for line in lines if not apart(line)]
+    solved = [line for line in inside if "E" in line]
+    above = [line for line in solved if line["gap"] > TOL * abs(line["E"])]
+    ends = [line["end"] for line in inside if "end" in line]
+    tight = [
+        e for e in ends if e["certificate"] is not None and e["certificate"] <= 10 * (max(e["gap"], 0) + e["floor"])
+    ]
+    told = [line for line in inside if "E" not in line or line["told"]]
+    return {
+        "problems": len(lines),
+        "apart": dict(Counter(apart(line) for line in lines if apart(line))),
+        "counted": len(inside),
+        "violations": sum(len(line["violations"]) for line in lines),
+        "wrong": sum(not line["told"] and line["certificate"] <= TOL * abs(line["E"]) for line in above),
+        "untold": sum(not line["told"] for line in above),
+        "told": len(told),
+        "refused or crashed": sum("E" not in line for line in inside),
+        "to their end": len(ends),
+        "tight": len(tight),
+    }
+
+
+def report(found: dict[str, Any], seed: int) -> str:
+    inside, ends = max(found["counted"], 1), max(found["to their end"], 1)
+    apart_ = ", ".join(f"{number} {why}" for why, number in found["apart"].items()) or "none"
+    rows = [
+        f"seed {seed}: {found['problems']} problems, counted apart: {apart_}",
+        f"violations   {found['violations']}",
+        f"wrong        {found['wrong']}",
+        f"untold       {found['untold']}",
+        f"told         {found['told']} of {found['counted']} ({100 * found['told'] / inside:.1f} %), "
+        f"of them {found['refused or crashed']} by an exception",
+        f"tight        {found['tight']} of {found['to their end']} ({100 * found['tight'] / ends:.1f} %)",
+    ]
+    return "\n".join(rows)
+
+
+def campaign(seed: int, count: int, out: Path | None = None, keep: bool = False) -> list[dict[str, Any]]:
+    """The lines of all problems; those that are in `out` already are not solved again."""
+    lines: list[dict[str, Any]] = []
+    if out is not None and keep and out.exists():
+        lines = [json.loads(line) for line in out.read_text().splitlines()]
+    elif out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text("")
+    for number in range(len(lines), count):
+        lines.append(judged(seed, number))
+        if out is not None:
+            with out.open("a") as file:
+                file.write(json.dumps(lines[-1]) + "\n")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.certificates")
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("build/certificates.jsonl"))
+    parser.add_argument("--keep", action="store_true", help="go on where --out ends")
+    given = parser.parse_args()
+    began = time.process_time()
+    lines = campaign(given.seed, given.count, given.out, given.keep)
+    print(report(counts(lines), given.seed))
+    print(f"{time.process_time() - began:.0f} s of processor time")
+    for line in lines:
+        if line["violations"] or (
+            "E" in line and not line["told"] and not apart(line) and line["gap"] > TOL * abs(line["E"])
+        ):
+            print(json.dumps(line))
+
+
+if __name__ == "__main__":
+    main()

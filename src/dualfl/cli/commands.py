@@ -1,0 +1,86 @@
+"""The group of all commands. Each is imported when it is called, so that `dualfl --help` is quick."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from dualfl.errors import DualflError
+from dualfl.version import __version__
+
+COMMANDS = {
+    "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep what came of it."),
+    "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem under one account."),
+    "fit": ("dualfl.cli.fit:fit_command", "Fit a model to files, each a silo, as if they were pooled."),
+    "predict": ("dualfl.cli.predict:predict_command", "Predict the rows of a file with a fitted model."),
+    "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files, from sums."),
+    "report": ("dualfl.cli.report:report_command", "One page for the browser from one or several runs."),
+    "tune": ("dualfl.cli.tune:tune_command", "Search hyperparameters, as for the paper's Table 2."),
+    "demo": ("dualfl.cli.demo:demo_command", "The paper's Figure 1 on handwritten digits, in about a minute."),
+    "reproduce": ("dualfl.cli.reproduce:reproduce_command", "The paper's figure and tables, and experiments beyond."),
+    "deploy": ("dualfl.cli.deploy:deploy_command", "Run on silos in other places, with TLS, keys and masked sums."),
+    "theory": ("dualfl.cli.theory:theory_command", "Check the paper's theorems numerically."),
+    "algorithms": ("dualfl.cli.algorithms:algorithms_command", "List the algorithms, or explain one."),
+    "datasets": ("dualfl.cli.datasets:datasets_command", "List the data sets and where they were found."),
+}
+INTERRUPTED = 130
+
+
+class Lazy(click.Group):
+    """Commands by name, imported on demand; errors as one line, never as a traceback."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
+            from dualfl.names import nearest
+
+            fail(nearest("command", args[0], COMMANDS))
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DualflError as error:
+            fail(str(error))
+        except KeyboardInterrupt:
+            click.echo("\nInterrupted; nothing was written.", err=True)
+            sys.exit(INTERRUPTED)
+        except MemoryError as error:
+            fail(f"There is not enough memory for this ({str(error) or 'it is used up'}); take fewer rows or columns.")
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}.")
+
+
+def fail(sentence: str) -> NoReturn:
+    click.echo(f"Error: {sentence}", err=True)
+    sys.exit(2)
+
+
+@click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
+@click.version_option(__version__, prog_name="dualfl", message="%(prog)s %(version)s")
+def main() -> None:
+    """Federated convex learning: exact, certified and fast.
+
+    Clients keep their data; only vectors travel. `dualfl demo` shows it.
+    """

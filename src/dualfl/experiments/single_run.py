@@ -1,0 +1,210 @@
+"""One run from settings to a result: data set, partition, algorithm, limits. The command `dualfl run` is this."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import dualfl.solvers
+from dualfl.algorithms.codecs import Codec, Quantise, RandK, TopK
+from dualfl.algorithms.contract import Algorithm, Constants
+from dualfl.algorithms.registry import make
+from dualfl.data import Dataset, Mix, load, make_problem, rows_of_clients
+from dualfl.engines import Problem, Result, run
+from dualfl.engines.continuation import Stage, run_regularised
+from dualfl.engines.decision import ClientsHere, decide
+from dualfl.engines.request import RunKeywords
+from dualfl.errors import DualflError, InputError
+from dualfl.names import nearest
+from dualfl.optimum import find_reference
+from dualfl.optimum.minimum import Reference
+from dualfl.solvers.base import Solver
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Everything that decides what a run computes; two runs with equal settings give equal iterates."""
+
+    dataset: str = "digits"  # a name, or the path of a file
+    target: str | None = None  # of a file: what to predict, and whether it is a class
+    task: str | None = None
+    clients: int = 8
+    partition: str = "even"
+    scale: str = "default"
+    loss: str = "auto"
+    ridge: float = 1e-2
+    l1: float = 0.0
+    algorithm: str = "dualfl"
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    solver: str | None = None
+    codec: str | None = None
+    rounds: int = 100
+    tol: float | None = None
+    seconds: float | None = None
+    epsilon: float | None = None
+    alpha: float | None = None
+    seed: int = 0
+    reference: bool = True
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A run with what it was made of. `reference` is E* with its accuracy, or None, and then `no_minimum` says why."""
+
+    settings: RunSettings
+    dataset: Dataset
+    problem: Problem
+    asked: Algorithm  # before theory filled in what was left open
+    result: Result
+    reference: Reference | None
+    no_minimum: str = ""
+    stages: tuple[Stage, ...] = ()
+
+    @property
+    def minimum(self) -> float | None:
+        return None if self.reference is None else self.reference.energy
+
+    @property
+    def error(self) -> float | None:
+        """(E - E*)/|E*| of the model."""
+        if self.minimum is None or self.result.energy is None:
+            return None
+        return (self.result.energy - self.minimum) / abs(self.minimum)
+
+    @property
+    def mix(self) -> Mix:
+        """Who has what."""
+        s = self.settings
+        return Mix.of(self.dataset, rows_of_clients(self.dataset, s.clients, s.partition, s.seed))
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of training rows that the model classifies correctly."""
+        return self.dataset.accuracy(self.result.model) if self.dataset.classes else None
+
+
+def execute(
+    settings: RunSettings,
+    *,
+    threads: int | None = None,
+    engine: str = "inprocess",
+    checkpoint: Path | None = None,
+    checkpoint_every: int = 1,
+    resume: bool = False,
+    progress: bool = False,
+    say: Say = lambda sentence: None,
+) -> Finished:
+    """Run it. `say` hears of steps that may take a while."""
+    algorithm = choose_algorithm(settings.algorithm, settings.hyperparameters)
+    solver, codec = choose_solver(settings.solver), choose_codec(settings.codec)
+    regularise = settings.epsilon is not None or settings.alpha is not None
+    if regularise and checkpoint is not None:
+        raise InputError("Checkpoints are of one problem, and epsilon or alpha make several; leave one of them out.")
+    say(f"Reading {settings.dataset} ...")
+    dataset = load(settings.dataset, scale=settings.scale, target=settings.target, task=settings.task)
+    problem = problem_of(settings, dataset, solver)
+    algorithm, choice = decide(algorithm, ClientsHere(problem))
+    if choice:
+        say(choice)
+    minimum, why = find_minimum(problem, settings, say)
+    options: RunKeywords = {
+        "tol": settings.tol,
+        "seconds": settings.seconds,
+        "reference": None if minimum is None else minimum.energy,
+        "seed": settings.seed,
+        "threads": threads,
+        "engine": engine,
+        "codec": codec,
+        "progress": progress,
+    }
+    stages: tuple[Stage, ...] = ()
+    if regularise:
+        found = run_regularised(
+            problem, algorithm, alpha=settings.alpha, epsilon=settings.epsilon, rounds=settings.rounds, **options
+        )
+        result, stages = found.result, tuple(found.stages)
+    else:
+        # An engine asks for L only where theory needs it; a reader wants to see it, and a note may depend on it.
+        known = constants_of(problem) if algorithm.resolved else None
+        result = run(
+            problem,
+            algorithm,
+            rounds=settings.rounds,
+            constants=known,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+            **options,
+        )
+    return Finished(settings, dataset, problem, algorithm, replace(result, choice=choice), minimum, why, stages)
+
+
+def problem_of(settings: RunSettings, dataset: Dataset, solver: Solver | None = None) -> Problem:
+    """The federated problem that the settings describe."""
+    s = settings
+    return make_problem(dataset, s.clients, s.partition, s.ridge, s.loss, s.seed, solver, s.l1)
+
+
+def find_minimum(problem: Problem, settings: RunSettings, say: Say) -> tuple[Reference | None, str]:
+    """(E*, "") or (None, why not)."""
+    if not settings.reference:
+        return None, "it was not asked for"
+    say("Finding E*, once ...")
+    try:
+        return find_reference(problem), ""
+    except DualflError as error:
+        return None, str(error)
+
+
+def constants_of(problem: Problem) -> Constants:
+    """What the engine's survey would find."""
+    clients = problem.clients
+    return Constants(
+        mu=min(f.mu for f in clients),
+        L=max(f.L for f in clients),
+        N=problem.N,
+        d=problem.d,
+        L_row=max(f.L_row for f in clients),
+        n=max(f.n for f in clients),
+    )
+
+
+# -- from words to objects --------------------------------------------------------------------------------
+
+
+def choose_algorithm(name: str, hyperparameters: Mapping[str, Any]) -> Algorithm:
+    """The algorithm with these hyperparameters, checked for being of the right kind."""
+    return make(name, **hyperparameters)
+
+
+def solvers() -> dict[str, type[Solver]]:
+    """The local solvers by name, in small letters."""
+    found = (getattr(dualfl.solvers, name) for name in dualfl.solvers.__all__)
+    return {s.__name__.lower(): s for s in found if inspect.isclass(s) and issubclass(s, Solver) and s is not Solver}
+
+
+def choose_solver(name: str | None) -> Solver | None:
+    if name is None:
+        return None
+    known = solvers()
+    if name.lower() not in known:
+        raise InputError(nearest("solver", name, known))
+    return known[name.lower()]()
+
+
+CODECS: dict[str, Callable[[int], Codec]] = {"top": TopK, "rand": RandK, "bits": Quantise}
+
+
+def choose_codec(text: str | None) -> Codec | None:
+    """The codec that `top:50`, `rand:50` or `bits:8` means."""
+    if text is None:
+        return None
+    kind, _, number = text.partition(":")
+    if kind not in CODECS or not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise InputError(f"The codec must be top:K, rand:K or bits:B with a whole number, and it is {text!r}.")
+    return CODECS[kind](int(number))

@@ -1,0 +1,125 @@
+"""A silo's folder: who it is, where its rows are, and what its operator insists on.
+
+    silo.json               its name, its data file, what its operator insists on
+    key, key.pub, roster.json   its registered key, and the keys of all silos
+    salt                    a random number for the digest of its data, which never leaves
+    cache/                  its rows, encoded, so that the data file is parsed once
+    experiments/ID/         what it keeps of one experiment (`experiment`)
+    logs/silo.log           what went wrong, with the words that the coordinator must not read
+
+What is written here only its owner may read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import Any
+
+from dualfl.errors import InputError
+from dualfl.federation.rows import SiloRows, digest_of, no_file, read_rows
+from dualfl.files import locked, write_atomically
+from dualfl.tables.cells import Spelling
+
+PRIVATE = 0o600  # rows, uploads without masks and secrets: nobody else on this machine reads them
+LOG = "logs/silo.log"
+
+
+def write(path: Path, data: bytes) -> None:
+    write_atomically(path, data, PRIVATE)
+
+
+class SiloFolder:
+    """A silo's folder and what its operator wrote there."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.settings: dict[str, Any] = json.loads((path / "silo.json").read_text())
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} is no silo's folder ({error}); make one with `dualfl deploy join`.") from error
+
+    @property
+    def name(self) -> str:
+        return str(self.settings["name"])
+
+    @property
+    def data(self) -> Path:
+        return self.path / str(self.settings["data"])  # an absolute path stays what it is
+
+    @property
+    def data_digest(self) -> str:
+        """Of the data file; read again only if its size or time has changed."""
+        if not self.data.is_file():
+            raise no_file(self.data)
+        stat = self.data.stat()
+        seen = [str(self.data), stat.st_size, stat.st_mtime_ns]
+        note = self.path / "cache" / "digest.json"
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            noted = json.loads(note.read_text())
+            if noted["seen"] == seen:
+                return str(noted["digest"])
+        digest = digest_of(self.data)
+        write(note, json.dumps({"seen": seen, "digest": digest}).encode())
+        return digest
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that decides what is read: the file, and which columns of it."""
+        lists = [sorted(self.settings.get(name, ())) for name in ("ignore", "categorical", "na")]
+        decisive = [self.data_digest, self.settings.get("target"), *lists, self.spelling.decimal]
+        return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+
+    @property
+    def spelling(self) -> Spelling:
+        """How the data file writes gaps and the decimal point."""
+        return Spelling(tuple(self.settings.get("na", ())), str(self.settings.get("decimal", ".")))
+
+    @property
+    def salted(self) -> str:
+        """A fingerprint that may travel: nobody who guesses the file can check the guess without the salt."""
+        path = self.path / "salt"
+        if not path.exists():
+            with locked(self.path, PRIVATE):
+                if not path.exists():
+                    write(path, secrets.token_bytes(32))
+        return hashlib.sha256(path.read_bytes() + self.fingerprint.encode()).hexdigest()[:16]
+
+    def rows(self) -> SiloRows:
+        ignore, categorical = self.settings.get("ignore", ()), self.settings.get("categorical", ())
+        return read_rows(self.data, self.settings.get("target"), ignore, categorical, self.spelling)
+
+    @property
+    def masked_only(self) -> bool:
+        """A silo that joined with a certificate sends nothing without masks, unless its operator allowed it."""
+        allowed = self.settings.get("allow_plain", not (self.path / "ca.crt").exists())
+        return bool(self.settings.get("secure_only")) or not allowed
+
+    def note(self, words: str) -> None:
+        """For the operator alone."""
+        path = self.path / LOG
+        with contextlib.suppress(OSError):  # a full disk must not hide what is wrong
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "a", opener=lambda name, flags: os.open(name, flags, PRIVATE)) as file:
+                file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words.rstrip()}\n")
+
+    def without_paths(self, words: str) -> str:
+        """A sentence that may travel."""
+        if "data" in self.settings:
+            words = words.replace(str(self.data.absolute()), "its data file")
+        return words.replace(str(self.path.absolute()), "its folder")
+
+    def registered(self) -> dict[str, str]:
+        """The public keys of all silos, as the operators exchanged them."""
+        try:
+            return dict(json.loads((self.path / "roster.json").read_text()))
+        except (OSError, ValueError) as error:
+            raise InputError(
+                "secure aggregation needs the roster of all silos' keys, and this silo has none; get it from the "
+                "coordinator, compare fingerprints, and run `dualfl deploy trust`"
+            ) from error
