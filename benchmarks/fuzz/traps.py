@@ -1,7 +1,7 @@
 """Known traps, each seen once to fool the library in silence, hang it or crash it. One line of the table each.
 
 A trap is a function of the ground and an empty folder. It returns "" if what is expected happens, and what happens
-instead if not. `open` names the part of the library that a trap still waits for; its failures are told apart.
+instead if not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ class Trap(NamedTuple):
     name: str
     expected: str
     act: Act
-    open: str = ""
 
 
 # -- how traps are sprung ---------------------------------------------------------------------------------
@@ -343,27 +342,24 @@ def contradiction(*words: Any) -> Act:
 
 JOIN = ("deploy", "join", "OUT", "--name", "a", "--data", "DATA", "--target", "sick", "--insecure")
 INIT = ("deploy", "init", "OUT", "--silos", "a,b,c", "--host", "h")
-TABLES = "reading of tables"
 
 TRAPS = (
-    Trap("stray quote", "refused by file and row, or all rows kept", stray_quote, TABLES),
+    Trap("stray quote", "refused by file and row, or all rows kept", stray_quote),
     *(
-        Trap(f"one entry {cell!r} in a column of numbers", "refused, or a number", odd_number(cell), TABLES)
+        Trap(f"one entry {cell!r} in a column of numbers", "refused, or a number", odd_number(cell))
         for cell in ("5O", "<40", "12 mg", "1 234", "?", ".", "unknown", "#N/A", "Total")
     ),
-    Trap("decimal commas", "refused, or numbers", decimal_commas, TABLES),
-    Trap("01 in one file, 1 in another", "one code, or refused", codes_in_two_files, TABLES),
-    Trap("composed and decomposed letters", "one level", same_text("é", "e\u0301"), TABLES),
-    Trap("zero-width character", "one level", same_text("ward", "wa\u200brd"), TABLES),
-    Trap("blanks around a text", "one level", same_text("ward", " ward "), TABLES),
-    Trap("true and TRUE", "one level", same_text("true", "TRUE"), TABLES),
-    Trap("a file and its copy", "refused", copied_file, TABLES),
-    Trap("codes above 2^53", "two levels, or refused", long_integers, TABLES),
-    Trap(
-        "a column called (intercept)", "no two columns of one name", names_that_collide("(intercept),g,y,sick"), TABLES
-    ),
-    Trap("a column called g=b", "no two columns of one name", names_that_collide("g=b,g,y,sick"), TABLES),
-    Trap("gaps that predict fills", "their number is told", filled_gaps_are_told, TABLES),
+    Trap("decimal commas", "refused, or numbers", decimal_commas),
+    Trap("01 in one file, 1 in another", "one code, or refused", codes_in_two_files),
+    Trap("composed and decomposed letters", "one level", same_text("é", "e\u0301")),
+    Trap("zero-width character", "one level", same_text("ward", "wa\u200brd")),
+    Trap("blanks around a text", "one level", same_text("ward", " ward ")),
+    Trap("true and TRUE", "one level", same_text("true", "TRUE")),
+    Trap("a file and its copy", "refused", copied_file),
+    Trap("codes above 2^53", "two levels, or refused", long_integers),
+    Trap("a column called (intercept)", "no two columns of one name", names_that_collide("(intercept),g,y,sick")),
+    Trap("a column called g=b", "no two columns of one name", names_that_collide("g=b,g,y,sick")),
+    Trap("gaps that predict fills", "their number is told", filled_gaps_are_told),
     Trap("bytes in an .npz table", "numbers, not pixels", bytes_are_numbers),
     Trap("LIBSVM cut inside a number", "refused", cut_libsvm),
     Trap("null coefficient", "refused", edited_model(lambda m: m["coefficients"][0].__setitem__(0, None))),
