@@ -371,7 +371,7 @@ class Algorithm(ABC):
             value = getattr(self, field.name)
             if value is not None or "compute" not in field.metadata:
                 check(f"{self.name}: {field.name}", value, hints.get(field.name, Any))
-            if isinstance(value, int) and value > MOST:
+            if isinstance(value, int) and abs(value) > MOST:
                 raise InputError(f"{self.name}: {field.name} must be at most {MOST:,}, and it is {shown(value)}.")
 
     def _theory(self, field: dataclasses.Field[Any], k: Constants, filled: Self) -> float:
