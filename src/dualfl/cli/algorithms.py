@@ -34,15 +34,15 @@ COLUMNS = (
 @click.command("algorithms")
 @click.argument("name", required=False)
 @click.option("--csv", "as_csv", is_flag=True, help="The whole table as CSV.")
-@click.option("--table1", "as_table1", is_flag=True, help="Table 1 of the paper: who accelerates, and where.")
-@click.option("--check", is_flag=True, help="Run the correctness gate: who reaches the pooled optimum, and how fast.")
+@click.option("--table1", "as_table1", is_flag=True, help="Table 1 of the paper: which methods accelerate, and where.")
+@click.option("--check", is_flag=True, help="Test which algorithms reach the pooled optimum, and how fast.")
 @plugin_option
 def algorithms_command(name: str | None, as_csv: bool, as_table1: bool, check: bool) -> None:
     """List the algorithms, or explain the one called NAME.
 
     `up` and `down` are floats per client and round, for d coefficients.
-    --check takes some minutes; with NAME it checks that one alone, and
-    also that it keeps the contract between algorithms and engines.
+    --check takes some minutes. With NAME it checks only that algorithm,
+    and also whether it keeps the contract between algorithms and engines.
     """
     if check:
         check_gate(None if name is None else algorithm_class(name))

@@ -12,15 +12,15 @@ from dualfl.errors import DualflError
 from dualfl.version import __version__
 
 COMMANDS = {
-    "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep what came of it."),
-    "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem under one account."),
+    "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep the results."),
+    "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem."),
     "fit": ("dualfl.cli.fit:fit_command", "Fit a model to files, each a silo, as if they were pooled."),
     "predict": ("dualfl.cli.predict:predict_command", "Predict the rows of a file with a fitted model."),
     "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files, from sums."),
-    "report": ("dualfl.cli.report:report_command", "One page for the browser from one or several runs."),
-    "tune": ("dualfl.cli.tune:tune_command", "Search hyperparameters, as for the paper's Table 2."),
-    "demo": ("dualfl.cli.demo:demo_command", "The paper's Figure 1 on handwritten digits, in about a minute."),
-    "reproduce": ("dualfl.cli.reproduce:reproduce_command", "The paper's figure and tables, and experiments beyond."),
+    "report": ("dualfl.cli.report:report_command", "Make one page for the browser from one or several runs."),
+    "tune": ("dualfl.cli.tune:tune_command", "Search for hyperparameters, as for the paper's Table 2."),
+    "demo": ("dualfl.cli.demo:demo_command", "Draw the paper's Figure 1 on handwritten digits, in a minute."),
+    "reproduce": ("dualfl.cli.reproduce:reproduce_command", "Run the paper's experiments, and some beyond them."),
     "deploy": ("dualfl.cli.deploy:deploy_command", "Run on silos in other places, with TLS, keys and masked sums."),
     "theory": ("dualfl.cli.theory:theory_command", "Check the paper's theorems numerically."),
     "algorithms": ("dualfl.cli.algorithms:algorithms_command", "List the algorithms, or explain one."),

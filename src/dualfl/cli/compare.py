@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 @click.command("compare", context_settings={"show_default": True})
 @problem_options
-@click.option("--algorithms", "chosen", default="dualfl,fedpd,scaffnew,lbfgs", help="Names with commas, or all.")
-@click.option("--rounds", default=50, help="Communication rounds of each.")
-@click.option("--seconds", type=float, help="At most so long in rounds, each.")
-@click.option("--threads", type=int, help="At most so many.  [default: one a processor]")
-@click.option("--force", is_flag=True, help="Replace what --out has.")
+@click.option(
+    "--algorithms", "chosen", default="dualfl,fedpd,scaffnew,lbfgs", help="Names separated by commas, or all."
+)
+@click.option("--rounds", default=50, help="Communication rounds of each algorithm.")
+@click.option("--seconds", type=float, help="Largest number of seconds for the rounds of each.")
+@click.option("--threads", type=int, help="Largest number of threads.  [default: one per processor]")
+@click.option("--force", is_flag=True, help="Replace the results in --out.")
 @page_option
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/DATASET-comparison]"
@@ -34,10 +36,10 @@ if TYPE_CHECKING:
 def compare_command(
     ctx: click.Context, /, chosen: str, out: Path | None, force: bool, threads: int | None, page: bool, **given: Any
 ) -> None:
-    """Compare algorithms on one problem under one account.
+    """Compare algorithms on one problem.
 
-    All start at zero with the defaults that theory gives them. Writes
-    summary.csv (one row an algorithm), history.csv, convergence.png and
+    All algorithms start at zero with their defaults from theory. Writes
+    summary.csv (one row per algorithm), history.csv, convergence.png and
     report.html, a page for the browser.
 
     \b

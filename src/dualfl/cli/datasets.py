@@ -15,14 +15,14 @@ WIDTH = 80
 
 @click.command("datasets", context_settings={"show_default": True})
 @click.argument("name", required=False)
-@click.option("--target", help="Of a file: the column to predict.")
-@click.option("--partition", default="even", help="Who gets which rows, such as shuffled or dirichlet:0.5.")
+@click.option("--target", help="The column to predict, if NAME is a file.")
+@click.option("--partition", default="even", help="How rows are split, such as shuffled or dirichlet:0.5.")
 @click.option("--clients", default=8, help="Number of clients.")
-@click.option("--seed", default=0, help="Of the partition.")
+@click.option("--seed", default=0, help="Seed of the partition.")
 def datasets_command(name: str | None, target: str | None, partition: str, clients: int, seed: int) -> None:
-    """List the data sets and where they were found, or show who has what.
+    """List the data sets and where they were found, or show a partition.
 
-    With NAME, or the path of a file: the labels that each client has.
+    With NAME, or the path of a file, it shows the labels that each client has.
 
     \b
     Example:

@@ -12,7 +12,7 @@ import click
     "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("demo"), help="Folder of the results."
 )
 @click.option("--rounds", default=50, help="Communication rounds.")
-@click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
+@click.option("--processes", type=int, help="Cells that run at once.  [default: one per processor]")
 def demo_command(out: Path, rounds: int, processes: int | None) -> None:
     """The paper's Figure 1 on handwritten digits, and its claims.
 

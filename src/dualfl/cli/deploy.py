@@ -61,9 +61,9 @@ def try_command(
 ) -> None:
     """See a real deployment on this machine: TLS, keys, proxy and silos.
 
-    The breast cancer set is cut into one file a silo, a coordinator and the
-    silos are started as separate programs, one run is made, and all of them
-    are ended again.
+    The command cuts the breast cancer data into one file per silo, starts
+    a coordinator and the silos as separate programs, makes one run, and
+    stops all of them.
     """
     need_flower()
     from dualfl.deploy import results
@@ -101,15 +101,15 @@ def end(finished: Any) -> None:
 
 @deploy_command.command("init", context_settings={"show_default": True})
 @click.argument("folder", type=FOLDER)
-@click.option("--silos", required=True, metavar="A,B,C", help="Their names, agreed with their operators.")
+@click.option("--silos", required=True, metavar="A,B,C", help="Names of the silos, agreed with their operators.")
 @click.option("--host", required=True, help="Name or address under which silos reach this machine.")
-@click.option("--port", default=9443, help="The port that silos reach.")
-@click.option("--superlink-port", default=9340, help="A port of this machine alone.")
-@click.option("--secure/--no-secure", default=True, help="Mask the sums, so that no silo's upload is seen.")
-@click.option("--insecure", is_flag=True, help="No TLS and no keys: only on a network that is safe by itself.")
+@click.option("--port", default=9443, help="Port of this machine that silos connect to.")
+@click.option("--superlink-port", default=9340, help="Another port, used inside this machine only.")
+@click.option("--secure/--no-secure", default=True, help="Mask the sums, so that nobody sees a single silo's upload.")
+@click.option("--insecure", is_flag=True, help="Use no TLS and no keys; only for a network that is safe without them.")
 @click.option("--loss", default="auto", help="auto, softmax, logistic, hinge, squared, ...")
 @click.option("--ridge", default=SMALL_RIDGE, help="mu of the term (mu/2)|theta|^2.")
-@click.option("--l1", default=0.0, help="Of the penalty L1 |theta|_1.")
+@click.option("--l1", default=0.0, help="alpha of the term alpha |theta|_1.")
 @click.option(
     "--intercept",
     type=click.Choice(["free", "penalised"]),
@@ -136,7 +136,7 @@ def init_command(folder: Path, silos: str, insecure: bool, **given: Any) -> None
 @click.argument("folder", type=FOLDER)
 @click.argument("cards", type=FILE, nargs=-1, required=True)
 def admit_command(folder: Path, cards: tuple[Path, ...]) -> None:
-    """Coordinator: take silos' cards onto the roster."""
+    """Coordinator: add silos' cards to the roster."""
     from dualfl.deploy.project import Project
 
     project = Project(folder)
@@ -161,7 +161,7 @@ def read_card(path: Path) -> str:
 @deploy_command.command("start")
 @click.argument("folder", type=FOLDER)
 def start_command(folder: Path) -> None:
-    """Coordinator: serve, until Ctrl-C."""
+    """Coordinator: serve until Ctrl-C."""
     from dualfl.deploy.coordinator import Coordinator
     from dualfl.deploy.project import Project
 
@@ -175,7 +175,7 @@ def start_command(folder: Path) -> None:
 @deploy_command.command("status")
 @click.argument("folder", type=FOLDER)
 def status_command(folder: Path) -> None:
-    """Coordinator: which silos are there."""
+    """Coordinator: show which silos are connected."""
     need_flower()
     from dualfl.deploy.coordinator import nodes
     from dualfl.deploy.project import Project
@@ -198,20 +198,22 @@ def status_command(folder: Path) -> None:
 @click.argument("folder", type=FOLDER)
 @click.option("--algorithm", "method", default="auto", help="See `dualfl algorithms`.")
 @click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
-@click.option("--rounds", default=100, help="Communication rounds at most.")
+@click.option("--rounds", default=100, help="Largest number of communication rounds.")
 @click.option("--tol", type=float, help="Stop when E - E* <= TOL |E| is proven.")
-@click.option("--seconds", type=float, help="Stop after so much time in rounds.")
-@click.option("--seed", default=0, help="Of everything that is drawn.")
-@click.option("--name", help="Of the folder under runs/.  [default: the algorithm]")
-@click.option("--patience", type=float, help="Seconds to wait for a silo that is gone.  [default: project.json]")
-@click.option("--fresh", is_flag=True, help="Begin anew, whatever was run under this name.")
+@click.option("--seconds", type=float, help="Stop after rounds have taken so many seconds.")
+@click.option("--seed", default=0, help="Seed of all random numbers.")
+@click.option("--name", help="Name of the run's folder under runs/.  [default: the algorithm]")
+@click.option(
+    "--patience", type=float, help="Seconds to wait for a silo that does not answer.  [default: see project.json]"
+)
+@click.option("--fresh", is_flag=True, help="Start again, and discard an earlier run of this name.")
 @click.pass_context
 def run_command(ctx: click.Context, /, **given: Any) -> None:
     """Coordinator: run an algorithm on all silos.
 
     Writes history.csv, run.json, model.npz, convergence.png and report.html,
-    a page for the browser. If it was interrupted, the same command goes on
-    where it was.
+    a page for the browser. After an interruption the same command
+    continues the run.
     """
     need_flower()
     from dualfl.deploy import results
@@ -241,20 +243,20 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
 
 @deploy_command.command("join", context_settings={"show_default": True})
 @click.argument("folder", type=FOLDER)
-@click.option("--name", required=True, help="Of this silo, as agreed with the coordinator.")
-@click.option("--coordinator", required=True, metavar="HOST:PORT", help="Where the coordinator is.")
+@click.option("--name", required=True, help="Name of this silo, as agreed with the coordinator.")
+@click.option("--coordinator", required=True, metavar="HOST:PORT", help="Address of the coordinator.")
 @click.option("--data", required=True, type=FILE, help="CSV, Parquet, NPZ or LIBSVM; it stays where it is.")
 @click.option("--target", help="The column to predict.")
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column that stays out; repeatable.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="Its numbers are categories; repeatable.")
 @spelling_options
 @click.option("--ca", type=FILE, help="The coordinator's certificate, ca.crt.")
-@click.option("--insecure", is_flag=True, help="No TLS and no keys; only if the coordinator does the same.")
-@click.option("--minimum", default=3, help="The smallest federation that this silo takes part in.")
+@click.option("--insecure", is_flag=True, help="Use no TLS and no keys; only if the coordinator does the same.")
+@click.option("--minimum", default=3, help="Smallest number of silos in a federation that this silo joins.")
 @click.option(
     "--secure-only/--allow-plain",
     default=None,
-    help="Send nothing that is not masked, or let the coordinator go without masks.  [default: secure-only with --ca]",
+    help="Send only masked sums, or let the coordinator choose.  [default: secure-only with --ca]",
 )
 def join_command(
     folder: Path,
@@ -308,7 +310,7 @@ def join_command(
 @click.argument("folder", type=FOLDER)
 @click.argument("roster", type=FILE)
 def trust_command(folder: Path, roster: Path) -> None:
-    """Silo: take over the roster of all silos' keys."""
+    """Silo: accept the roster of all silos' keys."""
     from dualfl.deploy.member import trust
 
     for name, fingerprint in trust(folder, roster):
@@ -319,7 +321,7 @@ def trust_command(folder: Path, roster: Path) -> None:
 @deploy_command.command("serve")
 @click.argument("folder", type=FOLDER)
 def serve_command(folder: Path) -> None:
-    """Silo: serve, until Ctrl-C."""
+    """Silo: serve until Ctrl-C."""
     from dualfl.deploy.member import Member
 
     signal.signal(signal.SIGTERM, end_politely)

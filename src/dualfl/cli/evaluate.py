@@ -14,12 +14,12 @@ from dualfl.cli.options import spelling_options
 @click.command("evaluate", context_settings={"show_default": True})
 @click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path))
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
-@click.option("--bins", type=click.IntRange(10, 1_000_000), default=1000, help="Of the scores, for the ROC curve.")
+@click.option("--bins", type=click.IntRange(10, 1_000_000), default=1000, help="Bins of the scores, for the ROC curve.")
 @click.option(
     "--unseen",
     type=click.Choice(["error", "baseline"]),
     default="error",
-    help="Levels that the model does not know: refuse them, or count them as the reference level.",
+    help="Unknown levels: refuse them, or count them as the reference level.",
 )
 @spelling_options
 @click.option("--force", is_flag=True, help="Replace the file --out.")
@@ -37,8 +37,8 @@ def evaluate_command(
     """Evaluate a model on files, each a silo, and on all of them together.
 
     MODEL is a folder that `dualfl fit` wrote; each FILE has the columns of
-    the model and the target. Silos send sums and histograms: the area
-    under the ROC curve is known up to the binning, and how far is said.
+    the model and the target. Silos send sums and histograms, so the
+    area under the ROC curve has an error, and its bound is printed.
 
     \b
     Example:

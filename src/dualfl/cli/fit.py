@@ -58,29 +58,34 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option("--target", required=True, help="The column to predict.")
 @click.option("--model", required=True, type=click.Choice(list(MODELS)), metavar="NAME", help="See above.")
-@click.option("--penalty", type=click.Choice(PENALTIES), help="[default: l2, or what the model is named for]")
+@click.option("--penalty", type=click.Choice(PENALTIES), help="[default: l2, or that of the model's name]")
 @click.option("--alpha", help=f"Strength of the penalty, or cv.  [default: {SMALL_RIDGE:g} for l2, cv with l1]")
-@click.option("--l1-ratio", default=0.5, help="Of elastic-net: how much of it is l1.")
-@click.option("--quantile", default=0.5, help="Of the model quantile.")
-@click.option("--delta", type=float, help="Of huber: where it gets linear.  [default: 1.35 spreads]")
+@click.option("--l1-ratio", default=0.5, help="Share of l1 in elastic-net.")
+@click.option("--quantile", default=0.5, help="Level of the model quantile.")
+@click.option("--delta", type=float, help="For huber: residual beyond which it is linear.  [default: 1.35 spreads]")
 @click.option("--tol", default=1e-6, help="Stop when E - E* <= TOL |E| is proven.")
 @click.option("--standardise/--no-standardise", default=True, help="Whether alpha acts on columns of unit spread.")
-@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave it out; repeatable.")
-@click.option("--categorical", multiple=True, metavar="COLUMN", help="Its numbers are categories; repeatable.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave this column out; repeatable.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="Treat its numbers as categories; repeatable.")
 @spelling_options
 @click.option(
     "--missing",
     type=click.Choice(["fill", "indicator", "drop"]),
     default="fill",
-    help="Numbers become the mean of all files, also with a column that says so, or their rows are dropped.",
+    help="Missing numbers: fill in the mean of all files, add an indicator column as well, or drop the rows.",
 )
-@click.option("--allow-empty", is_flag=True, help="A file may have no entry at all in a column.")
+@click.option("--allow-empty", is_flag=True, help="Allow files that have no entry in some column.")
 @click.option("--coding", type=click.Choice(["reference", "full"]), help="[default: reference; full with l1]")
-@click.option("--positive", metavar="CLASS", help="Of two, the class to model.  [default: the last]")
-@click.option("--cv", default="5", help="Folds in every file, or silo: leave out one file at a time.")
-@click.option("--rule", type=click.Choice(["min", "1se"]), default="min", help="Best, or strongest within its error.")
-@click.option("--level", default=0.95, help="Of the confidence intervals.")
-@click.option("--influence/--no-influence", default=True, help="Whether to fit without each file, too.")
+@click.option("--positive", metavar="CLASS", help="The class to model, if there are two.  [default: the last]")
+@click.option("--cv", default="5", help="Number of folds in every file, or silo to leave out one file at a time.")
+@click.option(
+    "--rule",
+    type=click.Choice(["min", "1se"]),
+    default="min",
+    help="Choose the best penalty, or the strongest within one standard error of it.",
+)
+@click.option("--level", default=0.95, help="Level of the confidence intervals.")
+@click.option("--influence/--no-influence", default=True, help="Whether to fit without each file too.")
 @page_option
 @click.option("--force", is_flag=True, help="Replace the model in --out.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("model"), help="Folder of the model.")

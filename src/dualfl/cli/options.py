@@ -13,21 +13,27 @@ HERE = RunSettings()
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PROBLEM = (
-    click.option("--dataset", default=HERE.dataset, help="See `dualfl datasets`; or a file (CSV, npz, LIBSVM, ...)."),
-    click.option("--target", help="Of a file: the column to predict."),
-    click.option("--task", type=click.Choice(["classification", "regression"]), help="Of a file; else it is guessed."),
+    click.option(
+        "--dataset", default=HERE.dataset, help="A name from `dualfl datasets`, or a file (CSV, npz, LIBSVM, ...)."
+    ),
+    click.option("--target", help="The column to predict, if the data are a file."),
+    click.option(
+        "--task",
+        type=click.Choice(["classification", "regression"]),
+        help="Kind of target, for a file.  [default: a guess]",
+    ),
     click.option("--clients", default=HERE.clients, help="Number of clients."),
     click.option(
         "--partition",
         default=HERE.partition,
-        help="Who gets which rows: even (file order), shuffled, label, dirichlet:0.5, labels:2, quantity:1000, "
+        help="How rows are split: even (file order), shuffled, label, dirichlet:0.5, labels:2, quantity:1000, "
         "column:NAME.",
     ),
-    click.option("--scale", default=HERE.scale, help="Of the features: default (what suits the set), raw, a number."),
+    click.option("--scale", default=HERE.scale, help="Scale of the features: default (suits the set), raw, a number."),
     click.option("--loss", default=HERE.loss, help="auto, softmax, logistic, hinge, squared, quantile:0.9, ..."),
     click.option("--ridge", default=HERE.ridge, help="mu of the term (mu/2)|theta|^2."),
     click.option("--l1", default=HERE.l1, help="alpha of the term alpha |theta|_1."),
-    click.option("--seed", default=HERE.seed, help="Of everything that is drawn."),
+    click.option("--seed", default=HERE.seed, help="Seed of all random numbers."),
 )
 
 
@@ -44,8 +50,8 @@ page_option = click.option(
 
 
 SPELLING = (
-    click.option("--na", multiple=True, metavar="VALUE", help="An entry that means that there is none; repeatable."),
-    click.option("--decimal", type=click.Choice([".", ","]), default=".", help="How the files write decimals."),
+    click.option("--na", multiple=True, metavar="VALUE", help="An entry that counts as missing; repeatable."),
+    click.option("--decimal", type=click.Choice([".", ","]), default=".", help="The decimal sign in the files."),
 )
 
 

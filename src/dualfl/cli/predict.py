@@ -16,21 +16,21 @@ from dualfl.cli.options import spelling_options
     "--unseen",
     type=click.Choice(["error", "baseline"]),
     default="error",
-    help="Levels that the model does not know: refuse them, or count them as the reference level.",
+    help="Unknown levels: refuse them, or count them as the reference level.",
 )
 @spelling_options
 @click.option("--force", is_flag=True, help="Replace the file --out.")
-@click.option("--out", type=click.Path(path_type=Path), help="The file.  [default: the screen]")
+@click.option("--out", type=click.Path(path_type=Path), help="The file to write.  [default: print to the screen]")
 def predict_command(
     folder: Path, file: Path, unseen: str, na: tuple[str, ...], decimal: str, force: bool, out: Path | None
 ) -> None:
     """Predict the rows of a file with a model.
 
     MODEL is a folder that `dualfl fit` wrote, FILE a CSV or Parquet file
-    with the same columns; the target need not be there. The answer is CSV:
-    a row's number, the prediction, and the probability of each class, or
-    for support vector machines the decision value. How many gaps became
-    means, and how many unknown levels the reference level, is said apart.
+    with the same columns; it need not have the target. The result is CSV:
+    the number of the row, the prediction, and the probability of each class
+    (for support vector machines the decision value). A message says how many
+    gaps were filled, and how many unknown levels became the reference level.
 
     \b
     Example:

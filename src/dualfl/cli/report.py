@@ -12,11 +12,11 @@ import click
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="The file.  [default: DIR/report.html; for several DIR, ./report.html]",
+    help="The file to write.  [default: DIR/report.html; for several DIR, ./report.html]",
 )
-@click.option("--title", default="", help="What the page is called.  [default: what was run]")
+@click.option("--title", default="", help="Title of the page.  [default: the algorithm or experiment]")
 @click.option("--any-version", is_flag=True, help="Put runs of several versions of dualfl on one page.")
-@click.option("--open", "show", is_flag=True, help="Open it in the browser.")
+@click.option("--open", "show", is_flag=True, help="Open the page in the browser.")
 def report_command(folders: tuple[Path, ...], out: Path | None, title: str, any_version: bool, show: bool) -> None:
     """Make one page for the browser from one or several runs.
 

@@ -38,8 +38,8 @@ class Words(click.Group):
 def reproduce_command() -> None:
     """The paper's figure and tables, and experiments beyond them.
 
-    Every finished cell, one run of one algorithm, is kept in the folder
-    --out. Interrupted, the same command goes on where it stopped.
+    A cell is one run of one algorithm. Finished cells are kept in --out.
+    After an interruption the same command continues.
     """
 
 
@@ -67,20 +67,20 @@ def reproduce_command() -> None:
     help="Only benchmarks, paper, clients or rho; repeatable.  [default: all]",
 )
 @click.option("--rounds", default=50, help="Communication rounds.")
-@click.option("--seeds", default=5, help="Runs of what is random; median and band are drawn.")
-@click.option("--quick", is_flag=True, help="Fewer numbers of clients; of large data sets 4,000 rows.")
+@click.option("--seeds", default=5, help="Runs of random algorithms; the figure has their median and band.")
+@click.option("--quick", is_flag=True, help="Fewer numbers of clients, and 4,000 rows of large data sets.")
 @click.option(
     "--tuned",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Tuned values, from `dualfl tune`.  [default: those that come with dualfl]",
 )
-@click.option("--cell-minutes", type=float, help="Cut runs that take longer, of a processor.  [default: no limit]")
+@click.option("--cell-minutes", type=float, help="Largest processor time of a cell, in minutes.  [default: no limit]")
 @click.option(
     "--check/--no-check",
     default=True,
-    help="On CIFAR-10: DualFL's first round with the paper's solver too, some seven minutes of a processor.",
+    help="On CIFAR-10: also run DualFL's first round with the paper's solver, about seven minutes of a processor.",
 )
-@click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
+@click.option("--processes", type=int, help="Cells that run at once.  [default: one per processor]")
 @page_option
 @click.pass_context
 def figure1_command(ctx: click.Context, /, **given: Any) -> None:
@@ -250,12 +250,12 @@ def _short(value: Any) -> str:
     metavar="WORD",
     help="Only these rows, such as svm, labels:1, 0.01 or mnist/shuffled; repeatable.",
 )
-@click.option("--only", metavar="NAMES", help="Only these algorithms, with commas.  [default: all]")
-@click.option("--cell-minutes", default=MATRIX_MINUTES, help="A cell ends after so long, of a processor.")
+@click.option("--only", metavar="NAMES", help="Only these algorithms, separated by commas.  [default: all]")
+@click.option("--cell-minutes", default=MATRIX_MINUTES, help="Largest processor time of a cell, in minutes.")
 @click.option("--quick", is_flag=True, help="4,000 rows of every data set.")
-@click.option("--latency", default=0.05, help="Seconds of a round trip, for the view of time.")
-@click.option("--bandwidth", default=10.0, help="Megabits a second, of each client.")
-@click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
+@click.option("--latency", default=0.05, help="Seconds of a round trip, for the map of times.")
+@click.option("--bandwidth", default=10.0, help="Megabits per second of each client, for the map of times.")
+@click.option("--processes", type=int, help="Cells that run at once.  [default: one per processor]")
 @page_option
 @plugin_option
 @click.pass_context
@@ -356,9 +356,9 @@ def best_line(found: Any, row: Any) -> str:
 @click.option(
     "--cell-minutes",
     type=float,
-    help="Cut runs that take longer, of a processor.  [default: no limit, and 3 in the matrix]",
+    help="Largest processor time of a cell, in minutes.  [default: no limit, and 3 in the matrix]",
 )
-@click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
+@click.option("--processes", type=int, help="Cells that run at once.  [default: one per processor]")
 @click.pass_context
 def all_command(ctx: click.Context, out: Path, quick: bool, cell_minutes: float | None, processes: int | None) -> None:
     """Both tables, Figure 1 and the matrix, one after the other.

@@ -74,22 +74,22 @@ def say(sentence: str) -> None:
 
 @click.command("run", context_settings={"show_default": True})
 @problem_options
-@click.option("--algorithm", default=HERE.algorithm, help="See `dualfl algorithms`.")
+@click.option("--algorithm", default=HERE.algorithm, help="A name from `dualfl algorithms`.")
 @click.option("--rho", type=float, help="The algorithm's rho.  [default: from theory]")
 @click.option("--nu", type=float, help="The algorithm's nu.  [default: from theory]")
 @click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="Any other hyperparameter; repeatable.")
-@click.option("--solver", help="Local solver: lbfgs, fista, newtoncg, ...  [default: what suits the loss]")
-@click.option("--codec", help="Compress uploads: top:K or rand:K entries, bits:B a number.")
-@click.option("--rounds", default=HERE.rounds, help="Communication rounds at most.")
+@click.option("--solver", help="Local solver: lbfgs, fista, newtoncg, ...  [default: depends on the loss]")
+@click.option("--codec", help="Compress uploads: top:K or rand:K entries, or bits:B per number.")
+@click.option("--rounds", default=HERE.rounds, help="Largest number of communication rounds.")
 @click.option("--tol", type=float, help="Stop when E - E* <= TOL |E| is proven.")
-@click.option("--seconds", type=float, help="Stop after so much time in rounds.")
-@click.option("--epsilon", type=float, help="Without a ridge: regularise until |E'| <= EPSILON.")
-@click.option("--alpha", type=float, help="Without a ridge: regularise by (ALPHA/2)|theta|^2.")
-@click.option("--reference/--no-reference", default=True, help="Whether to find E*, for relative errors.")
-@click.option("--engine", default="inprocess", help="Who carries the messages: inprocess, ray or flower-simulation.")
-@click.option("--threads", type=int, help="At most so many.  [default: one a processor]")
+@click.option("--seconds", type=float, help="Stop after rounds have taken so many seconds.")
+@click.option("--epsilon", type=float, help="Without a ridge, regularise until |E'| <= EPSILON.")
+@click.option("--alpha", type=float, help="Without a ridge, regularise by (ALPHA/2)|theta|^2.")
+@click.option("--reference/--no-reference", default=True, help="Whether to compute E*, for relative errors.")
+@click.option("--engine", default="inprocess", help="Where clients run: inprocess, ray or flower-simulation.")
+@click.option("--threads", type=int, help="Largest number of threads.  [default: one per processor]")
 @click.option("--checkpoint-every", type=int, metavar="K", help="Save the state every K exchanges.")
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint in --out.")
+@click.option("--resume", is_flag=True, help="Continue from the checkpoint in --out.")
 @click.option("--force", is_flag=True, help="Replace the results of another run in --out.")
 @page_option
 @click.option(
@@ -100,10 +100,10 @@ def say(sentence: str) -> None:
 def run_command(ctx: click.Context, /, **given: Any) -> None:
     """Run an algorithm on a data set split among clients.
 
-    Writes history.csv (one row a round), run.json (all it takes to repeat
-    the run), model.npz, convergence.png and report.html, a page for the
-    browser, into the folder --out. Ctrl-C ends a run early and keeps what
-    it has.
+    Writes history.csv (one row per round), run.json (all that is needed to
+    repeat the run), model.npz, convergence.png and report.html, a page for the
+    browser, into the folder --out. Ctrl-C ends a run early and keeps its
+    results.
 
     \b
     Example:

@@ -22,37 +22,38 @@ TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"
 
 
 @click.command("tune", context_settings={"show_default": True})
-@click.option("--dataset", default=HERE.dataset, help="See `dualfl datasets`.")
+@click.option("--dataset", default=HERE.dataset, help="A name from `dualfl datasets`.")
 @click.option("--clients", default=HERE.clients, help="Number of clients.")
-@click.option("--partition", default=HERE.partition, help="Who gets which rows, such as even or dirichlet:0.5.")
-@click.option("--scale", default=HERE.scale, help="Of the features: default, raw, or a number.")
+@click.option("--partition", default=HERE.partition, help="How rows are split, such as even or dirichlet:0.5.")
+@click.option("--scale", default=HERE.scale, help="Scale of the features: default, raw, or a number.")
 @click.option("--loss", default=HERE.loss, help="auto, softmax, logistic, squared, huber, ...")
 @click.option("--ridge", default=HERE.ridge, help="mu of the term (mu/2)|theta|^2.")
 @click.option("--l1", default=HERE.l1, help="alpha of the term alpha |theta|_1.")
-@click.option("--seed", default=HERE.seed, help="Of what algorithms draw.")
-@click.option("--algorithms", "chosen", help="Names with commas.  [default: the eight of the paper's Table 2]")
+@click.option("--seed", default=HERE.seed, help="Seed of random algorithms.")
+@click.option("--algorithms", "chosen", help="Names separated by commas.  [default: the eight of the paper's Table 2]")
 @click.option(
-    "--grid", default="wide", help="paper: that of Table 2; wide: that of each algorithm, and theory's value."
+    "--grid", default="wide", help="paper: the grids of Table 2; wide: each algorithm's grid, and theory's value."
 )
 @click.option("--criterion", default="area", help="area (mean log10 error over rounds), final, or rounds:1e-4.")
-@click.option("--rounds", default=50, help="Communication rounds in the end.")
+@click.option("--rounds", default=50, help="Communication rounds of the last step.")
 @click.option("--solver", default="exact", help="Local solver: exact, as in Figure 1, default, or paper (AOGM).")
-@click.option("--budget", type=float, metavar="MINUTES", help="Stop after so long.  [default: no limit]")
-@click.option("--cell-minutes", default=3.0, help="Cut runs that take longer, of a processor.")
-@click.option("--processes", type=int, help="Cells at a time.  [default: one a processor]")
+@click.option("--budget", type=float, metavar="MINUTES", help="Largest duration of the search.  [default: no limit]")
+@click.option("--cell-minutes", default=3.0, help="Largest processor time of a cell, in minutes.")
+@click.option("--processes", type=int, help="Cells that run at once.  [default: one per processor]")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: runs/tune-DATASET]")
 @plugin_option
 @click.pass_context
 def tune_command(ctx: click.Context, /, **given: Any) -> None:
     """Search hyperparameters on a grid, as for the paper's Table 2.
 
-    Successive halving: all cells on 1/8 of the rows and half of the
-    rounds, a third of them on half of the rows, a third of those on all. The
-    budget is divided 40 : 30 : 30 among these steps, and no cell gets more
-    than three times an equal share of its step. Finished cells are kept in
-    --out, so the same command goes on where it stopped. Writes table2.csv
-    and tuned.json, for `dualfl reproduce figure1 --tuned`; what tuned.json
-    has of other algorithms stays.
+    The search uses successive halving. All cells run on 1/8 of the rows for
+    half of the rounds, the best third on half of the rows, and the best third
+    of those on all rows. The budget is divided 40 : 30 : 30 among these
+    steps, and no cell gets more than three times an equal share of its step.
+    Finished cells are kept in --out, so the same command continues an
+    interrupted search. Writes table2.csv and tuned.json, for `dualfl
+    reproduce figure1 --tuned`; values of other algorithms in tuned.json are
+    kept.
 
     \b
     Example:
