@@ -2,7 +2,8 @@
  *
  * A block t holds k x BLOCK numbers, the predictors of one column side by side, so that every formula works
  * on LANES rows at once and a softmax needs no sums across a vector. Rows that fill up the last vector have
- * the weight 0. The twin of this file is twin_losses.py. */
+ * the weight 0, and what has no weight counts as 0 even where a loss overflows, as Poisson's does for a filler
+ * whose predictor is a large intercept. The twin of this file is twin_losses.py. */
 
 /* The values l(y, z); the slopes l'(y, z) go to *slope. */
 static ALWAYS_INLINE vec NAME(scalar_loss)(Loss loss, vec z, vec y, vec *slope) {
@@ -109,9 +110,9 @@ static double NAME(residual_block)(Loss loss, int64_t k, int rows, double *t, co
         if (loss.code == SOFTMAX) {
             total += NAME(softmax)(t + r, k, ys, ss);
         } else {
-            vec slope;
-            total += ss * NAME(scalar_loss)(loss, NAME(load)(t + r), ys, &slope);
-            NAME(store)(t + r, ss * slope);
+            vec slope, zero = {0}, value = NAME(scalar_loss)(loss, NAME(load)(t + r), ys, &slope);
+            total += NAME(choose)(ss == 0, zero, ss * value);
+            NAME(store)(t + r, NAME(choose)(ss == 0, zero, ss * slope));
         }
     }
     return NAME(sum)(total);
@@ -123,8 +124,8 @@ static void NAME(curvature_block)(Loss loss, int64_t k, int rows, double *t, dou
     for (int r = 0; r < rows; r += LANES) {
         vec ss = NAME(load)(s + r);
         if (loss.code != SOFTMAX) {
-            vec h = NAME(scalar_curvature)(loss, NAME(load)(z + r), NAME(load)(y + r));
-            NAME(store)(t + r, ss * h * NAME(load)(t + r));
+            vec zero = {0}, h = NAME(scalar_curvature)(loss, NAME(load)(z + r), NAME(load)(y + r));
+            NAME(store)(t + r, NAME(choose)(ss == 0, zero, ss * h * NAME(load)(t + r)));
             continue;
         }
         vec top, mean = {0}, inverse = 1.0 / NAME(exponentials)(z + r, k, &top);

@@ -63,10 +63,6 @@ def summary(found: list[Outcome], seed: int) -> str:
         lines.append(f"| {family} | {sum(kinds.values()):,} | " + " | ".join(f"{cell:,}" for cell in cells) + " |")
     slowest = max((o.seconds for o in found), default=0.0)
     lines += ["", f"The slowest case took {slowest:.1f} s."]
-    waiting = [TRAPS[o.number] for o in found if o.kind == "open"]
-    if waiting:
-        lines += ["", "Traps that are still open:", ""]
-        lines += [f"- {trap.name} (expected: {trap.expected}; waits for the {trap.open})" for trap in waiting]
     return "\n".join(lines) + "\n"
 
 

@@ -93,14 +93,14 @@ def targets() -> list[Target]:
         ("partition", data.partition, {"name": "even", "y": Y, "clients": 3, "seed": 0}),
         ("even", data.even, {"n": 10, "clients": 2, "seed": 0}),
         ("shuffled", data.shuffled, {"n": 10, "clients": 2, "seed": 0}),
-        ("reference", data.reference, {"problem": problem(), "cache": False}),
+        ("reference", dualfl.reference, {"problem": problem(), "cache": False}),
         (
             "minimise",
             dualfl.minimise,
             {"f": f, "a": 0.1, "c": np.zeros(3), "warm": np.zeros(3), "solver": None, "stop": None},
         ),
         ("L1", dualfl.L1, {"alpha": 0.1}),
-        ("ElasticNet", dualfl.ElasticNet, {"alpha": 0.1, "beta": 0.1}),
+        ("ElasticNetPenalty", dualfl.ElasticNetPenalty, {"alpha": 0.1, "beta": 0.1}),
         ("GroupL2", objectives.GroupL2, {"alpha": 0.1, "groups": (0, 1, 1)}),
         ("BoxConstraint", objectives.BoxConstraint, {"lower": -1.0, "upper": 1.0}),
         ("Huber", dualfl.Huber, {"delta": 1.0}),
@@ -125,14 +125,14 @@ def targets() -> list[Target]:
 
 
 ESTIMATORS = {
-    "LogisticRegression": {"C": 1.0, "l1_ratio": 0.0, "fit_intercept": True, "tol": 1e-4, "max_rounds": 20},
-    "LinearSVC": {"C": 1.0, "fit_intercept": True, "tol": 1e-2, "max_rounds": 20},
-    "Ridge": {"alpha": 1.0, "fit_intercept": True, "tol": 1e-4, "max_rounds": 20},
-    "Lasso": {"alpha": 0.1, "tol": 1e-3, "max_rounds": 20},
-    "ElasticNet": {"alpha": 0.1, "l1_ratio": 0.5, "tol": 1e-3, "max_rounds": 20},
-    "HuberRegressor": {"epsilon": 1.35, "alpha": 0.1, "tol": 1e-3, "max_rounds": 20},
-    "QuantileRegressor": {"quantile": 0.5, "alpha": 0.1, "tol": 1e-2, "max_rounds": 20},
-    "PoissonRegressor": {"alpha": 0.1, "tol": 1e-3, "max_rounds": 20},
+    "LogisticRegression": {"C": 1.0, "l1_ratio": 0.0, "fit_intercept": True, "tol": 1e-4, "max_iter": 20},
+    "LinearSVC": {"C": 1.0, "fit_intercept": True, "tol": 1e-2, "max_iter": 20},
+    "Ridge": {"alpha": 1.0, "fit_intercept": True, "tol": 1e-4, "max_iter": 20},
+    "Lasso": {"alpha": 0.1, "tol": 1e-3, "max_iter": 20},
+    "ElasticNet": {"alpha": 0.1, "l1_ratio": 0.5, "tol": 1e-3, "max_iter": 20},
+    "HuberRegressor": {"epsilon": 1.35, "alpha": 0.1, "tol": 1e-3, "max_iter": 20},
+    "QuantileRegressor": {"quantile": 0.5, "alpha": 0.1, "tol": 1e-2, "max_iter": 20},
+    "PoissonRegressor": {"alpha": 0.1, "tol": 1e-3, "max_iter": 20},
     "RidgeCV": {"alphas": [0.1, 1.0], "cv": 2, "rule": "min"},
 }
 CLASSIFIERS = ("LogisticRegression", "LinearSVC")

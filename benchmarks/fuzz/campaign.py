@@ -70,7 +70,7 @@ def spring(ground: Ground, number: int) -> Outcome:
             fault = trap.act(ground, folder)
         except Exception as error:
             fault = told(error)
-    kind = "accepted" if not fault else "open" if trap.open else "wrong"
+    kind = "wrong" if fault else "accepted"
     return Outcome("traps", number, kind, fault, trap.name, time.monotonic() - began)
 
 

@@ -76,7 +76,7 @@ def sandbox(folder: Path) -> Keepsakes:
 
 def parameters(words: list[Any]) -> list[click.Parameter]:
     """What the command of these words takes."""
-    from dualfl.cli.main import main
+    from dualfl.cli import main
 
     found: Any = main
     context = click.Context(main)

@@ -13,9 +13,11 @@ from zlib import crc32
 import numpy as np
 import numpy.typing as npt
 
+from dualfl.errors import InputError
 from dualfl.typing import Array
 
 _WORD = 2**64 - 1
+RAREST = 1e-8  # of what is waited for: a round that takes 1/p local steps must end
 
 
 class Stream:
@@ -46,6 +48,8 @@ class Stream:
 
     def geometric(self, p: float) -> int:
         """The number of trials until the first success: 1, 2, ... with mean 1/p."""
+        if not p >= RAREST:
+            raise InputError(f"A probability of {p} means some 1/p local steps a round; it must be {RAREST:g} or more.")
         if p >= 1:
             return 1
         count = 1

@@ -500,10 +500,13 @@ def test_a_trial_that_overflows_proves_nothing(other: float, race: bool) -> None
         assert result.stopped == "tol" and result.energy == pytest.approx(best, rel=1e-9)
         check_certificate(result, best)
         far = SmoothSilo(LocalCost(exponential(1.0))).sums(np.array([800.0]))
-    m = SimpleNamespace(loss=1e-6 * far["loss"], g=far["g"])  # the mean with clients that are not so far
-    assert lower_bound(Regulariser(np.array([0.1]), np.zeros(1)), m, np.array([800.0])) == -np.inf
-    local = SimpleNamespace(local_ab=1e-6 * far["loss"], local_v=far["g"], zero=0.0)
-    assert ProxNewton().local_bound(Regulariser(np.array([0.1]), np.zeros(1)), local) == -np.inf
+    # The mean with clients that are not so far, and with nothing that would tell how far off it is.
+    R, doubt = Regulariser(np.array([0.1]), np.zeros(1)), Doubt(np.ones(1), 0.0, 2)
+    m = SimpleNamespace(loss=1e-6 * far["loss"], g=far["g"], off=0.0, spread=0.0, rows=0.0)
+    assert lower_bound(R, m, np.array([800.0]), doubt) == -np.inf
+    own = {"local_off": 0.0, "local_spread": 0.0, "local_more": np.zeros(1), "zero": 0.0, "rows": 0.0}
+    local = SimpleNamespace(local_ab=1e-6 * far["loss"], local_v=far["g"], **own)
+    assert ProxNewton().local_bound(R, local, doubt) == -np.inf
 
 
 # -- nothing regularised, and columns that are nearly the same ----------------------------------------

@@ -13,6 +13,7 @@ from dualfl.algorithms.cuts import Cut
 from dualfl.algorithms.few_exchanges import ProxNewton, SketchedNewton
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
+from dualfl.algorithms.few_exchanges.coordinates import Coordinates
 from dualfl.algorithms.few_exchanges.straight_pieces import kept_promise
 from dualfl.engines import Problem, run
 from dualfl.errors import InputError, NoMinimiser
@@ -113,6 +114,16 @@ def test_the_bound_holds_at_every_exchange_and_closes(loss: Loss, near: int) -> 
     assert bounds and certificates[-1] <= 1e-8 * abs(star)
 
 
+def ridge_of(f: LinearModel) -> Any:
+    return np.broadcast_to(f.convexity, (f.d,)).reshape(f.design.D, -1)
+
+
+def rotated(f: LinearModel) -> sketch.Basis:
+    """The basis of a model that is too large for all of its Hessian."""
+    C, S = f.moment(np.zeros(f.d))
+    return sketch.eigenbasis(C, sketch.outputs(S), S, Coordinates.plain(len(C)), ridge_of(f))
+
+
 @pytest.mark.parametrize("kind", [np.float64, np.float32, "csr"])
 @pytest.mark.parametrize("loss", [Softmax(3), Logistic()], ids=str)
 def test_with_all_directions_the_metric_is_the_hessian(loss: Loss, kind: Any) -> None:
@@ -123,13 +134,13 @@ def test_with_all_directions_the_metric_is_the_hessian(loss: Loss, kind: Any) ->
     )
     x = 0.3 * RNG.standard_normal(f.d)
     C, S = f.moment(np.zeros(f.d))
-    basis = sketch.eigenbasis(C, S, 0.1, least=6)
+    basis = sketch.basis_of(C, S, ridge_of(f))
     M, T, W = f.metric(x, basis.U, basis.B, basis.q)
     g = RNG.standard_normal(f.d)
-    solved = sketch.metric(basis, 0.1, False, M, T, W).solve(basis, g)
+    solved = sketch.metric(basis, M, T, W).solve(basis, g)
     right = np.linalg.solve(f.hessian(x), g)
     assert np.abs(solved - right).max() <= (1e-5 if kind == np.float32 else 1e-10) * np.abs(right).max()
-    first = sketch.first_metric(basis, 0.1).solve(basis, g)
+    first = sketch.first_metric(basis, C).solve(basis, g)
     right = np.linalg.solve(f.hessian(np.zeros(f.d)), g)
     assert np.abs(first - right).max() <= (1e-5 if kind == np.float32 else 1e-10) * np.abs(right).max()
 
@@ -138,9 +149,9 @@ def test_the_tail_is_the_doubled_diagonal_of_the_hessian() -> None:
     f = problem(Softmax(3), 0.1).clients[-1]
     assert isinstance(f, LinearModel)
     x = 0.2 * RNG.standard_normal(f.d)
-    basis = sketch.eigenbasis(*f.moment(np.zeros(f.d)), 1e-9)
+    basis = rotated(f)
     r = 3
-    H0 = sketch.metric(basis, 0.1, False, *f.metric(x, basis.U, basis.B, r))
+    H0 = sketch.metric(basis, *f.metric(x, basis.U, basis.B, r))
     V = np.kron(basis.U, basis.B)
     projected = V.T @ (f.hessian(x) - 0.1 * np.eye(f.d)) @ V
     m = basis.m
@@ -162,15 +173,18 @@ def test_sums_over_clients_are_the_pooled_sums() -> None:
     zero = np.zeros(pooled.d)
     C = sum(w * f.moment(zero)[0] for w, f in zip(here.weights, parts))
     assert np.allclose(C, pooled.moment(zero)[0], rtol=1e-12)
-    basis = sketch.eigenbasis(*pooled.moment(zero), 0.1)
+    basis = rotated(pooled)
     x = RNG.standard_normal(pooled.d)
     for i, whole in enumerate(pooled.metric(x, basis.U, basis.B, 4)):
         assert np.allclose(sum(w * f.metric(x, basis.U, basis.B, 4)[i] for w, f in zip(here.weights, parts)), whole)
 
 
-@pytest.mark.parametrize("wrong", ["tiny", "huge", "random"])
-def test_a_wrong_metric_only_costs_exchanges(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("wrong", "exact"), [("tiny", True), ("tiny", False), ("huge", False), ("random", False)])
+def test_a_wrong_metric_only_costs_exchanges(wrong: str, exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     here = problem(Logistic(), 1e-2, D=6)
+    if not exact:  # then secant pairs see how wrong it is
+        monkeypatch.setattr(sketch, "EXACT", 0)
+        monkeypatch.setattr(sketch, "EXACT", 0)
     star, right = minimum(here), sketch.metric
     scale = np.random.default_rng(0)
 
@@ -181,7 +195,11 @@ def test_a_wrong_metric_only_costs_exchanges(wrong: str, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(sketch, "metric", broken)
     result = run(
-        here, SketchedNewton(cuts=4), rounds=150, threads=1, stop=lambda row, _: row.energy - star <= 1e-6 * star
+        here,
+        SketchedNewton(far=12, near=12, cuts=4),
+        rounds=150,
+        threads=1,
+        stop=lambda row, _: row.energy - star <= 1e-6 * star,
     )
     assert result.stopped == "tol"
 

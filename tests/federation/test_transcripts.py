@@ -50,16 +50,18 @@ def test_the_conversations_are_whole():
 
 def test_an_answer_that_is_slightly_wrong_is_noticed(tmp_path, monkeypatch):
     honest = Uploads.value
-    monkeypatch.setattr(Uploads, "value", lambda self, value, *rest: honest(self, value * (1 + 1e-11), *rest))
+    wrong = lambda self, value, *rest: honest(self, value | {"E": value["E"] * (1 + 1e-11)}, *rest)  # noqa: E731
+    monkeypatch.setattr(Uploads, "value", wrong)
     found = list(changes_of_silos(load("dualfl"), tmp_path))
-    assert len(found) == 3 and all(".value: " in change for change in found)
+    assert len(found) == 3 and all(".value" in change for change in found)
     assert "raise PROTOCOL" in report(found) and transcripts.COMMAND in report(found)
 
 
 @needs("cryptography", "flower")
 def test_masked_words_that_are_wrong_are_noticed(tmp_path, monkeypatch):
     honest = Uploads.value
-    monkeypatch.setattr(Uploads, "value", lambda self, value, *rest: honest(self, value + 1e-8, *rest))
+    wrong = lambda self, value, *rest: honest(self, value | {"E": value["E"] + 1e-8}, *rest)  # noqa: E731
+    monkeypatch.setattr(Uploads, "value", wrong)
     found = list(changes_of_silos(load("auto-masked"), tmp_path))
     assert len(found) == 3 and all(".words: other numbers" in change for change in found)
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from dualfl import kernels
-from dualfl.kernels import Design
+from dualfl.kernels import Design, twin
+from dualfl.objectives import Poisson
 
 from .cases import LOSSES, STORAGES, Loss, both, close, loss_name, matrix, on, scale_of, targets, weights
 
@@ -94,3 +95,18 @@ def test_weights_of_one_row_are_not_shared():
     _, R = kernels.residual(Loss(0), Z, y, s)
     for i in range(11):
         close(R[i : i + 1], kernels.residual(Loss(0), Z[i : i + 1], y[i : i + 1], s[i : i + 1])[1])
+
+
+@pytest.mark.parametrize("n", [1, 3, 75])
+def test_rows_without_weight_count_as_nothing_where_a_loss_overflows(n):
+    """Rows that fill up a vector have the intercept as their predictor, and exp(2000) times no weight is not a NaN."""
+    x = np.full((n, 1), -1.0)
+    y, s = np.ones(n), np.full(n, 1 / n)
+    for kernel in (kernels.Design(x, intercept=True), twin.Rows(x, 1.0, True)):
+        value, G, Z = kernel.value_gradient(np.array([[2000.0], [2000.0]]), Poisson(), y, s)
+        assert value == pytest.approx(1.0) and np.abs(G).max() < 1e-12 and not Z.any()
+    far = np.array([[2000.0], [0.0]])
+    for module in (kernels, twin):
+        value, R = module.residual(Poisson(), far, np.ones(2), np.array([0.0, 1.0]))
+        assert value == pytest.approx(1.0) and R[0, 0] == 0.0
+        assert module.curvature_times(Poisson(), far, np.ones((2, 1)), np.ones(2), np.array([0.0, 1.0]))[0, 0] == 0.0

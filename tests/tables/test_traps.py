@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from dualfl.cli import main
+from dualfl.data import load
 from dualfl.errors import InputError
 from dualfl.tables.schema import Feature, Schema
 
@@ -226,6 +227,20 @@ def test_large_classes_stay_apart():
     for seed, name in enumerate(("one.csv", "two.csv")):
         write(name, [row | {"y": str(2**53 + (row["y"] == "yes"))} for row in rows(seed=seed)])
     assert fit()["schema"]["classes"] == [str(2**53), str(2**53 + 1)]
+
+
+@pytest.mark.parametrize("parquet", [False, True])
+def test_large_classes_stay_apart_in_a_run(parquet, place):
+    labels = [2**53, 2**53 + 1, 2**53 + 2]
+    table = [{"x": str(i * i % 7), "y": str(labels[i % 3])} for i in range(30)]
+    path = write(place / "t.csv", table)
+    if parquet:
+        pandas = pytest.importorskip("pandas")
+        pytest.importorskip("pyarrow")
+        path = place / "t.parquet"
+        pandas.DataFrame({"x": np.arange(30.0), "y": np.array([labels[i % 3] for i in range(30)])}).to_parquet(path)
+    data = load(path)
+    assert data.classes == tuple(map(str, labels)) and data.y.tolist() == [i % 3 for i in range(30)]
 
 
 def test_a_copy_counts_once(place):

@@ -55,6 +55,11 @@ class ClientCost(Protocol):
     def mu(self) -> float: ...
 
     @property
+    def origin(self) -> Array | None:
+        """Where the algorithm's 0 lies, if that is not 0."""
+        ...
+
+    @property
     def L(self) -> float: ...
 
     def place(self, x: Array) -> Array:

@@ -297,6 +297,7 @@ class Algorithm(ABC):
     warm: ClassVar[bool] = False  # True: takes `at.start` itself; otherwise the engine shifts the origin
     compresses: ClassVar[bool] = False  # True: works with a codec, because clients keep what they released
     drifts: ClassVar[bool] = False  # True: by design it does not reach the pooled optimum at a linear rate
+    tries: ClassVar[bool] = False  # True: its model may be a trial, and one that is worse is taken back
     no_certificate: ClassVar[str] = "this algorithm gives no lower bound of E*"
     grid: ClassVar[dict[str, Sequence[Any]]] = {}  # what a search over hyperparameters tries
     clients_mu: ClassVar[float] = 0.0  # of a resolved algorithm: the strong convexity that the clients have
@@ -370,7 +371,7 @@ class Algorithm(ABC):
             value = getattr(self, field.name)
             if value is not None or "compute" not in field.metadata:
                 check(f"{self.name}: {field.name}", value, hints.get(field.name, Any))
-            if isinstance(value, int) and value > MOST:
+            if isinstance(value, int) and abs(value) > MOST:
                 raise InputError(f"{self.name}: {field.name} must be at most {MOST:,}, but it is {shown(value)}.")
 
     def _theory(self, field: dataclasses.Field[Any], k: Constants, filled: Self) -> float:

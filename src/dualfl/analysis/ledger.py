@@ -37,7 +37,7 @@ def ledger(fit: Fit) -> Iterator[Spent]:
     yield Spent("the fit", fit.estimator.n_exchanges_, fit.estimator.numbers_)
     yield Spent("columns and levels", 1, numbers_in_summaries(fit))
     if fit.wishes.standardise:
-        yield Spent("the scaling", 1, N * (5 * columns + 1))  # weight, mean and squares up, mean and spread down
+        yield Spent("the scaling", 1, N * (5 * columns + 1))  # deviations and squares up, centre, mean and spread down
     yield from fit.before
     if fit.recipe.penalty == "none":
         yield Spent("products of columns", 1, N * half(columns + 1))

@@ -43,7 +43,7 @@ def read_path(path: Path, target: str | None = None, task: str | None = None) ->
         return _batches(_batches_in(path))
     kind = format_of(path)
     if kind in ("CSV", "Parquet"):
-        columns = (read_csv if kind == "CSV" else read_parquet)(path)
+        columns = (read_csv if kind == "CSV" else read_parquet)(path, target)
         parts = split_target(columns, target, path)
         y, classes = targets(parts.y, task, path)
         return FileContent(parts.X, y, classes, parts.names, dict(parts.others))

@@ -103,6 +103,10 @@ class Gathered(NamedTuple):
     silos: list[ClientMemory]  # where every client stands after it
 
 
+class OutOfTime(Exception):
+    """The time of a run ended inside an exchange, which is as if it had not begun."""
+
+
 class Engine(ABC):
     """One run: an algorithm bound to clients.
 
@@ -111,6 +115,7 @@ class Engine(ABC):
 
     constants: Constants
     algorithm: Algorithm
+    deadline = np.inf  # of the exchange under way, by time.perf_counter(); who carries it out looks at it where he can
     silos_remember = False  # whether silos keep their state themselves, whatever becomes of the server
 
     def __init__(
@@ -276,6 +281,10 @@ class Engine(ABC):
         )
 
     # -- measuring --------------------------------------------------------------------------------
+
+    def feasible(self, theta: Array) -> Array:
+        """theta, where the penalty is finite if only rounding keeps it from being so."""
+        return theta if self.penalty is None else Penalised(self.template, self.penalty).rounded(theta)
 
     def energy(self, theta: Array, ahead: Ahead | None = None) -> Energy:
         """E(theta)."""

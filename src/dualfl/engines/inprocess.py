@@ -20,7 +20,7 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer, measured
-from dualfl.engines.engine import Account, Ahead, Engine, Gathered, Result, bound, check_fit
+from dualfl.engines.engine import Account, Ahead, Engine, Gathered, OutOfTime, Result, bound, check_fit
 from dualfl.errors import InputError
 from dualfl.objectives.average import common_ridge
 from dualfl.objectives.base import Objective
@@ -64,6 +64,8 @@ class InProcess(Engine):
         costs, silos, weights, place = self.costs, self.silos, self.weights, self.place
 
         def one(j: int) -> tuple[Reply, ClientMemory]:
+            if time.perf_counter() > self.deadline:
+                raise OutOfTime
             silo = silos[j]
             return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
 

@@ -22,7 +22,7 @@ from dualfl.engines.client import ClientMemory
 from dualfl.engines.decision import ClientsHere, decide
 from dualfl.engines.driver import Driver, Saved
 from dualfl.engines.driver import digest as digest_of_ask
-from dualfl.engines.engine import Account, Energy, Engine, Result
+from dualfl.engines.engine import Account, Energy, Engine, OutOfTime, Result
 from dualfl.engines.history import History, Row
 from dualfl.engines.inprocess import InProcess, digest
 from dualfl.engines.journal import Journal, Mark
@@ -249,17 +249,22 @@ class Session:
                     why = self.ended(limits)
                     if why:
                         return why
-                if not self.step():
+                if not self.step(limits.seconds):
                     return "diverged"
         except KeyboardInterrupt:
             self.fall_back(self.standing)
             return "interrupted"
+        except OutOfTime:
+            self.fall_back(self.standing)
+            return "time"
         finally:
             self.save(last=True)
 
-    def step(self) -> bool:
+    def step(self, seconds: float | None = None) -> bool:
         """One exchange, or the start of an algorithm that needs none; False if the server's numbers left all bounds."""
         began = time.perf_counter()
+        if seconds is not None and len(self.history):  # a run has at least a start
+            self.engine.deadline = began + seconds - self.engine.account.seconds
         asked = self.driver.ask()
         if asked is not None:
             if any(huge(value) for value in asked.message.values()):
@@ -304,7 +309,7 @@ class Session:
     def theta(self) -> Array:
         """The model of the last finished round."""
         theta = self.engine.algorithm.model(self.driver.state)
-        return theta if self.engine.origin is None else theta + self.engine.origin
+        return self.engine.feasible(theta if self.engine.origin is None else theta + self.engine.origin)
 
     def record(self, more: bool = True) -> Row:
         """The row of the round that has just ended; `more`: there may be another."""
@@ -371,6 +376,8 @@ class Session:
 
     def blown_up(self, row: Row) -> bool:
         if row.energy is None or row.energy == np.inf:  # infinity is a point outside a constraint, not a divergence
+            return False
+        if self.engine.algorithm.tries:  # the next round sees how high a trial is, and takes it back
             return False
         return not row.energy <= BLOWN_UP * (1 + abs(self.first_energy or 0.0))
 

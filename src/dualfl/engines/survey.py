@@ -10,6 +10,7 @@ from dualfl import kernels
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Constants, Facts, Place, Round, State, Upload, ask, client_step
 from dualfl.objectives import losses
+from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.tilted import Tilted
 from dualfl.typing import Array
@@ -112,11 +113,9 @@ class Inquiry(Survey):
     @client_step
     def kind(self, f: ClientCost, c: State, at: Place) -> tuple[Upload, State]:
         """What this client has, as numbers of which the largest is of interest."""
-        g = base = f.objective
-        while isinstance(base, Tilted):
-            base = base.base
+        g, base = f.objective, untilted(f.objective)
         rows = float(base.n) if hasattr(base, "y") or isinstance(base, LinearModel) else 0.0
-        code = float(g.loss.code) if isinstance(g, LinearModel) else float(MIXED)
+        code = float(base.loss.code) if isinstance(base, LinearModel) else float(MIXED)
         sent = at.send(
             minus_mu=-g.mu,
             n=float(g.n),
@@ -133,7 +132,7 @@ class Inquiry(Survey):
     @client_step
     def spread(self, f: ClientCost, c: State, at: Place) -> tuple[Upload, State]:
         """The data's gradient at zero, its square, and the square of its standard error."""
-        g = f.objective
+        g = untilted(f.objective)
         assert isinstance(g, LinearModel), "only linear models that share a loss are asked"
         Z = np.zeros((g.n, g.k))
         slopes = kernels.residual(g.loss, Z, g.y, g.s)[1]
@@ -147,6 +146,13 @@ class Inquiry(Survey):
         """What `specialise` wants to know; the server knows the shape of the model itself."""
         facts = Facts(s.loss, s.smooth, s.piecewise, s.moments, D, at.d // D, s.free, s.least, s.alike)
         return Constants(mu=s.mu, L=np.nan, N=at.N, d=at.d, L_row=np.nan, n=s.n, facts=facts)
+
+
+def untilted(f: Objective) -> Objective:
+    """f without a tilt: a ridge of its own for every coefficient, say, makes no other kind of problem of it."""
+    while isinstance(f, Tilted):
+        f = f.base
+    return f
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ from dualfl.typing import Array
 
 FLOOR = 10  # times what E may be off by rounding: a gap that small is proven as well as floating point can
 IDLE, IDLE_CERTIFIED = 5, 20  # rounds without a gain after which a run has settled; a certificate may still improve
+IDLE, IDLE_CERTIFIED = 5, 20  # rounds at one energy after which a run has settled; a certificate may still improve
+HOPELESS = 50  # rounds without a gain, wherever the energies were
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,15 @@ class Settled:
 
     def __init__(self, limits: FitLimits, problem: Problem, proof: FreeIntercept | None = None) -> None:
         self.limits, self.proof, self.pooled = limits, proof, problem.pooled
-        self.energies: list[float] = []
+        self.energies: list[float] = []  # the best of all rounds up to each
+        self.seen: list[float] = []
         self.proven = -np.inf  # lower bound of E*
         self.enough = np.inf  # the gain of a round below which another attempt at a proof is worth its exchange
 
     def __call__(self, row: Row, theta: Array) -> bool:
         if row.energy is None:
             return False
+        self.seen.append(row.energy)
         self.energies.append(min(row.energy, self.energies[-1] if self.energies else np.inf))
         best, limits = self.energies[-1], self.limits
         if not np.isfinite(best):  # a start outside all bounds is not where anything has settled
@@ -110,7 +114,7 @@ class Settled:
         if limits.met(row.certificate, best, rounding):
             return True
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
-        idle = self.gain(patience) <= min(1e-2 * limits.tol, 1e-14) * abs(best)
+        idle = self.idle(patience, min(1e-2 * limits.tol, 1e-14) * abs(best))
         # A method that converges quadratically has about the square of its last gain to go.
         near = row.energy <= best + 2 * rounding and self.gain(1) <= min(np.sqrt(limits.tol) * scale, self.enough)
         if self.proof is not None and (near or idle):
@@ -120,6 +124,12 @@ class Settled:
             self.enough = self.gain(1) * min(0.1, limits.tol * scale / gap if 0 < gap < np.inf else 0.1)
             return idle or limits.met(gap, best, rounding)
         return idle
+
+    def idle(self, patience: int, little: float) -> bool:
+        """Whether nothing moves any more. Trials that were taken back are no rest: what is above the best was one."""
+        if self.gain(patience) > little:
+            return False
+        return max(self.seen[-patience:]) <= self.energies[-1] + little or self.gain(HOPELESS) <= little
 
     def gain(self, rounds: int) -> float:
         """By how much the energy has fallen in the last rounds; infinite if there were not so many."""

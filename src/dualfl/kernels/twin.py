@@ -30,13 +30,18 @@ def residual(loss: Loss, Z: Array, y: Array, s: Array) -> tuple[float, Array]:
     """The value, and the rows s_i l'(y_i, z_i)."""
     with quiet():
         values, slopes = twin_losses.values_and_slopes(loss, Z, y)
-        return float(s @ values), s[:, None] * slopes
+        return float(s @ np.where(s == 0, 0.0, values)), weighed(s, slopes)
 
 
 def curvature_times(loss: Loss, Z: Array, P: Array, y: Array, s: Array) -> Array:
     """The rows s_i l''(y_i, z_i) p_i."""
     with quiet():
-        return s[:, None] * twin_losses.curvature_times(loss, Z, P, y)
+        return weighed(s, twin_losses.curvature_times(loss, Z, P, y))
+
+
+def weighed(s: Array, rows: Array) -> Array:
+    """s_i times each row; what has no weight is 0, also where the row overflows."""
+    return np.where(s[:, None] == 0, 0.0, s[:, None] * rows)
 
 
 def ray(loss: Loss, Z: Array, P: Array, steps: Array, y: Array, s: Array) -> tuple[Array, Array]:

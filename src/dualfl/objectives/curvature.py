@@ -84,7 +84,8 @@ def metric(design: Design, W: Array, s: Array, U: Array, B: Array, rank: int) ->
     `rank` directions, its diagonal blocks on the others, and its mean block."""
     a, b = moments.pairs(B.shape[1])
     V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
-    M = moments.metric(moments.projected(design, U[:, :rank]), V)
+    kind = moments.precision(design, rank * (rank + 1) // 2 * len(a))
+    M = moments.metric(moments.projected(design, U[:, :rank]).astype(kind, copy=False), V)
     stride = max(1, design.n // TAIL_ROWS)
     share = float(s[::stride].sum()) or 1.0
     T = np.zeros((0, len(a)))

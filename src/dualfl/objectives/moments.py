@@ -5,8 +5,9 @@
     tail     sum_i q_il^2 V_i              for each direction l    the diagonal of the metric alone
 
 A block (l, l') of the metric is symmetric in l and l' and in a and b, so pairs on both sides say everything: about
-r^2 k^2 / 4 numbers. Rows of bytes and single precision are multiplied in single precision, a block at a time, and the
-blocks are added in double; the sums are metrics and bases, which steer a method and prove nothing.
+r^2 k^2 / 4 numbers. All is in double precision, with one exception: a metric of more than `LARGE` numbers of rows that
+have no more digits themselves (bytes, float32). It is a sketch, or so large that its price counts; it steers a method
+and proves nothing. Its blocks are multiplied in single precision, scaled so that none overflows, and added in double.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dualfl.typing import AnyArray, Array
 
 BLOCK = 1 << 20  # numbers in a dense block of rows
 PAIRS = 1 << 21  # numbers in a block of products of pairs
+LARGE = 1 << 18  # numbers in a metric
 
 
 def pairs(k: int) -> tuple[Any, Any]:
@@ -38,8 +40,9 @@ def unpacked(packed: Array, k: int) -> Array:
     return square
 
 
-def precision(design: Design) -> Any:
-    return np.float64 if design.X.dtype == np.float64 else np.float32
+def precision(design: Design, numbers: int) -> Any:
+    """What a metric of so many numbers is computed in."""
+    return np.float32 if design.X.dtype != np.float64 and numbers > LARGE else np.float64
 
 
 def blocks(design: Design, width: int, stride: int = 1) -> Iterator[tuple[slice, AnyArray]]:
@@ -53,7 +56,7 @@ def blocks(design: Design, width: int, stride: int = 1) -> Iterator[tuple[slice,
 def _dense(design: Design, rows: slice) -> AnyArray:
     part = design.X[rows]
     count = part.shape[0]
-    block = np.empty((count, design.D), dtype=precision(design))
+    block = np.empty((count, design.D))
     features = design.X.shape[1]
     block[:, :features] = part.toarray() if bool(sparse.issparse(part)) else part
     if design.scale != 1.0:
@@ -75,10 +78,9 @@ def moment(design: Design, w: Array) -> Array:
 
 def projected(design: Design, U: Array, stride: int = 1) -> AnyArray:
     """The rows' coordinates X U."""
-    kind = precision(design)
-    U = np.ascontiguousarray(U, dtype=kind)
+    U = np.ascontiguousarray(U)
     if bool(sparse.issparse(design.X)) and design.D > 2000:  # a dense block would be mostly zeros
-        part = design.X[::stride].astype(kind)
+        part = design.X[::stride].astype(np.float64)
         features = part.shape[1]
         Q = np.asarray(part @ (design.scale * U[:features]))
         return Q + U[features:].sum(axis=0) if design.intercept else Q
@@ -93,7 +95,7 @@ def metric(Q: AnyArray, V: Array) -> Array:
         return np.asarray(_gram(Q, V[:, 0])[pairs(r)][:, None])
     count = r * (r + 1) // 2
     total = np.zeros((count, V.shape[1]))
-    V = np.ascontiguousarray(V, dtype=Q.dtype)
+    V, unit = _in_units(V, Q.dtype)
     size = max(64, PAIRS // count)
     ends = np.cumsum(np.arange(r, 0, -1))
     for first in range(0, n, size):
@@ -102,25 +104,32 @@ def metric(Q: AnyArray, V: Array) -> Array:
         for line, end in enumerate(ends):
             np.multiply(q[line], q[line:], out=products[end - (r - line) : end])
         total += products @ V[first : first + size]
-    return total
+    return total * unit
+
+
+def _in_units(V: Array, kind: Any) -> tuple[AnyArray, float]:
+    """V and what to multiply it by: a curvature may be beyond what single precision holds."""
+    unit = float(np.abs(V).max(initial=0.0)) if kind == np.float32 else 1.0
+    return np.ascontiguousarray(V / (unit or 1.0), dtype=kind), unit or 1.0
 
 
 def _gram(Q: AnyArray, v: Array) -> Array:
     total = np.zeros((Q.shape[1], Q.shape[1]))
-    root = np.sqrt(np.maximum(v, 0.0)).astype(Q.dtype)[:, None]
+    v, unit = _in_units(v, Q.dtype)
+    root = np.sqrt(np.maximum(v, 0.0))[:, None]
     size = max(64, PAIRS // max(1, Q.shape[1]))
     for first in range(0, len(Q), size):
         q = Q[first : first + size] * root[first : first + size]
         total += q.T @ q
-    return total
+    return total * unit
 
 
 def tail(Q: AnyArray, V: Array) -> Array:
     """sum_i q_il^2 V_i, directions x pairs of outputs."""
     total = np.zeros((Q.shape[1], V.shape[1]))
-    V = np.ascontiguousarray(V, dtype=Q.dtype)
+    V, unit = _in_units(V, Q.dtype)
     size = max(64, PAIRS // max(1, Q.shape[1]))
     for first in range(0, len(Q), size):
         q = Q[first : first + size]
         total += (q * q).T @ V[first : first + size]
-    return total
+    return total * unit

@@ -12,21 +12,33 @@ EPS = float(np.finfo(float).eps)
 
 def solve(Q: Array, q: Array) -> Array:
     """Q^{-1} q for a positive semidefinite Q, by the smallest shift of its diagonal that lets Cholesky through."""
-    return np.asarray(cho_solve(cho_factor(definite(Q)), q))
+    unit = units(Q)
+    scaled = definite(Q * unit * unit[:, None])
+    return np.asarray(unit * cho_solve(cho_factor(scaled), unit * q))
 
 
 def definite(Q: Array) -> Array:
-    """Q, its diagonal shifted by as little as makes it positive definite in floating point."""
-    size = float(np.trace(Q)) / len(Q) or 1.0
-    for shift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9, 1e-6):
-        shifted = Q + shift * size * np.eye(len(Q)) if shift else Q
+    """Q, its diagonal raised by as little as makes it positive definite in floating point.
+
+    Each entry by the same share of itself: columns may be in units that differ by many orders, and what is nothing to
+    one would be all of another.
+    """
+    diagonal = np.diag(Q)
+    for shift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9, 1e-6, 1.0):
+        shifted = Q + np.diag(np.where(diagonal > 0, shift * diagonal, 1.0)) if shift else Q
         try:
             factor = cho_factor(shifted)[0]
         except LinAlgError:
             continue
         if float(np.min(np.diag(factor))) > 0:
             return shifted
-    return Q + size * np.eye(len(Q))
+    return Q + (float(np.trace(Q)) / len(Q) or 1.0) * np.eye(len(Q))
+
+
+def units(Q: Array) -> Array:
+    """u with a unit diagonal of uQu, where Q has one."""
+    diagonal = np.diag(Q)
+    return np.asarray(1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)))
 
 
 def independence(Q: Array) -> float:

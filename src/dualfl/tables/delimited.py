@@ -19,7 +19,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.files import contents
 from dualfl.names import nearest
-from dualfl.tables.cells import BOOLEAN, GAPS, USUAL, brief, decimal_commas, quoted, tidy
+from dualfl.tables.cells import BOOLEAN, EXACT, GAPS, USUAL, brief, decimal_commas, level_of, quoted, tidy
 from dualfl.typing import AnyArray
 
 TARGETS = ("target", "label", "class", "y")  # what a target is called where nobody says it
@@ -44,10 +44,20 @@ class Columns:
     others: Mapping[str, AnyArray]
 
 
-def read_csv(path: Path) -> dict[str, AnyArray]:
+def read_csv(path: Path, target: str | None = None) -> dict[str, AnyArray]:
     """The columns of a CSV file with a header; separated by commas, or by semicolons or tabs if the header is."""
     names, table = csv_rows(path)
-    return {name: _column(path, name, values) for name, values in zip(names, zip(*table))}
+    chosen = target_name(names, target, path)
+    columns = {name: _column(path, name, values) for name, values in zip(names, zip(*table))}
+    return columns | {chosen: _apart(columns[chosen], [row[names.index(chosen)] for row in table])}
+
+
+def _apart(values: AnyArray, texts: Sequence[str]) -> AnyArray:
+    """Targets; as text where they are classes that floats do not tell apart."""
+    if values.dtype.kind != "f" or not (np.abs(values) >= EXACT).any():
+        return values
+    levels = np.array([USUAL.level(text.strip()) for text in texts])
+    return levels if len(np.unique(levels)) > len(np.unique(values)) else values
 
 
 def csv_rows(path: Path, libsvm: str | None = None) -> tuple[list[str], list[list[str]]]:
@@ -187,9 +197,12 @@ def parquet_columns(path: Path) -> dict[str, Any]:
     return {name: column for name, column in named if not (name in index and INDEX.fullmatch(name))}
 
 
-def read_parquet(path: Path) -> dict[str, AnyArray]:
+def read_parquet(path: Path, target: str | None = None) -> dict[str, AnyArray]:
     """The columns of a Parquet file."""
-    return {name: _of_arrow(path, name, column) for name, column in parquet_columns(path).items()}
+    found = parquet_columns(path)
+    chosen = target_name(found, target, path)
+    columns = {name: _of_arrow(path, name, column) for name, column in found.items()}
+    return columns | {chosen: _apart(columns[chosen], [str(value) for value in found[chosen].to_pylist()])}
 
 
 def _of_arrow(path: Path, name: str, column: Any) -> AnyArray:
@@ -270,5 +283,5 @@ def targets(y: AnyArray, task: str | None, path: Path) -> tuple[AnyArray, tuple[
         return y.astype(np.float64), ()
     if len(known) < 2:
         raise InputError(f"{path} has the one class {known[0]!r:.40}; classification needs two at least.")
-    names = tuple(f"{k:.15g}" if numbers else str(k) for k in known)
+    names = tuple(level_of(float(k)) if numbers else str(k) for k in known)
     return np.searchsorted(known, y).astype(np.intp), names

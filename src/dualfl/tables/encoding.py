@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.names import nearest
-from dualfl.tables.moments import Moments, moments
+from dualfl.tables.moments import corrected, two_sums
 from dualfl.tables.reading import Table, check_odd, check_usable, is_numeric, missing
 from dualfl.tables.refusals import IN_FILES
 from dualfl.tables.schema import MISSING, Feature, Schema
@@ -141,14 +140,9 @@ class Scaling:
     spread: Array
 
     @staticmethod
-    def of(sent: Sequence[Moments]) -> Scaling:
-        """From the moments that the silos sent; a column without spread keeps its unit."""
-        total = reduce(Moments.__add__, sent)
-        return Scaling.around(total.mean, total.squares, total.mass)
-
-    @staticmethod
-    def around(mean: Array, squares: Array, rows: Array | float) -> Scaling:
-        """From the mean of every column and the squares around it; only rounding is no spread."""
+    def around(mean: Array, squares: Array, rows: float) -> Scaling:
+        """From the mean of every column and the squares around it; only rounding is no spread, and a column without
+        one keeps its unit."""
         spread = np.sqrt(squares / rows)
         rounding = np.sqrt(rows) * np.finfo(float).eps * np.abs(mean)
         return Scaling(mean, np.where(spread > rounding, spread, 1.0))
@@ -170,5 +164,11 @@ class Scaling:
 
 
 def scaling(matrices: Sequence[Array], standardise: bool) -> Scaling:
-    """What the silos with these rows agree upon."""
-    return Scaling.of([moments(X) for X in matrices]) if standardise else Scaling.none(matrices[0].shape[1])
+    """What the silos with these rows agree upon, by two sums as silos elsewhere add them up (`sums`)."""
+    if not standardise:
+        return Scaling.none(matrices[0].shape[1])
+    rows = sum(len(X) for X in matrices)
+    center = np.sum([X.sum(axis=0) for X in matrices], axis=0) / rows
+    around = [two_sums(X, center) for X in matrices]
+    deviations, squares = (np.sum([one[k] for one in around], axis=0) for k in (0, 1))
+    return Scaling.around(*corrected(center, rows, deviations, squares), rows)

@@ -41,6 +41,22 @@ class Moments:
         return variance
 
 
+def two_sums(X: Array, center: Array) -> tuple[Array, Array]:
+    """Of each column the sum of what is there minus the centre, and of the squares of that."""
+    apart = X - center
+    return np.nansum(apart, axis=0), np.nansum(np.square(apart), axis=0)
+
+
+def corrected(center: Array, present: Array | float, deviations: Array, squares: Array) -> tuple[Array, Array]:
+    """Mean, and squares around it, from two sums around a centre that is the mean but for rounding.
+
+    For means that are large against spreads this is better still than adding up the moments of silos, whose means are
+    rounded each.
+    """
+    shift = deviations / np.maximum(present, 1.0)
+    return center + shift, np.maximum(squares - present * shift**2, 0.0)
+
+
 def moments(X: Any, weights: Array | None = None) -> Moments:
     """What one silo sends."""
     w = np.ones(X.shape[0]) if weights is None else weights

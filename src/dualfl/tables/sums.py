@@ -3,7 +3,7 @@
 Two rounds of sums. First how many rows there are, how many numbers each column has and what they add up to, and how
 many rows have each level; that gives a centre. Then deviations from this centre and their squares, which give mean and
 spread without losing digits where means are large against spreads (the corrected two-pass algorithm: Chan, Golub and
-LeVeque, 1983), and so agree with what files on one machine find (`moments`) to rounding.
+LeVeque, 1983). Files on one machine are scaled by the same sums (`encoding.scaling`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.tables.encoding import Scaling
+from dualfl.tables.moments import corrected, two_sums
 from dualfl.tables.reading import Table, is_numeric
 from dualfl.tables.schema import MISSING, Draft, Schema
 from dualfl.tables.summaries import ColumnSummary
@@ -61,8 +62,7 @@ def centre(sums: Mapping[str, Any]) -> Array:
 
 def deviations(table: Table, draft: Draft, center: Array) -> Sums:
     """What is added up then: how far numbers are from the centre, and the squares of that."""
-    apart = numbers(table, draft) - center
-    return {"deviations": np.nansum(apart, axis=0), "squares": np.nansum(np.square(apart), axis=0)}
+    return dict(zip(("deviations", "squares"), two_sums(numbers(table, draft), center)))
 
 
 class Totals:
@@ -72,9 +72,8 @@ class Totals:
         self.draft, self.rows = draft, float(sums["size"])
         present = np.asarray(sums["present"]).round()
         self.present = present
-        shift = np.asarray(around["deviations"]) / np.maximum(present, 1.0)
-        self.mean: Array = center + shift
-        self.squares: Array = np.maximum(np.asarray(around["squares"]) - present * shift**2, 0.0)
+        found = corrected(center, present, np.asarray(around["deviations"]), np.asarray(around["squares"]))
+        self.mean, self.squares = found
         self.levels = self._split(np.asarray(sums["levels"]).round()) if draft.levels else {}
 
     def _split(self, counts: Array) -> dict[str, ColumnSummary]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Facts, Place, Round, State
 from dualfl.algorithms.dual import Bundle, DualFL
-from dualfl.algorithms.few_exchanges import fedipm, one_shot, prox_newton, sketch_size, sketched_newton
+from dualfl.algorithms.few_exchanges import fedipm, one_shot, prox_newton, sketched_metric, sketched_newton
 from dualfl.algorithms.second_order import DiSCO
 from dualfl.algorithms.server import ServerLBFGS, ServerNesterov
 from dualfl.algorithms.splitting import FedDR
@@ -163,7 +163,7 @@ def small(facts: Facts) -> bool:
     """Whether whole Hessians travel."""
     outputs = facts.k - (facts.loss == "Softmax")
     pairs = np.array([facts.D, outputs])
-    return bool(np.prod(pairs * (pairs + 1) / 2) <= sketch_size.EXACT)
+    return bool(np.prod(pairs * (pairs + 1) / 2) <= sketched_metric.EXACT)
 
 
 def describe(facts: Facts, penalty: Penalty | None) -> str:

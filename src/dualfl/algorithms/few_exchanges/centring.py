@@ -8,6 +8,7 @@ from __future__ import annotations
 
 KEEP = 0.9  # of the way to a bound
 ROUNDING = 1e-8  # part of E; gaps below it are not worth a safeguard, and end in rounding
+AHEAD = 1e-5  # of res, by which t may be ahead of it
 NEAR = 1e-3  # part of E; closer than this, and well centred, t may fall faster
 
 
@@ -26,6 +27,15 @@ def centring(comp: float, res: float, E: float, calm: bool) -> float:
     if res < 0.01 * comp:
         return 0.02
     return 0.1 if res < 0.3 * comp else 0.5
+
+
+def lowered(t: float, sigma: float, comp: float, res: float, least: float) -> float:
+    """The next t: sigma comp, but never above t.
+
+    Samples that were clipped to their bounds have next to no comp, wherever the others are. So t stays above a share
+    of res, too: a t far below it makes steps that are a thousand times too long, which nothing takes back.
+    """
+    return max(min(t, max(sigma * comp, AHEAD * res)), least)
 
 
 def reach(sigma: float) -> float:

@@ -49,7 +49,7 @@ import numpy as np
 
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
-from dualfl.algorithms.few_exchanges.centring import KEEP, ROUNDING, centring, lowest, reach
+from dualfl.algorithms.few_exchanges.centring import KEEP, ROUNDING, centring, lowered, lowest, reach
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.interior_point import central, first, metric, smoothed
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
@@ -61,7 +61,7 @@ from dualfl.typing import Array
 LARGEST = 2000
 CALM = 3  # exchanges in which t falls slowly, before the method is given up
 CUT = 0.2  # of t, on the path that is proven
-RAY = (1.0, 0.5, 0.25, 0.125, 0.0625, 1 / 64, 1 / 512, 0.0)
+RAY = (1.0, 0.5, 0.25, 0.125, 0.0625, *(2.0**-i for i in (6, 9, 12, 16, 20, 25, 30)), 0.0)
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,7 @@ class FedIPM(Algorithm):
     penalty = "server"
     strongly_convex = False
     warm = True
+    tries = True
     no_certificate = "nothing is regularised"
     grid: ClassVar = {"race": [True, False]}
     card = Card(
@@ -132,6 +133,7 @@ class FedIPM(Algorithm):
 
     def start(self, at: Place) -> Server:
         th = np.zeros(at.d) if at.start is None else at.start
+        th = th if at.penalty is None else at.penalty.penalised.nearest(th)  # into a box, if there is one
         return Server(th=th, t=np.inf, model=th)
 
     def round(self, s: Server, at: Place) -> Round:
@@ -155,7 +157,8 @@ class FedIPM(Algorithm):
             return self.stepped(s, m, at)
         bound = self.proven(s, part(m, "local_"), at, None)
         s = self.stepped(replace(s, bound=bound), m, at)
-        return replace(s, rival=m.local, model=m.local)
+        local = self.regulariser(s, at).nearest(m.local)
+        return replace(s, rival=local, model=local)
 
     def raced(self, s: Server, m: Any, at: Place) -> Server:
         assert s.rival is not None
@@ -176,14 +179,16 @@ class FedIPM(Algorithm):
     def stepped(self, s: Server, m: Any, at: Place) -> Server:
         """The state after sums at s.th for s.t."""
         R = self.regulariser(s, at)
-        res = R.residual(s.th, m.v)
+        H = symmetric(m.h, at.d)
+        res = R.residual_beside(H, s.th, m.v)
         s = self.watched(s, m.comp + res, abs(m.loss + R.value(s.th)))
         bound = max(s.bound, self.proven(s, m, at, s.reach))
         sigma = centring(m.comp, res, m.loss + R.value(s.th), s.calm > 0)
-        t = max(min(s.t, sigma * m.comp), lowest(m.loss, s.size))
+        t = lowered(s.t, sigma, m.comp, res, lowest(m.loss, s.size))
         th, end = s.th, s.end
-        if s.base is None:  # otherwise the safeguard begins, where the method stands
-            H = symmetric(m.h, at.d)
+        if s.base is not None:  # the safeguard begins, where the method stands and with a t that fits that
+            t = max(t, CUT * (m.comp + res))
+        else:
             th, end = R.newton(H, m.r0 + t * m.r1, s.th), R.newton(H, m.r0, s.th)
         return replace(s, th=th, t=t, end=end, keep=reach(sigma), model=th, bound=bound, calm=max(s.calm - 1, 0))
 
@@ -202,7 +207,7 @@ class FedIPM(Algorithm):
         R = self.regulariser(s, at)
         base, bound = s.base, max(s.bound, self.proven(s, m, at, None))
         assert base is not None
-        points = [base + r * (s.th - base) for r in RAY]
+        points = [R.between(base, s.th, r) for r in RAY]
         values = m.ray + np.array([R.value(x) for x in points])
         predicted = m.slope + R.value(s.th) - R.value(base)
         enough = values <= values[-1] + 1e-4 * np.array(RAY) * predicted
@@ -212,9 +217,10 @@ class FedIPM(Algorithm):
             return replace(
                 s, th=points[best], t=s.t if RAY[best] > 0 else max(CUT * s.t, lowest(m.loss, s.size)), bound=bound
             )
-        central = R.residual(s.th, m.v) <= m.comp  # so that the gap is 2 comp at most, and comp falls with t
+        H = symmetric(m.h, at.d)
+        central = R.residual_beside(H, s.th, m.v) <= m.comp  # so that the gap is 2 comp at most, and comp falls with t
         t = max(CUT * s.t, lowest(m.loss, s.size)) if central else s.t
-        th = R.newton(symmetric(m.h, at.d), m.r0 + t * m.r1, s.th)
+        th = R.newton(H, m.r0 + t * m.r1, s.th)
         return replace(s, base=s.th, th=th, t=t, model=th, bound=bound)
 
     def proven(self, s: Server, m: Any, at: Place, far: Array | None) -> float:

@@ -27,7 +27,7 @@ from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Place
 from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges import dual_bound
-from dualfl.algorithms.few_exchanges.centring import centring, lowest, reach
+from dualfl.algorithms.few_exchanges.centring import centring, lowered, lowest, reach
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, tipped
 from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, first, metric, pieces
 from dualfl.algorithms.few_exchanges.packing import part, symmetric, upper
@@ -151,7 +151,7 @@ class PiecewiseSilo:
 
     def alone(self) -> dict[str, Any]:
         """The solution of this client's own problem, by the same iteration, and its dual."""
-        th, best = np.zeros(len(self.R.M)), np.inf
+        th, best = self.R.nearest(np.zeros(len(self.R.M))), np.inf
         u = self.margins(th)
         t = size = float(self.s @ np.abs(self.P.b).mean(axis=0)) or 1.0
         a = first(self.P, u, t)
@@ -159,15 +159,16 @@ class PiecewiseSilo:
         m = self.sums(u, a, D)
         found: dict[str, Any] = {}
         for _ in range(ALONE):
-            res = self.R.residual(th, m["v"])
+            H = symmetric(m["h"], len(th))
+            res = self.R.residual_beside(H, th, m["v"])
             gap, E = m["comp"] + res, m["loss"] + self.R.value(th)
             if gap < best:
                 best, found = gap, {"local": th, "local_ab": m["ab"], "local_v": m["v"]}
             if gap <= ACCURACY * abs(E) + 1e-12 * size:  # one label alone can be fitted without any loss
                 break
             sigma = centring(m["comp"], res, E, False)
-            t = max(min(t, sigma * m["comp"]), lowest(m["loss"], size))
-            th = self.R.newton(symmetric(m["h"], len(th)), m["r0"] + t * m["r1"], th)
+            t = lowered(t, sigma, m["comp"], res, lowest(m["loss"], size))
+            th = self.R.newton(H, m["r0"] + t * m["r1"], th)
             m, a, D = self.step(th, t, reach(sigma), a, D)
         return found
 

@@ -35,7 +35,7 @@ from dualfl.algorithms.few_exchanges import dual_bound
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
-from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, Null, SmoothSilo, lower_bound
+from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, Null, SmoothSilo, all_rows, lower_bound
 from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.errors import InputError
@@ -87,6 +87,7 @@ class ProxNewton(Algorithm):
     penalty = "server"
     strongly_convex = False
     warm = True
+    tries = True
     no_certificate = "nothing is regularised"
     grid: ClassVar = {"race": [True, False]}
     card = Card(
@@ -128,7 +129,7 @@ class ProxNewton(Algorithm):
         s = replace(s, M=m.M, sizes2=m.sizes2, grid=float(m.grid), classes=null[0], features=null[1])
         R = self.regulariser(s, at)
         if self.race:
-            s = replace(s, bound=self.local_bound(R, m, self.doubt(s, at)), rival=m.local)
+            s = replace(s, bound=self.local_bound(R, m, self.doubt(s, at)), rival=R.nearest(m.local))
         s = self.accepted(s, m, s.trial, at)
         return s if s.rival is None else replace(s, model=s.rival)
 
@@ -139,7 +140,7 @@ class ProxNewton(Algorithm):
             return -np.inf
         off = doubt.off(m.local_spread, m.local_v, m.local_more)
         ab = float(m.local_ab) - (of_mean(doubt.silos) - 1) * float(m.local_off)  # what it is off itself is taken off
-        if hasattr(m, "conj"):  # by the chord from the dual point to 0
+        if all_rows(m):  # by the chord from the dual point to 0
             return below(dual_bound.lower_bound(R, ab + m.zero, m.local_v, off) - float(m.zero), abs(m.zero), 8)
         return dual_bound.at_scale(R, ab, m.local_v, off, 1.0)
 
@@ -175,7 +176,7 @@ class ProxNewton(Algorithm):
             after = self.accepted(replace(s, wary=s.wary and s.predicted == 0), m, s.trial, at)
             sure = kept_promise(s.E - E, -s.predicted) and -after.predicted <= SURE * abs(E)
             return replace(after, straight=0.0 if sure else STRAIGHT)
-        points = [s.x + t * (s.trial - s.x) for t in RAY]
+        points = [R.between(s.x, s.trial, t) for t in RAY]
         values = [loss + R.value(z) for loss, z in zip(m.ray, points)]
         best = int(np.argmin(values))
         s = replace(s, bound=max(s.bound, self.proven(s, m, s.trial, at)), wary=True, straight=STRAIGHT)
@@ -278,7 +279,7 @@ def alone(silo: SmoothSilo, R: Regulariser, x: Array, newton: bool) -> dict[str,
     """The minimiser of one client's cost with the common penalty, and its dual point."""
     x = own_minimiser(silo, R, x) if newton else first_order(silo, R, x)
     m = silo.sums(x, hessian=False)
-    zero = float(m["conj"][-1]) if "conj" in m else 0.0
+    zero = float(m["conj"][-1])
     off = float(m["off"])
     return {
         "local": x,
@@ -299,10 +300,11 @@ def own_minimiser(silo: SmoothSilo, R: Regulariser, x: Array) -> Array:
         predicted = float(m["g"] @ (z - x)) + R.value(z) - R.value(x)
         if not -predicted > 1e-9 * abs(E):
             break
-        t = 1.0
-        while t > 1e-4 and not silo.value(x + t * (z - x)) + R.value(x + t * (z - x)) <= E + ARMIJO * t * predicted:
+        t, trial = 1.0, z
+        while t > 1e-4 and not silo.value(trial) + R.value(trial) <= E + ARMIJO * t * predicted:
             t /= 2
-        x = x + t * (z - x)
+            trial = R.between(x, z, t)
+        x = trial
     return x
 
 

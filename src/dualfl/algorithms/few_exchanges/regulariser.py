@@ -81,6 +81,14 @@ class Regulariser:
         penalty = 0.0 if self.penalised is None else self.penalised.penalty_value(z)
         return float((self.M * z) @ z / 2 - self.c @ z + penalty)
 
+    def nearest(self, z: Array) -> Array:
+        """z, or the point nearest to it at which R is finite: a point between two of a box may leave it by rounding."""
+        return z if self.penalised is None else self.penalised.nearest(z)
+
+    def between(self, x: Array, z: Array, t: float) -> Array:
+        """x + t (z - x), where R is finite if it is so at x and z."""
+        return self.nearest(x + t * (z - x))
+
     # -- the server's own problem ------------------------------------------------------------------
 
     def minimise(self, Q: Array, q: Array, start: Array) -> Array:
@@ -154,9 +162,21 @@ class Regulariser:
             return np.inf, z
         return float(w @ z - (self.m * z) @ z / 2 - self.penalised.penalty_value(z)), z
 
+    def residual_beside(self, H: Array, z: Array, v: Array) -> float:
+        """`residual` as it is for columns that are centred by the last one, if R is flat there, usually an intercept.
+
+        R does not feel that, nor does v'z, but how far out z is in flat directions depends on where columns have their
+        zeros. H tells their means.
+        """
+        if not self.flat[-1] or not H[-1, -1] > 0:
+            return self.residual(z, v)
+        centre = np.append(H[:-1, -1] / H[-1, -1], 0.0)
+        return self.residual(np.append(z[:-1], z[-1] + centre @ z), v - centre * v[-1])
+
     def residual(self, z: Array, v: Array) -> float:
         """R(z) + R*(v) - v'z >= 0; where R is flat, what a finite z can make of a v that is not zero."""
-        flat = self.m == 0
+        bound = np.where(v + self.c > 0, self.P.hi, self.P.lo)  # where v pulls
+        flat = (self.m == 0) & np.isinf(bound)
         if not flat.any():
             return max(self.value(z) + self.conjugate(v) - float(v @ z), 0.0)
         curved = Regulariser(np.where(flat, 1.0, self.M), self.c, self.penalised)

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dualfl.algorithms.few_exchanges.sketched_metric import Basis
+from dualfl.algorithms.few_exchanges.sketched_metric import EXACT, Basis
 
-EXACT = 2**18  # numbers in a Hessian that is sent as a whole, every time
 FELT = 0.5  # of mu: directions with more curvature belong into a metric
 SKETCH_FELT = 0.7  # of k mu: a sketch grows while its last eigenvalue is larger
 HEAVIEST, TOGETHER = 2**24, 2**27  # numbers in a metric, 128 MB, and in those of all clients, 1 GB
@@ -31,7 +30,6 @@ class Budget:
     """What metrics in this basis may weigh."""
 
     basis: Basis
-    ridge: float
     far: int  # numbers in a metric far away, and near; 0 for the default
     near: int
     grow: float  # times what was sent before
@@ -62,7 +60,7 @@ class Budget:
         basis = self.basis
         if self.small:
             return basis.q
-        felt = int((basis.variances * np.abs(basis.S).max() >= FELT * self.ridge).sum())
+        felt = int((basis.variances * np.abs(basis.S).max() >= FELT * self.basis.ridge).sum())
         return min(max(felt, self.far_rank), basis.largest_rank(self.near or max(16 * self.d, 2**20)))
 
     def far_away(self, metrics: int) -> int:
@@ -93,9 +91,9 @@ def heaviest(N: int) -> int:
     return min(HEAVIEST, TOGETHER // N)
 
 
-def more_columns(basis: Basis, ridge: float, Omega: int, first: int) -> int:
+def more_columns(basis: Basis, Omega: int, first: int) -> int:
     """How many more columns a sketch of Omega columns needs: as many as it has, while its last eigenvalue is felt."""
     if not Omega or Omega >= min(8 * first, basis.D // 2):
         return 0
     last = float(basis.variances[basis.q - 1])
-    return Omega if last * np.abs(basis.S).max() * len(basis.S) > SKETCH_FELT * ridge else 0
+    return Omega if last * np.abs(basis.S).max() * len(basis.S) > SKETCH_FELT * basis.ridge else 0

@@ -1,18 +1,20 @@
 """A sketch of the Hessian of a linear model, from sums, as a metric that is easy to invert.
 
-    E''  =  sum_i s_i (x_i x_i') (x) W_i + mu I,         W_i = l''(z_i)  (k x k).
+    E''  =  sum_i s_i (x_i x_i') (x) W_i + ridge,         W_i = l''(z_i)  (k x k).
 
-Let U (D x q) hold leading eigenvectors of the features' second moment C, and B (k x m) an orthonormal basis of the
-outputs that have curvature at all (for softmax the complement of the ones, since only differences of its predictors
-matter). In these coordinates the metric H0 is
+In the coordinates of `coordinates`, where units and means of columns do not matter, let V (D x q) hold leading
+eigenvectors of the features' second moment C, and B (k x m) an orthonormal basis of the outputs that have curvature at
+all (for softmax the complement of the ones, since only differences of its predictors matter). The metric H0 is
 
-    the first r directions     M + mu I,        M = sum_i s_i (q_i q_i') (x) B'W_iB,  q_i = U_r'x_i:  E'' itself
-    each direction l > r       2 T_l + mu I,    T_l = sum_i s_i q_il^2 B'W_iB:        its diagonal block, doubled
-    all that U leaves out      v S + mu I,      S = sum_i s_i B'W_iB, v the mean variance there
-    all that B leaves out      mu I
+    the first r directions     M + ridge,        M = sum_i s_i (q_i q_i') (x) B'W_iB,  q_i = U_r'x_i:  E'' itself
+    each direction l > r       2 T_l + ridge,    T_l = sum_i s_i q_il^2 B'W_iB:        its diagonal block, doubled
+    all that V leaves out      v S + ridge,      S = sum_i s_i B'W_iB, v the mean variance there
+    all that B leaves out      ridge
 
-With r = D it IS the Hessian. The factor 2 makes up for the coupling between the tail and everything else, which is
-left out: too long a step there costs an exchange, too short a one is mended by a secant pair.
+with U = V in the coordinates of the columns, which is what the clients are given. With r = D it IS the Hessian, and V
+the identity, so that nothing is lost where columns differ by many orders. The factor 2 makes up for the coupling
+between the tail and everything else, which is left out: too long a step there costs an exchange, too short a one is
+mended by a secant pair.
 """
 
 from __future__ import annotations
@@ -22,30 +24,41 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh
 
+from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen
 from dualfl.objectives.moments import pairs, unpacked
 from dualfl.typing import Array
 
+EXACT = 2**18  # numbers in a Hessian that is sent as a whole, every time
 DOUBLED = 2.0
-NEGLIGIBLE = 0.01  # directions whose curvature is below so much of mu are left to the mean
+NEGLIGIBLE = 0.01  # directions whose curvature is below so much of the ridge are left to the mean
+NOTHING = 1e-12  # the same for columns, which are coupled by the root of it
 FLOOR = 1e-11  # of the mean curvature, where there is no ridge
+ROUNDING = 4 * float(np.finfo(float).eps)  # times the size of a matrix: what its Cholesky factor may be off by
 
 
 @dataclass(frozen=True)
 class Basis:
     """Directions of features with their variances, and of outputs."""
 
-    U: Array  # D x q
+    V: Array  # D x q, orthonormal in z
     variances: Array  # of all D directions; the last known one is repeated for a sketch
     B: Array  # k x m
-    S: Array  # k x k, at the start: E'' - mu = C (x) S
+    S: Array  # k x k, at the start: E'' - ridge = C (x) S
+    at: Coordinates
+    M: Array  # D x k, the ridge
+
+    @property
+    def U(self) -> Array:
+        """The directions as the clients see them."""
+        return np.ascontiguousarray(self.at.to(self.V))
 
     @property
     def q(self) -> int:
-        return int(self.U.shape[1])
+        return int(self.V.shape[1])
 
     @property
     def D(self) -> int:
-        return int(self.U.shape[0])
+        return int(self.V.shape[0])
 
     @property
     def m(self) -> int:
@@ -53,17 +66,41 @@ class Basis:
 
     @property
     def left_out(self) -> float:
-        """The mean variance outside the span of U."""
+        """The mean variance outside the span of V."""
         return float(self.variances[self.q :].mean()) if self.q < self.D else 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that V leaves out is negligible beside the ridge."""
+        return self.q == self.D or self.left_out * float(np.abs(self.S).max()) < NEGLIGIBLE * self.ridge
+
+    @property
+    def ridges(self) -> Array:
+        """The ridge in z, D x k."""
+        return np.asarray(self.M * self.at.scale[:, None] ** 2)
+
+    @property
+    def ridge(self) -> float:
+        """The least ridge in z, but for a free intercept."""
+        ridges = self.ridges[: self.D - bool(self.at.centre.any())]
+        return float(ridges.min()) if len(ridges) else 0.0
+
+    def ridge_blocks(self) -> Array:
+        """The ridge of every direction on its own, q x m x m."""
+        return np.asarray(np.einsum("dl,dk,ka,kb->lab", self.V**2, self.ridges, self.B, self.B, optimize=True))
 
     def floats(self, rank: int) -> int:
         """What a metric of this rank weighs."""
-        return (rank * (rank + 1) // 2 + self.q - rank + 1) * (self.m * (self.m + 1) // 2)
+        return weight(self.q, rank, self.m)
 
     def largest_rank(self, floats: float) -> int:
         """The largest rank whose metric weighs about so much."""
         per = self.m * (self.m + 1) / 2
         return max(1, min(self.q, int(np.sqrt(2 * floats / per))))
+
+
+def weight(q: int, rank: int, m: int) -> int:
+    return (rank * (rank + 1) // 2 + q - rank + 1) * (m * (m + 1) // 2)
 
 
 def outputs(S: Array) -> Array:
@@ -76,24 +113,49 @@ def outputs(S: Array) -> Array:
     return np.asarray(B / np.linalg.norm(B, axis=0))
 
 
-def eigenbasis(C: Array, S: Array, mu: float, least: int = 0) -> Basis:
-    """The eigenvectors of C whose curvature is not negligible beside mu, the largest first."""
-    values, U = eigh(C, driver="evd", check_finite=False)
-    values, U = np.maximum(values[::-1], 0.0), U[:, ::-1]
-    q = max(int((values * np.abs(S).max() >= NEGLIGIBLE * mu).sum()), min(least, len(C)), 1)
-    return Basis(np.ascontiguousarray(U[:, :q]), np.ascontiguousarray(values), outputs(S), S)
+def whole(C: Array, S: Array) -> bool:
+    """Whether a Hessian is small enough to be sent as it is."""
+    return weight(len(C), len(C), outputs(S).shape[1]) <= EXACT
 
 
-def nystroem(Y: Array, Omega: Array, trace: float, S: Array) -> Basis:
-    """The eigenvectors of the Nystroem approximation Y (Omega'Y)^-1 Y' of C, from Y = C Omega."""
+def basis_of(C: Array, S: Array, M: Array) -> Basis:
+    """All directions as they are where a Hessian is small; elsewhere the eigenvectors of C."""
+    B, curved = outputs(S), float(np.abs(S).max())
+    at = chosen(C, M, curved, whole(C, S))
+    Z = at.moment(C)
+    if whole(C, S):
+        variances, least = np.diag(Z), NOTHING * M.min(axis=1) * at.scale**2
+        felt = np.flatnonzero(variances * curved >= least)
+        order = np.concatenate([felt, np.setdiff1d(np.arange(len(C)), felt)])
+        return Basis(np.eye(len(C))[:, felt], variances[order], B, S, at, M)
+    return eigenbasis(Z, B, S, at, M)
+
+
+def eigenbasis(Z: Array, B: Array, S: Array, at: Coordinates, M: Array) -> Basis:
+    """The eigenvectors of Z whose curvature is not negligible beside the ridge, the largest first.
+
+    A free intercept, from which centring has taken all others apart, is the very first.
+    """
+    D, apart = len(Z), int(at.centre.any())
+    values, V = np.empty(D), np.zeros((D, D))
+    values[:apart], V[D - apart :, :apart] = Z[-1, -1], np.eye(apart)
+    found, vectors = eigh(Z[: D - apart, : D - apart], driver="evd", check_finite=False)
+    values[apart:], V[: D - apart, apart:] = np.maximum(found[::-1], 0.0), vectors[:, ::-1]
+    basis = Basis(V, values, B, S, at, M)
+    q = max(int((values * np.abs(S).max() >= NEGLIGIBLE * basis.ridge).sum()), 1)
+    return Basis(np.ascontiguousarray(V[:, :q]), values, B, S, at, M)
+
+
+def nystroem(Y: Array, Omega: Array, trace: float, S: Array, at: Coordinates, M: Array) -> Basis:
+    """The eigenvectors of the Nystroem approximation Y (Omega'Y)^-1 Y' of C, from Y = C Omega; all in z."""
     shift = 1e-10 * np.linalg.norm(Y)
     core = Omega.T @ (Y + shift * Omega)
     factor = cholesky((core + core.T) / 2, lower=True)
-    U, sigma, _ = np.linalg.svd(np.linalg.solve(factor, (Y + shift * Omega).T).T, full_matrices=False)
+    V, sigma, _ = np.linalg.svd(np.linalg.solve(factor, (Y + shift * Omega).T).T, full_matrices=False)
     values = np.maximum(sigma**2 - shift, 0.0)
     left = max(trace - float(values.sum()), 0.0) / max(len(Y) - len(values), 1)
     rest = np.full(len(Y) - len(values), min(left, float(values[-1])))
-    return Basis(np.ascontiguousarray(U), np.concatenate([values, rest]), outputs(S), S)
+    return Basis(np.ascontiguousarray(V), np.concatenate([values, rest]), outputs(S), S, at, M)
 
 
 @dataclass(frozen=True)
@@ -101,75 +163,92 @@ class SketchedMetric:
     """H0^-1 as it is applied: a Cholesky factor and small inverses."""
 
     rank: int
-    lead: Array  # Cholesky factor of M + mu I, (rm) x (rm), lower
+    lead: Array  # Cholesky factor of the leading block, its diagonal scaled to 1, (rm) x (rm), lower
+    unit: Array  # what scales it
     tail: Array  # (q - r) x m x m, inverse blocks
     outside: Array  # m x m
-    flat: float  # 1/mu for what B leaves out, 0 if mu = 0
+    exact: bool  # whether it is the Hessian, but for what is negligible
 
     def solve(self, basis: Basis, g: Array) -> Array:
         """H0^-1 g."""
-        U, B = basis.U, basis.B
+        V, B, r = basis.V, basis.B, self.rank
         G = g.reshape(basis.D, -1)
-        A = G @ B
-        c = U.T @ A
-        R = (A - U @ c) @ self.outside if basis.q < basis.D else np.zeros_like(A)
+        A = basis.at.pull(G @ B)
+        c = V.T @ A
+        R = (A - V @ c) @ self.outside if basis.q < basis.D else np.zeros_like(A)
         solved = np.empty_like(c)
-        r = self.rank
         if r:
-            solved[:r] = cho_solve((self.lead, True), c[:r].ravel(), check_finite=False).reshape(r, -1)
+            right = c[:r].ravel() * self.unit
+            solved[:r] = (self.unit * cho_solve((self.lead, True), right, check_finite=False)).reshape(r, -1)
         if r < basis.q:
             solved[r:] = np.einsum("lab,lb->la", self.tail, c[r:])
-        R += U @ solved
-        return np.asarray((R @ B.T + self.flat * (G - A @ B.T)).ravel())
-
-    @property
-    def exact(self) -> bool:
-        """Whether nothing is left to a tail."""
-        return len(self.tail) == 0
-
-
-def damping(basis: Basis, mu: float) -> float:
-    """The mu of the metric: without a ridge, as little as keeps it invertible."""
-    return max(mu, FLOOR * float(basis.variances.mean() * np.trace(basis.S)), 1e-290)
+        R += V @ solved
+        R = R @ B.T
+        if basis.m < G.shape[1]:  # what B leaves out has the ridge alone; without one there is no gradient either
+            ridges = basis.ridges
+            R += np.where(ridges > 0, basis.at.pull(G - G @ B @ B.T) / np.where(ridges > 0, ridges, 1.0), 0.0)
+        return np.asarray(basis.at.to(R).ravel())
 
 
-def first_metric(basis: Basis, mu: float) -> SketchedMetric:
-    """The metric C (x) S + mu I of the start."""
-    damp, eye = damping(basis, mu), np.eye(basis.m)
-    S = basis.B.T @ basis.S @ basis.B
-    tail = inverse(basis.variances[: basis.q, None, None] * S + damp * eye)
-    outside = inverse(basis.left_out * S + damp * eye)
-    return SketchedMetric(0, np.zeros((0, 0)), tail, outside, 1 / mu if mu > 0 else 0.0)
+def first_metric(basis: Basis, C: Array | None = None) -> SketchedMetric:
+    """The metric C (x) S + ridge of the start; in the directions of the basis C is diagonal, or given as a whole."""
+    S, m = basis.B.T @ basis.S @ basis.B, basis.m
+    if C is not None and basis.floats(basis.q) <= EXACT:
+        Z = basis.at.moment(C)
+        return built(basis, np.einsum("ij,ab->iajb", basis.V.T @ Z @ basis.V, S), np.zeros((0, m, m)), np.eye(m))
+    blocks = basis.variances[: basis.q, None, None] * S
+    return built(basis, np.zeros((0, m, 0, m)), blocks, basis.left_out * S)
 
 
-def metric(basis: Basis, mu: float, free: bool, M: Array, T: Array, S: Array) -> SketchedMetric:
-    """The metric from the sums M, T and S that the clients sent; `free`: the last feature is not penalised."""
-    m, damp, eye = basis.m, damping(basis, mu), np.eye(basis.m)
-    r = basis.q - len(T)
-    square = np.empty((r, m, r, m))
+def metric(basis: Basis, M: Array, T: Array, S: Array) -> SketchedMetric:
+    """The metric from the sums M, T and S that the clients sent."""
+    m, r = basis.m, basis.q - len(T)
+    lead = np.empty((r, m, r, m))
     for i, j, column in zip(*pairs(m), M.T):  # one pair of outputs at a time: all of them would be twice the matrix
-        square[:, i, :, j] = square[:, j, :, i] = unpacked(column, r)
-    H = square.reshape(r * m, r * m)
-    H[np.diag_indices(r * m)] += damp
-    if free and mu > 0:
-        u = basis.U[-1, :r]
-        H -= (1 - 1e-9) * mu * np.kron(np.outer(u, u), eye)
-    tail = inverse(DOUBLED * unpacked(T, m) + damp * eye if len(T) else np.zeros((0, m, m)))
+        lead[:, i, :, j] = lead[:, j, :, i] = unpacked(column, r)
+    tail = DOUBLED * unpacked(T, m) if len(T) else np.zeros((0, m, m))
     # The mean curvature, spread over directions as the data are.
-    share = basis.left_out * unpacked(S, m)
-    return SketchedMetric(r, definite(H, damp), tail, inverse(DOUBLED * share + damp * eye), 1 / mu if mu > 0 else 0.0)
+    return built(basis, lead, tail, DOUBLED * basis.left_out * unpacked(S, m))
+
+
+def built(basis: Basis, lead: Array, tail: Array, outside: Array) -> SketchedMetric:
+    """H0 from its blocks, to which the ridge is added."""
+    r, m, ridges = len(lead), basis.m, basis.ridges
+    V = basis.V[:, :r]
+    if np.ptp(ridges, axis=1).any():
+        for output, b in zip(ridges.T, basis.B):
+            lead += np.einsum("ij,ab->iajb", (V.T * output) @ V, np.outer(b, b))
+    else:
+        mean = (V.T * ridges[:, 0]) @ V
+        for a in range(m):
+            lead[:, a, :, a] += mean
+    floor = FLOOR * float(basis.variances.mean() * np.trace(basis.S)) + 1e-290
+    eye = floor * np.eye(m)
+    rest = float(ridges.mean()) * np.eye(m)
+    factor, unit = definite(lead.reshape(r * m, r * m))
+    tails = tail + basis.ridge_blocks()[basis.q - len(tail) :] + eye if len(tail) else tail
+    exact = len(tail) == 0 and basis.complete
+    return SketchedMetric(r, factor, unit, inverse(tails), inverse(outside + rest + eye), exact)
 
 
 def inverse(blocks: Array) -> Array:
     return np.asarray(np.linalg.inv(blocks))
 
 
-def definite(H: Array, damp: float) -> Array:
-    """The Cholesky factor of H, with as much more damping as rounding demands."""
-    mean = float(np.trace(H)) / len(H)
-    for extra in (0.0, damp, *(10.0**e * mean for e in range(-12, 1, 2))):
+def definite(H: Array) -> tuple[Array, Array]:
+    """The Cholesky factor of uHu, u chosen so that its diagonal is 1, and u; a little is added, more if rounding asks.
+
+    With a unit diagonal the units of columns are gone, and what is added is small beside every one of them.
+    """
+    diagonal = np.diag(H)
+    unit = 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scaled = H * unit * unit[:, None]
+    eye = np.diag_indices(len(H))
+    scaled[eye] = 1.0
+    for extra in (ROUNDING * len(H), *(10.0**e for e in range(-12, 1, 2))):
+        scaled[eye] = 1.0 + extra
         try:
-            return np.asarray(cholesky(H + extra * np.eye(len(H)) if extra else H, lower=True, check_finite=False))
+            return np.asarray(cholesky(scaled, lower=True, check_finite=False)), unit
         except np.linalg.LinAlgError:
             continue
-    return np.asarray(np.sqrt(max(mean, damp)) * np.eye(len(H)))
+    return np.eye(len(H)), unit

@@ -33,6 +33,8 @@ from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round,
 from dualfl.algorithms.cuts import mean_cut
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
+from dualfl.algorithms.few_exchanges.coordinates import Coordinates
+from dualfl.algorithms.few_exchanges.own_start import own_minimiser
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.sketch_size import HEAVIEST, Budget, heaviest, more_columns
 from dualfl.algorithms.few_exchanges.sketched_metric import Basis, SketchedMetric
@@ -43,8 +45,9 @@ from dualfl.errors import InputError, NoMinimiser
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
-RAY = (0.5, 0.25, 0.125, 0.0625, 0.03125)
+RAY = (*(0.5**i for i in range(1, 6)), 2.0**-7, 2.0**-10, 2.0**-14, 2.0**-20, 2.0**-30)
 ARMIJO = 1e-4
+FLAT = 1.9  # times half its decrement: a step that gains more met no curvature
 SHORTER = 0.4  # the second trial, once one has failed
 NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
 SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly changes, and a dear one is worth its price
@@ -76,8 +79,6 @@ class Server:
     metric: SketchedMetric
     E0: float
     mu: float  # strong convexity, for the bound
-    ridge: float  # of the coefficients that have one
-    free: bool  # whether the intercept has none
     S: tuple[Array, ...] = ()
     Y: tuple[Array, ...] = ()
     Omega: int = 0  # columns of the sketch so far; 0: C is known as a whole
@@ -127,6 +128,7 @@ class SketchedNewton(Algorithm):
     name = "sketched-newton"
     needs = frozenset({"gradient", "moments"})
     strongly_convex = False
+    tries = True
     no_certificate = "E is not strongly convex"
     grid: ClassVar = {"local": [True, False]}
     card = Card(
@@ -157,22 +159,22 @@ class SketchedNewton(Algorithm):
 
     def start(self, at: Place) -> Round:
         m = yield ask(self.first, columns=self.columns)
-        ridge, k = float(m.ridge), len(m.S)
+        M, Omega, CO, trace, C = m.M.reshape(-1, len(m.S)), 0, None, 0.0, None
         if hasattr(m, "C"):
-            basis, Omega, CO, trace = sketch.eigenbasis(symmetric(m.C, at.d // k), m.S, ridge), 0, None, 0.0
+            C = symmetric(m.C, len(M))
+            basis = sketch.basis_of(C, m.S, M)
         else:
             Omega, CO, trace = self.columns, m.CO, float(m.trace)
-            basis = sketch.nystroem(CO, directions(at, len(CO), 0, Omega), trace, m.S)
-        metric = sketch.first_metric(basis, ridge)
+            basis = sketch.nystroem(CO, directions(at, len(CO), 0, Omega), trace, m.S, Coordinates.plain(len(CO)), M)
+        metric = sketch.first_metric(basis, C)
         newton = -metric.solve(basis, m.g)
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
         s = Server(
-            np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu), ridge,
-            m.free > 0, Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)),
-            heaviest=heaviest(at.N),
+            np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu),
+            Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)), heaviest=heaviest(at.N),
         )  # fmt: skip
         budget = self.budget(s)
-        more = more_columns(basis, ridge, Omega, self.columns)
+        more = more_columns(basis, Omega, self.columns)
         s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)])
         return replace(s, bounds=s.bounds.with_point(s.mu, mean_cut(s.x, s.E, s.g, m.off, m.off_g, at.N), self.cuts))
 
@@ -203,32 +205,45 @@ class SketchedNewton(Algorithm):
         return self.stepped(replace(chosen, rivals=NONE))
 
     def moved(self, s: Server, m: Any) -> Server:
-        """What the trials teach: secant pairs all, and the best one is the next point if it keeps its promise."""
+        """What the trials teach: secant pairs, and the best one is the next point if it keeps its promise."""
         X = self.trials(s)
-        order = np.argsort(-m.E, kind="stable")
-        S, Y = s.S, s.Y
-        for i in order:  # the best last, where it counts most
-            step, change = X[i] - s.x, m.g[i] - s.g
-            if m.E[i] < BEYOND and step @ change > 1e-10 * np.linalg.norm(step) * np.linalg.norm(change):
-                S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
-        s = replace(s, S=S, Y=Y)
-        best = int(order[-1])
+        best = int(np.argmin(m.E))
+        s = self.paired(s, X, m)
         if self.accepts(s, X[best], float(m.E[best]), m.g[best]):
             s = replace(s, trusted=best == 0 and s.t == 1 and kept_promise(s.E - float(m.E[best]), s.decrement))
             return self.stepped(self.arrived(s, best, X, m))
-        s = replace(s, rejected=s.rejected + 1, request=(), slow=True, trusted=False)
+        s = replace(s, rejected=s.rejected + 1, request=(), slow=not s.metric.exact, trusted=False)
+        if s.metric.exact:  # Newton's direction; how far to go is known from the ray
+            return replace(self.shortened(s, m.ray), request=(s.basis.q,))
         if s.rejected >= 3:
             s = replace(s, S=(), Y=())
         if s.near and s.rejected == 1:
             return self.stepped(s)  # the new pairs know the curvature along the ray
         return self.shortened(s, getattr(m, "ray", NONE))
 
+    def paired(self, s: Server, X: Array, m: Any) -> Server:
+        """With the secant pairs of the trials.
+
+        Beside a whole Hessian they are chords that lie behind, and none is kept; unless a step has gained about all of
+        its decrement, twice what it should: then there was next to no curvature where the metric has some.
+        """
+        if s.metric.exact and not 2 * (s.E - float(np.min(m.E))) > FLAT * s.decrement * s.t:
+            return replace(s, S=(), Y=())
+        S, Y = s.S, s.Y
+        for i in np.argsort(-m.E, kind="stable"):  # the best last, where it counts most
+            step, change = X[i] - s.x, m.g[i] - s.g
+            if m.E[i] < BEYOND and step @ change > 1e-10 * s.basis.at.norm(step) * s.basis.at.slope(change):
+                S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
+        return replace(s, S=S, Y=Y)
+
     @staticmethod
     def accepts(s: Server, x: Array, E: float, g: Array) -> bool:
         """Armijo's condition; where energies no longer tell, gradients still do."""
         if E <= s.E + ARMIJO * min(0.0, float(s.g @ (x - s.x))):
             return True
-        return abs(E - s.E) <= 1e-14 * abs(s.E) and float(np.linalg.norm(g)) <= float(np.linalg.norm(s.g))
+        if not abs(E - s.E) <= 1e-14 * abs(s.E):
+            return False
+        return float(g @ s.metric.solve(s.basis, g)) <= float(s.g @ s.metric.solve(s.basis, s.g))
 
     @staticmethod
     def trials(s: Server) -> Array:
@@ -241,7 +256,7 @@ class SketchedNewton(Algorithm):
         if not s.request:
             return s
         i = min(i, len(s.request) - 1)  # of two trials on a ray only the first has one, and it is near enough
-        metric = sketch.metric(s.basis, s.ridge, s.free, *(getattr(m, f"{name}{i}") for name in "MTW"))
+        metric = sketch.metric(s.basis, *(getattr(m, f"{name}{i}") for name in "MTW"))
         grown = s.near and metric.rank > s.metric.rank > 0
         if metric.exact and (s.trusted or grown):
             keep = 0  # the pairs are chords of Hessians that lie behind
@@ -255,7 +270,7 @@ class SketchedNewton(Algorithm):
         decrement = float(s.g @ p)
         self.check_minimiser(s, p, decrement)
         near = decrement <= NEAR * scale(s)
-        s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=NONE if near else p)
+        s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=p if s.metric.exact or not near else NONE)
         due = self.due(s)
         return replace(s, request=due, metrics=s.metrics + (len(due) > 0 and not near))
 
@@ -286,8 +301,8 @@ class SketchedNewton(Algorithm):
 
     def check_minimiser(self, s: Server, p: Array, decrement: float) -> None:
         """Without a ridge there may be none: then energies have converged and the model still grows."""
-        still = float(np.linalg.norm(p)) >= 0.02 * float(np.linalg.norm(s.x))
-        if s.ridge == 0 and s.x.any() and still and decrement <= 1e-7 * abs(s.E0):
+        still = s.basis.at.norm(p) >= 0.02 * s.basis.at.norm(s.x)
+        if not s.basis.M.any() and s.x.any() and still and decrement <= 1e-7 * abs(s.E0):
             raise NoMinimiser(
                 "Without a ridge this problem has no minimiser: its energy converges while its coefficients grow, as "
                 "they do where a hyperplane separates the classes; add a ridge such as 1e-6."
@@ -296,7 +311,7 @@ class SketchedNewton(Algorithm):
     # -- what is asked for ------------------------------------------------------------------------
 
     def budget(self, s: Server) -> Budget:
-        return Budget(s.basis, s.ridge, self.far, self.near, self.grow, s.heaviest)
+        return Budget(s.basis, self.far, self.near, self.grow, s.heaviest)
 
     def due(self, s: Server) -> tuple[int, ...]:
         """The rank of the metric to ask for with the next gradient, if one is due."""
@@ -308,9 +323,10 @@ class SketchedNewton(Algorithm):
     def widened(self, s: Server, m: Any, at: Place) -> Server:
         """The basis of a larger sketch; the metric of the start serves until the one asked for with it comes."""
         CO, columns = np.concatenate([s.CO, m.CO], axis=1), s.Omega + s.more
-        basis = sketch.nystroem(CO, directions(at, len(CO), 0, columns), s.trace, s.basis.S)
-        fresh = replace(s, basis=basis, metric=sketch.first_metric(basis, s.ridge), Omega=columns, CO=CO, sent=False)
-        more = more_columns(basis, s.ridge, columns, self.columns)
+        basis = s.basis
+        basis = sketch.nystroem(CO, directions(at, len(CO), 0, columns), s.trace, basis.S, basis.at, basis.M)
+        fresh = replace(s, basis=basis, metric=sketch.first_metric(basis), Omega=columns, CO=CO, sent=False)
+        more = more_columns(basis, columns, self.columns)
         return replace(fresh, more=more, request=(self.budget(fresh).near_rank,))
 
     def model(self, s: Server) -> Array:
@@ -327,16 +343,20 @@ class SketchedNewton(Algorithm):
         check_rows(self.name, at.j, f.objective, self.least_rows)
         zero = np.zeros(at.d)
         E, g = f.value_gradient(zero)
-        sums: dict[str, Any] = {"g": g, "mu": f.mu, "ridge": float(np.max(f.objective.convexity))}
+        M = np.broadcast_to(np.asarray(f.objective.convexity, dtype=float), (at.d,))
+        C, S, whole = NONE, NONE, False
+        sums: dict[str, Any] = {"g": g, "mu": f.mu, "M": M}
         sums |= at.measured(f, zero, E)
-        sums["free"] = float(f.objective.free is not None)
         if f.objective.shape[0] <= self.widest:
             C, S = f.moment(zero)
             sums |= {"C": upper(C), "S": S}
+            whole = sketch.whole(C, S)
         else:
             names = ("CO", "trace", "S")
             sums |= zip(names, f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns)))
-        if self.local:
+        if self.local and whole:
+            sums["theta"] = own_minimiser(f.objective, C, S) - (0.0 if f.origin is None else f.origin)
+        elif self.local:
             more = max(LOCAL_MU - f.mu, 0.0)
             stop = GradientNorm(LOCAL_ACCURACY * float(np.linalg.norm(g)), cap=LOCAL_STEPS)
             sums["theta"] = f.local(more, zero, stop=stop).x

@@ -85,8 +85,8 @@ class SmoothSilo:
 
     def dual(self, x: Array, off: float) -> dict[str, Any]:
         """The conjugates of the slopes at all scales, too large by what rounding may have made them too small."""
-        if self.model is None:
-            return {}
+        if self.model is None:  # the same fields as those who have rows, for sums over both kinds
+            return {"conj": np.zeros(len(SCALES)), "rows": 0.0}
         model = self.model
         Z = model.at(x).predictors  # type: ignore[attr-defined]  # a linear model's points have them
         _, p = kernels.residual(model.loss, Z, model.y, np.ones(model.n))
@@ -95,11 +95,12 @@ class SmoothSilo:
         terms = np.stack([model.s * conjugates(model, k * p) for k in SCALES])
         slack = off + roundings(model.n) * np.abs(terms).sum(axis=1)
         if model.k > 1 or self.f.free is None:
-            return {"conj": terms.sum(axis=1) + slack}
+            return {"conj": terms.sum(axis=1) + slack, "rows": 1.0}
         up = p > 0
         plus = model.design.backward((model.s * np.where(up, p, 0.0))[:, None])[:, 0]
         # twice, so that what is left without the positive slopes is too large as well
-        return {"conj": terms.sum(axis=1) + 2 * slack, "plus_conj": terms[:, up].sum(axis=1) + slack, "plus_g": plus}
+        sums = {"conj": terms.sum(axis=1) + 2 * slack, "rows": 1.0}
+        return sums | {"plus_conj": terms[:, up].sum(axis=1) + slack, "plus_g": plus}
 
     def null(self) -> dict[str, Array]:
         """What the models without features need, for a softmax with free intercepts: see `mixed`."""
@@ -127,7 +128,7 @@ def tamed(sums: dict[str, Any]) -> dict[str, Any]:
     if all(np.abs(value).max() < HUGE for value in sums.values()):
         return sums
     far = {name: np.full_like(value, HUGE if "conj" in name else 0.0) for name, value in sums.items()}
-    return far | {"loss": HUGE**2}
+    return far | {"loss": HUGE**2, "rows": sums["rows"]}
 
 
 def conjugates(model: LinearModel, u: Array) -> Array:
@@ -171,7 +172,7 @@ def lower_bound(R: Regulariser, m: Any, x: Array, doubt: Doubt, null: Null | Non
         return -np.inf
     off = doubt.off(m.spread, m.g, R.M * np.abs(x))
     flat = np.flatnonzero(R.flat)
-    if not hasattr(m, "conj"):  # no rows to speak of: Fenchel's equality at x itself
+    if not all_rows(m):  # somebody's conjugates are not known: Fenchel's equality at x itself
         size = abs(m.loss) + float(np.abs(m.g) @ np.abs(x))
         height = below(float(m.loss - m.g @ x) - of_mean(doubt.silos) * m.off, size, len(x))
         return at_scale(R, height, -m.g, off, 1.0)
@@ -183,6 +184,11 @@ def lower_bound(R: Regulariser, m: Any, x: Array, doubt: Doubt, null: Null | Non
     if null is None or not R.flat[-null.k :].all() or len(flat) > null.k:
         return -np.inf
     return mixed(R, m.g, off, lambda s: -interpolated(conj, s), null, np.sqrt(doubt.sizes2))
+
+
+def all_rows(m: Any) -> bool:
+    """Whether the sums m are of linear models only."""
+    return bool(m.rows > 1 - 1e-9)
 
 
 def balanced(R: Regulariser, m: Any, conj: Array, off: Array, k: int, doubt: Doubt) -> float:

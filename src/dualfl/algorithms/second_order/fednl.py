@@ -23,13 +23,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
-from scipy.sparse.linalg import eigsh
+from scipy.linalg import eigh
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step, theory
 from dualfl.algorithms.messages import LowRank
-from dualfl.errors import InputError
+from dualfl.errors import Diverged, InputError
+from dualfl.solvers.definite import solve
 from dualfl.typing import Array
 
 LARGEST = 2000
@@ -90,7 +91,7 @@ class FedNL(Algorithm):
             values, V = eigh(s.H)
             step = V @ ((V.T @ m.g) / np.maximum(values, self.mu))
         else:
-            step = cho_solve(cho_factor(s.H + m.l * np.eye(at.d)), m.g)  # at least E'' >= mu I
+            step = solve(s.H + m.l * np.eye(at.d), m.g)  # at least E'' >= mu I
         bound = max(s.bound, self.lower_bound(at, self.mu, s.x, m))
         return Server(s.x - step, s.H + m.S, bound)
 
@@ -111,7 +112,10 @@ class FedNL(Algorithm):
     @client_step
     def learn(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
-        error = f.hessian(x) - c.H
+        with np.errstate(over="ignore", invalid="ignore"):
+            error = f.hessian(x) - c.H
+        if not np.isfinite(error).all():
+            raise Diverged("the Hessian overflows; a step without a line search was too long for this loss")
         S = largest_part(error, self.rank)
         return at.send(g=g, S=S).also(**at.measured(f, x, E), l=float(np.linalg.norm(error))), Local(c.H + S.dense())
 
@@ -121,8 +125,11 @@ def largest_part(A: Array, rank: int) -> LowRank:
     if not A.any():
         return LowRank(np.zeros(rank), np.eye(len(A), rank))
     if 4 * rank < len(A):  # Lanczos from a fixed start, so that everybody gets the same
-        values, V = eigsh(A, k=rank, which="LM", v0=np.ones(len(A)))
-        return LowRank(values, np.ascontiguousarray(V))
+        try:
+            values, V = eigsh(A, k=rank, which="LM", v0=np.ones(len(A)))
+            return LowRank(values, np.ascontiguousarray(V))
+        except ArpackError:  # the start is where A is zero, or eigenvalues lie too close together
+            pass
     values, V = eigh(A)
     top = np.argsort(-np.abs(values), kind="stable")[:rank]
     return LowRank(values[top], np.ascontiguousarray(V[:, top]))

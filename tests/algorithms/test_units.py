@@ -1,0 +1,120 @@
+"""Units and zeros of columns do not matter: on (X T, T'MT) `auto` takes as many exchanges as on (X, M), within one.
+
+T is diagonal, from 1e-6 to 1e6, or shifts columns beside a free intercept; M is the ridge.
+"""
+
+import numpy as np
+import pytest
+
+from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen
+from dualfl.algorithms.registry import make
+from dualfl.engines import Problem, run
+from dualfl.objectives import (
+    Absolute,
+    Hinge,
+    Huber,
+    LinearModel,
+    Logistic,
+    Poisson,
+    Quantile,
+    Softmax,
+    Squared,
+    SquaredHinge,
+)
+
+N, D, CLIENTS = 300, 8, 4
+LOSSES = {
+    "logistic": Logistic(),
+    "softmax": Softmax(3),
+    "squared hinge": SquaredHinge(),
+    "huber": Huber(0.5),
+    "poisson": Poisson(),
+    "hinge": Hinge(),
+    "absolute": Absolute(),
+    "quantile": Quantile(0.7),
+    "squared": Squared(),
+}
+
+
+def data(name):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((N, D)) @ (np.eye(D) + 0.3 * rng.standard_normal((D, D)))
+    z = X @ rng.standard_normal(D) / np.sqrt(D)
+    if name in ("logistic", "squared hinge", "hinge"):
+        return X, np.where(z + 0.5 * rng.logistic(size=N) > 0, 1.0, -1.0)
+    if name == "softmax":
+        return X, np.digitize(z + 0.3 * rng.standard_normal(N), [-0.5, 0.5]).astype(float)
+    if name == "poisson":
+        return X, rng.poisson(np.exp(np.clip(z, -4, 4))).astype(float)
+    return X, z + 0.5 * rng.standard_normal(N) + 5 * (rng.random(N) < 0.05)
+
+
+def problem(X, y, loss, ridge, intercept, order):
+    """Every coefficient with a ridge of its own, and an intercept, if there is one, with none."""
+    M = np.repeat(ridge, loss.outputs)
+    M = np.append(M, np.zeros(loss.outputs)) if intercept else M
+    parts = np.array_split(order, CLIENTS)
+    return Problem([LinearModel(X[p], y[p], loss, intercept=intercept).tilted(M) for p in parts])
+
+
+def exchanges(here, star):
+    result = run(here, make("auto"), rounds=40, threads=1, stop=lambda row, _: row.energy - star <= 1e-6 * abs(star))
+    assert result.stopped == "tol"
+    return result.history[-1].exchanges
+
+
+@pytest.mark.parametrize("mu", [1e-2, 1e-5, 0.0])
+@pytest.mark.parametrize("name", LOSSES)
+def test_exchanges_do_not_depend_on_units_or_on_zeros(name, mu):
+    loss, (X, y) = LOSSES[name], data(name)
+    rng, ridge = np.random.default_rng(1), np.full(D, mu)
+    for order in (np.arange(N), np.argsort(y, kind="stable")):
+        for intercept in (False, "free"):
+            here = problem(X, y, loss, ridge, intercept, order)
+            star = run(here, make("auto"), rounds=40, threads=1).energy
+            right = exchanges(here, star)
+            for _ in range(2):
+                T = 10.0 ** rng.uniform(-6, 6, D)
+                scaled = exchanges(problem(X * T, y, loss, ridge * T**2, intercept, order), star)
+                assert abs(scaled - right) <= 1, (intercept, T)
+            for shift in (1e2, 1e4, 1e6) if intercept else ():
+                by = np.where(np.arange(D) == 0, shift, rng.uniform(-shift, shift, D) / 100)
+                shifted = exchanges(problem(X + by, y, loss, ridge, intercept, order), star)
+                assert abs(shifted - right) <= 1, shift
+
+
+@pytest.mark.parametrize("ratio", [1e2, 1e3, 1e6])
+def test_a_column_far_from_zero_is_not_lost(ratio):
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((400, 2))
+    y = np.where(x @ [0.8, -0.5] + rng.logistic(size=400) > 0, 1.0, -1.0)
+    found = []
+    for shift in (0.0, ratio):
+        clients = [LinearModel(x[j::5] + [shift, 0.0], y[j::5], Logistic(), 1e-4, intercept="free") for j in range(5)]
+        found.append(run(Problem(clients), make("auto"), rounds=8))
+    assert found[1].theta[:2] == pytest.approx(found[0].theta[:2], rel=1e-5)
+
+
+def test_coordinates_map_models_gradients_and_moments():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.standard_normal((50, 3)) * [1e-3, 1.0, 1e4] + [5.0, 1e3, -2.0], np.ones(50)])
+    M = np.array([[1e-3], [1e-3], [1e-3], [0.0]])
+    for whole in (True, False):
+        at = chosen(X.T @ X / 50, M, 0.25, whole)
+        F = at.pull(X.T).T  # the features in z
+        theta, g = rng.standard_normal((4, 2)), rng.standard_normal((4, 2))
+        np.testing.assert_allclose(F @ at.back(theta), X @ theta, rtol=1e-8)
+        np.testing.assert_allclose(at.to(at.back(theta)), theta, rtol=1e-12)
+        assert np.vdot(g, at.to(theta)) == pytest.approx(np.vdot(at.pull(g), theta), rel=1e-12)
+        np.testing.assert_allclose(F[:, :3].mean(axis=0), 0.0, atol=1e-9 * np.abs(F).max())
+        np.testing.assert_allclose(at.moment(X.T @ X / 50), F.T @ F / 50, atol=1e-8 * np.abs(F.T @ F / 50).max())
+    same = Coordinates.plain(4)
+    np.testing.assert_array_equal(same.pull(theta), theta)
+
+
+def test_a_uniform_ridge_leaves_the_coordinates_of_a_sketch_alone():
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((50, 4)) * [1e-2, 1.0, 10.0, 1e2]
+    at = chosen(X.T @ X / 50, np.full((4, 1), 1e-6), 0.25, whole=False)
+    np.testing.assert_array_equal(at.scale, np.ones(4))
+    assert not at.centre.any()

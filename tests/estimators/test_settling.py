@@ -1,0 +1,36 @@
+"""When a fit has settled: where energies rest, and not where trials are taken back."""
+
+import numpy as np
+import pytest
+
+from dualfl.engines.history import Row
+from dualfl.estimators.solving import HOPELESS, IDLE, Limits, Settled
+
+LIMITS = Limits(tol=1e-6, rounds=100, seed=0, progress=False)
+
+
+def ended(energies, certificate=None):
+    """After which of these energies a fit ends; None if it goes on."""
+    settled = Settled(LIMITS)
+    for number, energy in enumerate(energies):
+        row = Row(number, number, 0, 0, 0.0, 0.0, energy, None, certificate, 0, 0)
+        if settled(row, np.zeros(1)):
+            return number
+    return None
+
+
+def test_a_fit_ends_where_energies_rest():
+    assert ended([3.0, 2.0, 1.0, *[1.0] * 20]) == 2 + IDLE
+
+
+def test_rejected_trials_are_no_rest():
+    assert ended([3.0, 2.0, 1.0, *[7.0] * (2 * IDLE), 0.5, 0.25]) is None
+
+
+def test_a_method_that_only_misses_is_given_up_at_last():
+    assert ended([3.0, 2.0, 1.0, *[7.0] * (2 * HOPELESS)]) == 2 + HOPELESS
+
+
+@pytest.mark.parametrize("certificate", [None, 0.5])
+def test_one_good_round_starts_the_count_again(certificate):
+    assert ended([1.0, 7.0, 7.0, 7.0, 7.0, 0.9, 7.0, 7.0, 7.0, 7.0, 0.8], certificate) is None
