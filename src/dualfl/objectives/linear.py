@@ -227,6 +227,12 @@ class LinearModel(Objective):
         Y = self.design.backward(c[:, None] * self.design.forward(np.ascontiguousarray(Omega)))
         return Y, float(c @ self.design.row_norms2()), curvature.mean_block(W)
 
+    def column_moments(self, x: Array) -> tuple[Array, Array]:
+        """The diagonal of that C, and its last column."""
+        self.cost.passes += 1
+        c = curvature.row_curvatures(self.newton_curvatures(x, 1.0), self.s)
+        return moments.squares(self.design, c), moments.last_column(self.design, c)
+
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """What a sketch of the Hessian at x needs: see `curvature.metric`, and `newton_curvatures` for `straight`."""
         self.cost.passes += 1

@@ -86,11 +86,14 @@ class Tilted(Objective):
         return M
 
     def moment(self, x: Array) -> tuple[Array, Array]:
-        """Of the data part, which a tilt leaves alone; so are the next two."""
+        """Of the data part, which a tilt leaves alone; so are the next three."""
         return self.base.moment(x)  # type: ignore[attr-defined, no-any-return]
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         return self.base.sketched_moment(x, Omega)  # type: ignore[attr-defined, no-any-return]
+
+    def column_moments(self, x: Array) -> tuple[Array, Array]:
+        return self.base.column_moments(x)  # type: ignore[attr-defined, no-any-return]
 
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         return self.base.metric(x, U, B, rank, straight)  # type: ignore[attr-defined, no-any-return]

@@ -32,15 +32,14 @@ from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round,
 from dualfl.algorithms.few_exchanges import metric as sketch
 from dualfl.algorithms.few_exchanges.budget import HEAVIEST, Budget, heaviest, more_columns
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
-from dualfl.algorithms.few_exchanges.coordinates import Coordinates
+from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen_by
 from dualfl.algorithms.few_exchanges.limits import check_rows
 from dualfl.algorithms.few_exchanges.metric import Basis, Metric
-from dualfl.algorithms.few_exchanges.own_start import own_minimiser
+from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
 from dualfl.algorithms.messages import floats
 from dualfl.errors import InputError
-from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
 RAY = (*(0.5**i for i in range(1, 6)), 2.0**-7, 2.0**-10, 2.0**-14, 2.0**-20, 2.0**-30)
@@ -50,7 +49,6 @@ SHORTER = 0.4  # the second trial, once one has failed
 NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
 SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly changes, and a dear one is worth its price
 PATIENCE = 3  # exchanges with one metric before a dear one is asked for
-LOCAL_MU, LOCAL_ACCURACY, LOCAL_STEPS = 1e-4, 1e-3, 30
 LARGEST = 4_000_000
 BEYOND = 1e100  # stands for an energy that overflows, as a Poisson loss can; such a trial is rejected
 NONE = np.zeros(0)
@@ -162,8 +160,14 @@ class SketchedNewton(Algorithm):
             C = symmetric(m.C, len(M))
             basis = sketch.basis_of(C, m.S, M)
         else:
-            Omega, CO, trace = self.columns, m.CO, float(m.trace)
-            basis = sketch.nystroem(CO, directions(at, len(CO), 0, Omega), trace, m.S, Coordinates.plain(len(CO)), M)
+            Omega, CO, trace = self.columns, m.CO, float(m.own.sum())
+            where = chosen_by(m.own, m.cross, M, float(np.abs(m.S).max()), whole=False)
+            if where.mild:
+                plain = Coordinates.plain(len(M))
+                basis = sketch.nystroem(CO, directions(at, len(CO), 0, Omega), trace, m.S, plain, M)
+            else:  # what was sketched are the units of a few columns: once more, in better coordinates
+                basis, Omega, CO = sketch.diagonal(m.own, m.S, where, M), 0, None
+                trace = float(basis.variances.sum())
         metric = sketch.first_metric(basis, C)
         newton = -metric.solve(basis, m.g)
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
@@ -172,16 +176,19 @@ class SketchedNewton(Algorithm):
             Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)), heaviest=heaviest(at.N),
         )  # fmt: skip
         budget = self.budget(s)
-        more = more_columns(basis, Omega, self.columns)
+        sketched = C is not None or CO is not None
+        more = more_columns(basis, Omega, self.columns) if sketched else self.columns
         s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)])
         return replace(s, bounds=s.bounds.with_point(s.mu, s.x, s.E, s.g, self.cuts))
 
     def round(self, s: Server, at: Place) -> Round:
         X = s.rivals if len(s.rivals) else self.trials(s)
         U, B = (NONE, NONE) if s.sent else (s.basis.U, s.basis.B)
+        where = (s.basis.at.scale, s.basis.at.centre) if s.more else (NONE, NONE)
         m = yield ask(
-            self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more)
-        )
+            self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more),
+            scale=where[0], centre=where[1],
+        )  # fmt: skip
         bounds = s.bounds
         for x, E, g in zip(X, m.E, m.g):
             if E < BEYOND:
@@ -320,8 +327,9 @@ class SketchedNewton(Algorithm):
 
     def widened(self, s: Server, m: Any, at: Place) -> Server:
         """The basis of a larger sketch; the metric of the start serves until the one asked for with it comes."""
-        CO, columns = np.concatenate([s.CO, m.CO], axis=1), s.Omega + s.more
-        basis = s.basis
+        basis, columns = s.basis, s.Omega + s.more
+        fresh_columns = basis.at.pull(m.CO)
+        CO = fresh_columns if s.CO is None else np.concatenate([s.CO, fresh_columns], axis=1)
         basis = sketch.nystroem(CO, directions(at, len(CO), 0, columns), s.trace, basis.S, basis.at, basis.M)
         fresh = replace(s, basis=basis, metric=sketch.first_metric(basis), Omega=columns, CO=CO, sent=False)
         more = more_columns(basis, columns, self.columns)
@@ -342,21 +350,20 @@ class SketchedNewton(Algorithm):
         zero = np.zeros(at.d)
         E, g = f.value_gradient(zero)
         M = np.broadcast_to(np.asarray(f.objective.convexity, dtype=float), (at.d,))
-        C, S, whole = NONE, NONE, False
         sums: dict[str, Any] = {"E": E, "g": g, "mu": f.mu, "M": M}
         if f.objective.shape[0] <= self.widest:
             C, S = f.moment(zero)
             sums |= {"C": upper(C), "S": S}
-            whole = sketch.whole(C, S)
+            if self.local and sketch.whole(C, S):
+                sums["theta"] = own_minimiser(f.objective, C, S) - (0.0 if f.origin is None else f.origin)
+            elif self.local:
+                sums["theta"] = first_order_minimiser(f, np.diag(C), C[:, -1], S)
         else:
-            names = ("CO", "trace", "S")
-            sums |= zip(names, f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns)))
-        if self.local and whole:
-            sums["theta"] = own_minimiser(f.objective, C, S) - (0.0 if f.origin is None else f.origin)
-        elif self.local:
-            more = max(LOCAL_MU - f.mu, 0.0)
-            stop = GradientNorm(LOCAL_ACCURACY * float(np.linalg.norm(g)), cap=LOCAL_STEPS)
-            sums["theta"] = f.local(more, zero, stop=stop).x
+            CO, _, S = f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns))
+            own, cross = f.column_moments(zero)
+            sums |= {"CO": CO, "S": S, "own": own, "cross": cross}
+            if self.local:
+                sums["theta"] = first_order_minimiser(f, own, cross, S)
         return at.send(**sums), c
 
     @client_step
@@ -372,6 +379,8 @@ class SketchedNewton(Algorithm):
         ranks: Any,
         straight: float,
         columns: Any,
+        scale: Array,
+        centre: Array,
     ) -> tuple[Upload, Any]:
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(U):
@@ -389,7 +398,8 @@ class SketchedNewton(Algorithm):
             if i == 0 and len(p):
                 more["ray"] = np.nan_to_num(f.along(x, p, [1 - t for t in RAY]), nan=BEYOND, posinf=BEYOND)
         if columns[1] > columns[0]:
-            more["CO"] = f.sketched_moment(np.zeros(at.d), directions(at, len(c.U), *columns))[0]
+            Omega = Coordinates(scale, centre).to(directions(at, len(scale), *columns))
+            more["CO"] = f.sketched_moment(np.zeros(at.d), Omega)[0]
         return at.send(E=np.array(values), g=np.stack(slopes), **more), c
 
 
