@@ -79,7 +79,7 @@ def moment(design: Design, w: Array) -> Array:
 def squares(design: Design, w: Array) -> Array:
     """sum_i w_i x_ik^2, one number a column."""
     X: Any = design.X
-    if sparse.issparse(X):
+    if bool(sparse.issparse(X)):
         total = np.asarray(type(X)((X.data.astype(np.float64) ** 2, X.indices, X.indptr), shape=X.shape).T @ w)
         total = design.scale**2 * total
         return np.append(total, w.sum()) if design.intercept else total

@@ -90,7 +90,7 @@ def rescaled(model: LinearModel, scale: Array) -> LinearModel:
     by = design.scale * scale[:features]
     X: Any = design.X
     view = model.fresh()
-    scaled = sp.csr_array(X.astype(np.float64)) @ sp.diags_array(by) if sp.issparse(X) else X * by
+    scaled = sp.csr_array(X.astype(np.float64)) @ sp.diags_array(by) if bool(sp.issparse(X)) else X * by
     view.design = Design(scaled, intercept=design.intercept)
     view.ridge = view.mu = 0.0
     for known in ("L_row", "_top"):

@@ -10,13 +10,16 @@ d(d+1)/2 numbers. Here clients send what fits into a message (see `metric`), and
     then         x+ = x - p,   p = two-loop L-BFGS(pairs) with first metric H0^-1 applied to g,   one exchange each:
                  E, E' at x+, losses along the ray x - t p while far away, and a new H0 when one is due (see `budget`)
 
-A point is accepted if E(x+) <= E(x) + 1e-4 <g, x+ - x>. Rejected points still give a secant pair. A rejection far away,
+A point is accepted if E(x+) <= E(x) + 1e-4 <g, x+ - x>. Beside a whole Hessian there are no pairs: a step that was too
+long is followed by the best point of its ray. Otherwise rejected points still give a secant pair. A rejection far away,
 or a second one, falls back along the ray, where the losses already known pick t; a third one drops all pairs; and after
 the first one every exchange carries two trials, t = 1 and t = 0.4. So E falls monotonically whatever H0 is, and H0
-only decides how fast; docs/auto.md has the proof.
+only decides how fast; docs/auto.md has the proof. Nothing depends on the units of columns, nor, beside a free
+intercept, on where they have their zeros (see `coordinates`).
 
 More features than `widest`: C does not travel. Clients send C Omega for a common random Omega of a few hundred columns,
-more of them while the last eigenvalue of the sketch is still felt beside mu.
+more of them while the last eigenvalue of the sketch is still felt beside mu, and all of them once more, in better
+coordinates, if the units of columns or their means turn out to be all that was sketched.
 
 E* is bounded by all gradients seen (see `bundle_bound`), where a ridge acts on every coefficient.
 """
@@ -37,6 +40,7 @@ from dualfl.algorithms.few_exchanges.limits import check_rows
 from dualfl.algorithms.few_exchanges.metric import Basis, Metric
 from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
+from dualfl.algorithms.few_exchanges.secants import learnt, two_loops
 from dualfl.algorithms.few_exchanges.straight import STRAIGHT, SURE, kept_promise
 from dualfl.algorithms.messages import floats
 from dualfl.errors import InputError
@@ -236,9 +240,8 @@ class SketchedNewton(Algorithm):
             return replace(s, S=(), Y=())
         S, Y = s.S, s.Y
         for i in np.argsort(-m.E, kind="stable"):  # the best last, where it counts most
-            step, change = X[i] - s.x, m.g[i] - s.g
-            if m.E[i] < BEYOND and step @ change > 1e-10 * s.basis.at.norm(step) * s.basis.at.slope(change):
-                S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
+            if m.E[i] < BEYOND:
+                S, Y = learnt(S, Y, X[i] - s.x, m.g[i] - s.g, s.basis.at, self.memory)
         return replace(s, S=S, Y=Y)
 
     @staticmethod
@@ -271,7 +274,7 @@ class SketchedNewton(Algorithm):
 
     def stepped(self, s: Server) -> Server:
         """The next trial x - p, and what is asked with it."""
-        p = self.direction(s)
+        p = two_loops(s.g, s.S, s.Y, lambda g: s.metric.solve(s.basis, g))
         decrement = float(s.g @ p)
         self.check_minimiser(s, p, decrement)
         near = decrement <= NEAR * scale(s)
@@ -288,21 +291,6 @@ class SketchedNewton(Algorithm):
         t = min(good)[1] if good else SHORTER * (steps[-1][1] if steps else s.t)
         p = t * full
         return replace(s, trial=s.x - p, p=p, t=t, near=False, request=())
-
-    @staticmethod
-    def direction(s: Server) -> Array:
-        """p = H g by the two loops around H0^-1."""
-        q, weights = np.array(s.g), []
-        for u, y in zip(reversed(s.S), reversed(s.Y)):
-            a = (u @ q) / (u @ y)
-            weights.append(a)
-            q -= a * y
-        q = s.metric.solve(s.basis, q)
-        for u, y, a in zip(s.S, s.Y, reversed(weights)):
-            q += (a - (y @ q) / (u @ y)) * u
-        if not s.g @ q > 0:  # at rounding level a direction may point nowhere
-            return s.metric.solve(s.basis, s.g)
-        return q
 
     def check_minimiser(self, s: Server, p: Array, decrement: float) -> None:
         """Without a ridge there may be none: then energies have converged and the model still grows."""
@@ -368,20 +356,9 @@ class SketchedNewton(Algorithm):
 
     @client_step
     def look(
-        self,
-        f: Any,
-        c: Any,
-        at: Place,
-        X: Array,
-        p: Array,
-        U: Array,
-        B: Array,
-        ranks: Any,
-        straight: float,
-        columns: Any,
-        scale: Array,
-        centre: Array,
-    ) -> tuple[Upload, Any]:
+        self, f: Any, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: Any, straight: float,
+        columns: Any, scale: Array, centre: Array,
+    ) -> tuple[Upload, Any]:  # fmt: skip
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(U):
             c = Local(U, B)
