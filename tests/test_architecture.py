@@ -95,8 +95,9 @@ def passed(monkeypatch):
 
 def test_a_message_in_one_process_takes_walk_two(passed):
     run(make_problem("iris", clients=3), DualFL(), rounds=2, threads=1)
-    assert passed == {"arguments", "engines.session", "engines.engine", "engines.inprocess", "engines.client"}
-    assert passed - {"arguments"} <= walk("two")
+    passed -= {"arguments"}  # whose check of the arguments of `run` may or may not be in between
+    assert passed == {"engines.session", "engines.engine", "engines.inprocess", "engines.client"}
+    assert passed <= walk("two")
 
 
 def test_a_message_to_a_silo_takes_walk_three(passed, tmp_path):

@@ -6,7 +6,7 @@ T is diagonal, from 1e-6 to 1e6, or shifts columns beside a free intercept; M is
 import numpy as np
 import pytest
 
-from dualfl.algorithms.few_exchanges import SketchedNewton, budget, metric
+from dualfl.algorithms.few_exchanges import SketchedNewton, sketch_size, sketched_metric
 from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen
 from dualfl.algorithms.registry import make
 from dualfl.engines import Problem, run
@@ -124,8 +124,8 @@ def test_a_uniform_ridge_leaves_the_coordinates_of_a_sketch_alone():
 @pytest.mark.parametrize("options", [{}, {"widest": 10, "columns": 8}], ids=["eigenvectors", "random sketch"])
 def test_sketches_of_large_models_do_not_depend_on_units_either(options, monkeypatch):
     """As if 60 features were too many for a whole Hessian, or for a second moment."""
-    monkeypatch.setattr(metric, "EXACT", 0)
-    monkeypatch.setattr(budget, "EXACT", 0)
+    monkeypatch.setattr(sketched_metric, "EXACT", 0)
+    monkeypatch.setattr(sketch_size, "EXACT", 0)
     rng, wide = np.random.default_rng(5), 60
     X = rng.standard_normal((900, wide)) * np.geomspace(3, 0.03, wide)
     X = X @ np.linalg.qr(rng.standard_normal((wide, wide)))[0]
@@ -150,7 +150,7 @@ def test_a_sketch_that_leaves_something_out_is_not_taken_for_the_hessian():
     f = LinearModel(np.random.default_rng(6).standard_normal((90, 20)), np.ones(90), Logistic(), 1e-4)
     C, S = f.moment(np.zeros(20))
     Omega = np.random.default_rng(7).standard_normal((20, 4))
-    basis = metric.nystroem(C @ Omega, Omega, np.trace(C), S, Coordinates.plain(20), np.full((20, 1), 1e-4))
-    assert not metric.metric(basis, *f.metric(np.zeros(20), basis.U, basis.B, basis.q)).exact
-    whole = metric.basis_of(C, S, np.full((20, 1), 1e-4))
-    assert metric.metric(whole, *f.metric(np.zeros(20), whole.U, whole.B, whole.q)).exact
+    basis = sketched_metric.nystroem(C @ Omega, Omega, np.trace(C), S, Coordinates.plain(20), np.full((20, 1), 1e-4))
+    assert not sketched_metric.metric(basis, *f.metric(np.zeros(20), basis.U, basis.B, basis.q)).exact
+    whole = sketched_metric.basis_of(C, S, np.full((20, 1), 1e-4))
+    assert sketched_metric.metric(whole, *f.metric(np.zeros(20), whole.U, whole.B, whole.q)).exact

@@ -192,7 +192,7 @@ class Place:
         cut = mean_cut(x, m.E, m.g, m.off, m.off_g, self.N)
         return proven(mu, [cut]) if self.penalty is None else penalised(mu, cut, self.penalty)
 
-    def measured(self, f: Any, x: Array, E: float) -> dict[str, float]:
+    def measured(self, f: ClientCost, x: Array, E: float) -> dict[str, float]:
         """A client's E as it is sent for a lower bound: with how far off it, and the length of its gradient, may be."""
         value, gradient = f.rounding(x)
         off_g = float(np.linalg.norm(gradient)) + float(np.sqrt(len(gradient))) * self.grid

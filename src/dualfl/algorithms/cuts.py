@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dualfl.algorithms.client_cost import ClientCost, Solved
 from dualfl.objectives.rounding import SPARE, UNIT, of_mean, roundings
 from dualfl.typing import Array
 
@@ -104,7 +105,7 @@ def below(value: float, size: float, terms: int) -> float:
     return value - roundings(terms) * size - UNIT * abs(value)
 
 
-def dual_rounding(f: Any, y: Any, nu: float, c: Array) -> tuple[float, float]:
+def dual_rounding(f: ClientCost, y: Solved, nu: float, c: Array) -> tuple[float, float]:
     """For g = f - (nu/2)|.|^2 at a local solution y of LOCAL(0, c) or the like: how far off the conjugate
     g*(xi) = <xi, y> - g(y), xi = f'(y) - nu y, and the length of xi may be.
 

@@ -234,7 +234,7 @@ class DualFL(Algorithm):
             return sent.also(conj=conj, slip=slip, e=float(np.linalg.norm(e)) + off)
         return sent.also(conj=conj, slip=slip, e=e, off=off + float(np.sqrt(at.d)) * at.grid)
 
-    def rounding(self, y: Any, theta: Array, e: Array, f: Any, at: Place, c: Local) -> tuple[float, float]:
+    def rounding(self, y: Solved, theta: Array, e: Array, f: ClientCost, at: Place, c: Local) -> tuple[float, float]:
         """How far off conj_j - <e_j, theta'> may be, and the length of what is not known of e_j.
 
         An error delta of xi_j changes conj_j by <delta, theta_j>, and with e_j, which it changes too, by

@@ -131,7 +131,7 @@ class OneShot(Algorithm):
         return at.send(**sums, **silo.doubts(zero), sizes2=silo.sizes2 + at.grid, K=K, grid=at.grid), c
 
     @client_step
-    def refine(self, f: Any, c: Any, at: Place, x: Array) -> tuple[Upload, Any]:
+    def refine(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Any]:
         silo = SmoothSilo(f)
         sums = silo.sums(x, hessian=False)
         kept = {name: sums[name] for name in ("loss", "g", "off", "spread")}

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.few_exchanges.coordinates import chosen, chosen_by
 from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT
 from dualfl.kernels import Design
+from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.solvers.base import default_solver
 from dualfl.solvers.definite import solve
@@ -30,7 +32,7 @@ STEPS, ACCURACY, ARMIJO, SHORTEST = 30, 1e-6, 1e-4, 1e-9
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def own_minimiser(f: Any, C: Array, S: Array) -> Array:
+def own_minimiser(f: Objective, C: Array, S: Array) -> Array:
     """argmin of f and a little ridge, from zero; C (x) S is the Hessian there, but for the ridge."""
     D, k, curved = len(C), len(S), float(np.abs(S).max())
     M = np.broadcast_to(np.asarray(f.convexity, dtype=float), (f.d,)).reshape(D, k)
@@ -62,7 +64,7 @@ def own_minimiser(f: Any, C: Array, S: Array) -> Array:
     return x
 
 
-def first_order_minimiser(f: Any, own: Array, cross: Array, S: Array) -> Array:
+def first_order_minimiser(f: ClientCost, own: Array, cross: Array, S: Array) -> Array:
     """The same for large models, roughly; `own` is the diagonal of C, and `cross` its last column."""
     objective, rows = f.objective, rows_of(f.objective)
     D, curved = len(own), float(np.abs(S).max())
