@@ -138,8 +138,6 @@ def test_a_bound_from_cuts_is_below_the_minimum_at_every_scale() -> None:
         beta = RNG.dirichlet(np.ones(4))
         assert proven(mu, cuts, beta) <= 0 and proven(mu, cuts[:1]) <= 0
         zero = type("Zero", (), {"prox": lambda self, step, v: v, "value": lambda self, x: 0.0})()
-        size = 1e-12 * cuts[0].E * float(h.max()) / mu
-        assert penalised(mu, cuts[0], zero) == pytest.approx(proven(mu, cuts[:1]), rel=1e-9, abs=size)
         assert penalised(mu, cuts[0], zero) <= 0
     assert careless > 30  # as E - |g|^2/(2 mu), many are above the minimum
     assert proven(1.0, [Cut(np.zeros(1), 1.0, np.full(1, np.inf), 0.0, 0.0)]) == -np.inf

@@ -6,6 +6,7 @@ T is diagonal, from 1e-6 to 1e6, or shifts columns beside a free intercept; M is
 import numpy as np
 import pytest
 
+from dualfl.algorithms.few_exchanges import SketchedNewton, budget, metric
 from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen
 from dualfl.algorithms.registry import make
 from dualfl.engines import Problem, run
@@ -118,3 +119,38 @@ def test_a_uniform_ridge_leaves_the_coordinates_of_a_sketch_alone():
     at = chosen(X.T @ X / 50, np.full((4, 1), 1e-6), 0.25, whole=False)
     np.testing.assert_array_equal(at.scale, np.ones(4))
     assert not at.centre.any()
+
+
+@pytest.mark.parametrize("options", [{}, {"widest": 10, "columns": 8}], ids=["eigenvectors", "random sketch"])
+def test_sketches_of_large_models_do_not_depend_on_units_either(options, monkeypatch):
+    """As if 60 features were too many for a whole Hessian, or for a second moment."""
+    monkeypatch.setattr(metric, "EXACT", 0)
+    monkeypatch.setattr(budget, "EXACT", 0)
+    rng, wide = np.random.default_rng(5), 60
+    X = rng.standard_normal((900, wide)) * np.geomspace(3, 0.03, wide)
+    X = X @ np.linalg.qr(rng.standard_normal((wide, wide)))[0]
+    y = np.where(X @ rng.standard_normal(wide) + 0.5 * rng.logistic(size=900) > 0, 1.0, -1.0)
+    method, ridge, order = SketchedNewton(far=60, near=120, **options), np.full(wide, 1e-2), np.arange(900)
+
+    def needed(X, ridge, star=None):
+        here = problem(X, y, Logistic(), ridge, "free", order)
+        stop = None if star is None else lambda row, _: row.energy - star <= 1e-6 * abs(star)
+        result = run(here, method, rounds=40, threads=1, stop=stop)
+        return result.energy if star is None else result.history[-1].exchanges
+
+    star = needed(X, ridge)
+    right = needed(X, ridge, star)
+    T, shift = 10.0 ** rng.uniform(-6, 6, wide), np.where(np.arange(wide) == 0, 1e4, 0.0)
+    slack = 4 if options else 1  # a sketch that has to be drawn again comes later, and other columns are drawn
+    assert abs(needed(X * T, ridge * T**2, star) - right) <= slack
+    assert abs(needed(X + shift, ridge, star) - right) <= slack
+
+
+def test_a_sketch_that_leaves_something_out_is_not_taken_for_the_hessian():
+    f = LinearModel(np.random.default_rng(6).standard_normal((90, 20)), np.ones(90), Logistic(), 1e-4)
+    C, S = f.moment(np.zeros(20))
+    Omega = np.random.default_rng(7).standard_normal((20, 4))
+    basis = metric.nystroem(C @ Omega, Omega, np.trace(C), S, Coordinates.plain(20), np.full((20, 1), 1e-4))
+    assert not metric.metric(basis, *f.metric(np.zeros(20), basis.U, basis.B, basis.q)).exact
+    whole = metric.basis_of(C, S, np.full((20, 1), 1e-4))
+    assert metric.metric(whole, *f.metric(np.zeros(20), whole.U, whole.B, whole.q)).exact

@@ -114,6 +114,10 @@ class MomentCost(ClientCost, Protocol):
         """C Omega, the trace of C, and S."""
         ...
 
+    def column_moments(self, x: Array) -> tuple[Array, Array]:
+        """The diagonal of C, and its last column."""
+        ...
+
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """The sums that a sketch of the Hessian at x needs."""
         ...

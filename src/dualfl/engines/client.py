@@ -103,6 +103,10 @@ class LocalCost:
         """C Omega, the trace of C, and S."""
         return self.objective.sketched_moment(self.place(x), Omega)
 
+    def column_moments(self, x: Array) -> tuple[Array, Array]:
+        """The diagonal of C, and its last column."""
+        return self.objective.column_moments(self.place(x))
+
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """The sums that a sketch of the Hessian at x needs."""
         return self.objective.metric(self.place(x), U, B, rank, straight)

@@ -182,6 +182,10 @@ class Objective(ABC):
         """C Omega, the trace of C, and S."""
         raise self._no_moments()
 
+    def column_moments(self, x: Array) -> tuple[Array, Array]:
+        """The diagonal of C, and its last column."""
+        raise self._no_moments()
+
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """The sums that a sketch of the Hessian at x needs."""
         raise self._no_moments()

@@ -172,19 +172,19 @@ class LinearModel(Objective):
 
     # -- curvature --------------------------------------------------------------------------------
 
-    def _predictors_at(self, x: Array) -> Array:
+    def predictors_at(self, x: Array) -> Array:
         point = self.at(x)
         assert isinstance(point, LinearPoint)
         return point.predictors
 
     def _curvatures(self, x: Array) -> Array:
         """s_i l''(z_i) as a k x k x n array."""
-        return curvature.curvatures(self.loss, self._predictors_at(x), self.y, self.s)
+        return curvature.curvatures(self.loss, self.predictors_at(x), self.y, self.s)
 
     def newton_curvatures(self, x: Array, straight: float) -> Array:
         """The same, with a share of the parabola above the straight pieces of a loss: where most residuals are beyond
         Huber's delta, l'' alone makes Newton steps a hundred times too long."""
-        return curvature.newton_curvatures(self.loss, self._predictors_at(x), self.y, self.s, straight)
+        return curvature.newton_curvatures(self.loss, self.predictors_at(x), self.y, self.s, straight)
 
     def hessian(self, x: Array) -> Array:
         """The dense Hessian, built blockwise from weighted Gram matrices."""
@@ -237,6 +237,12 @@ class LinearModel(Objective):
         c = curvature.row_curvatures(W, self.s)
         Y = self.design.backward(c[:, None] * self.design.forward(np.ascontiguousarray(Omega)))
         return Y, float(c @ self.design.row_norms2()), curvature.mean_block(W)
+
+    def column_moments(self, x: Array) -> tuple[Array, Array]:
+        """The diagonal of that C, and its last column."""
+        self.cost.passes += 1
+        c = curvature.row_curvatures(self.newton_curvatures(x, 1.0), self.s)
+        return moments.squares(self.design, c), moments.last_column(self.design, c)
 
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """What a sketch of the Hessian at x needs: see `curvature.metric`, and `newton_curvatures` for `straight`."""

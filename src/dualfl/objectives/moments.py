@@ -76,6 +76,23 @@ def moment(design: Design, w: Array) -> Array:
     return total * w[0] if even else total
 
 
+def squares(design: Design, w: Array) -> Array:
+    """sum_i w_i x_ik^2, one number a column."""
+    X: Any = design.X
+    if bool(sparse.issparse(X)):
+        total = np.asarray(type(X)((X.data.astype(np.float64) ** 2, X.indices, X.indptr), shape=X.shape).T @ w)
+        total = design.scale**2 * total
+        return np.append(total, w.sum()) if design.intercept else total
+    return np.asarray(sum(w[rows] @ block**2 for rows, block in blocks(design, design.D)))
+
+
+def last_column(design: Design, w: Array) -> Array:
+    """sum_i w_i x_i x_iD."""
+    unit = np.zeros((design.D, 1))
+    unit[-1] = 1.0
+    return np.asarray(design.backward(w[:, None] * design.forward(unit))[:, 0])
+
+
 def projected(design: Design, U: Array, stride: int = 1) -> AnyArray:
     """The rows' coordinates X U."""
     U = np.ascontiguousarray(U)

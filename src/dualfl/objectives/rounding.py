@@ -51,7 +51,7 @@ class Rounding(NamedTuple):
     value: float
     gradient: Array
 
-    def __add__(self, other: Rounding) -> Rounding:  # type: ignore[override]
+    def __add__(self, other: Rounding) -> Rounding:  # type: ignore[override]  # tuples are added otherwise
         return Rounding(self.value + other.value, self.gradient + other.gradient)
 
     def times(self, factor: float) -> Rounding:
@@ -101,7 +101,7 @@ def product(f: LinearModel, R: Array) -> Array:
 
 def slope_spread(f: LinearModel, x: Array) -> float:
     """(K u P)^2: with c_k it bounds how far off the data's part of the gradient at x may be, by K u P c_k."""
-    slopes = row_sizes(f, f.at(x).predictors)[1]  # type: ignore[attr-defined]
+    slopes = row_sizes(f, f.predictors_at(x))[1]
     with np.errstate(over="ignore"):
         return float(roundings(f.n + f.design.D) ** 2 * np.einsum("i,ik,ik->", f.s, slopes, slopes))
 

@@ -101,11 +101,14 @@ class Tilted(Objective):
         return self.base.sample_gradient(rows, x) + self.a * x - self.c
 
     def moment(self, x: Array) -> tuple[Array, Array]:
-        """Of the data part, which a tilt leaves alone; so are the next two."""
+        """Of the data part, which a tilt leaves alone; so are the next three."""
         return self.base.moment(x)
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         return self.base.sketched_moment(x, Omega)
+
+    def column_moments(self, x: Array) -> tuple[Array, Array]:
+        return self.base.column_moments(x)
 
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         return self.base.metric(x, U, B, rank, straight)

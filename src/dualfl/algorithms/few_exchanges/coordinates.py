@@ -22,6 +22,7 @@ import numpy as np
 from dualfl.typing import Array
 
 CANCELLED = 1e-13  # of a second moment: a variance below it is rounding
+FAR = 3.0  # deviations from zero: a column with a larger mean is centred before it is sketched
 FAINT = 1e-12  # of a column's own curvature: less ridge than this is as good as none
 
 
@@ -35,6 +36,13 @@ class Coordinates:
     @staticmethod
     def plain(D: int) -> Coordinates:
         return Coordinates(np.ones(D), np.zeros(D))
+
+    @property
+    def mild(self) -> bool:
+        """Whether columns are nearly as good: units within a factor of ten, and means not far above deviations."""
+        return bool(np.ptp(np.log10(self.scale[: len(self.scale) - bool(self.centre.any())])) <= 1) and bool(
+            (np.abs(self.centre * self.scale) <= FAR * self.scale[-1]).all()
+        )
 
     def to(self, z: Array) -> Array:
         """theta."""
@@ -70,9 +78,14 @@ class Coordinates:
 
 def chosen(C: Array, M: Array, curved: float, whole: bool) -> Coordinates:
     """From the second moment C of the columns, the ridge M (D x k) and how much curvature C stands for."""
-    own, centre = np.maximum(np.diag(C), 0.0), np.zeros(len(C))
+    return chosen_by(np.diag(C), C[:, -1], M, curved, whole)
+
+
+def chosen_by(own: Array, cross: Array, M: Array, curved: float, whole: bool) -> Coordinates:
+    """The same from the diagonal of C and its last column, which is all that it takes."""
+    own, centre = np.maximum(own, 0.0), np.zeros(len(own))
     if not M[-1].any() and own[-1] > 0:
-        centre[:-1] = C[:-1, -1] / own[-1]
+        centre[:-1] = cross[:-1] / own[-1]
     data = curved * np.maximum(own - centre**2 * own[-1], CANCELLED * own)
     ridge = M.mean(axis=1)
     size = data + ridge

@@ -3,7 +3,8 @@
 The mean of these minimisers is a start for a server that has seen nothing yet (DualFL's first round). A client with few
 rows, or with one label, can fit them far too well, so each coefficient gets at least `SHARE` of its own curvature at
 zero as a ridge; in the coordinates of `coordinates`, hence without units. Newton's method with a whole Hessian is for
-models that are small enough to send one.
+models that are small enough to send one; others take the client's own solver, on columns that are scaled if the ridge
+differs between them or is missing.
 """
 
 from __future__ import annotations
@@ -11,13 +12,20 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from dualfl.algorithms.few_exchanges.coordinates import chosen
+from dualfl.algorithms.few_exchanges.coordinates import chosen, chosen_by
 from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT
+from dualfl.kernels import Design
+from dualfl.objectives.linear import LinearModel
+from dualfl.solvers.base import default_solver
 from dualfl.solvers.definite import solve
+from dualfl.solvers.row_view import rows_of
+from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
 SHARE = 4e-3
+MEAN_SHARE, FREE, NORM = 1e-2, 1e-2, 1e-3  # for the others: of the mean curvature, of that, of the gradient at zero
 STEPS, ACCURACY, ARMIJO, SHORTEST = 30, 1e-6, 1e-4, 1e-9
 
 
@@ -52,3 +60,39 @@ def own_minimiser(f: Any, C: Array, S: Array) -> Array:
         x = x - t * step
         E = energy(x)
     return x
+
+
+def first_order_minimiser(f: Any, own: Array, cross: Array, S: Array) -> Array:
+    """The same for large models, roughly; `own` is the diagonal of C, and `cross` its last column."""
+    objective, rows = f.objective, rows_of(f.objective)
+    D, curved = len(own), float(np.abs(S).max())
+    M = np.broadcast_to(np.asarray(objective.convexity, dtype=float), (f.d,)).reshape(D, -1)
+    at = chosen_by(own, cross, M, curved, whole=False)
+    features = D if rows is None else rows.model.design.X.shape[1]
+    scale = np.append(at.scale[:features], np.ones(D - features))  # an intercept is a column of ones
+    data = curved * np.maximum(own - at.centre**2 * own[-1], 0.0) * scale**2
+    ridge = M * scale[:, None] ** 2
+    share, regularised = MEAN_SHARE * float(data.mean()), ridge[ridge > 0]
+    more = max(share - float(regularised.min(initial=share)), 0.0 if ridge.all() else FREE * share)
+    wide = np.repeat(scale, M.shape[1])
+    if rows is None or not np.ptp(scale[:features]):
+        stop = GradientNorm(NORM * float(np.linalg.norm(f.gradient(np.zeros(f.d)))), cap=STEPS)
+        return np.asarray(f.local(more, np.zeros(f.d), stop=stop).x)
+    problem = rescaled(rows.model, scale).tilted(ridge.ravel() + more, wide * rows.c)
+    stop = GradientNorm(NORM * float(np.linalg.norm(problem.gradient(np.zeros(f.d)))), cap=STEPS)
+    x = wide * default_solver(problem).solve(problem, None, stop).x
+    return np.asarray(x if f.origin is None else x - f.origin)
+
+
+def rescaled(model: LinearModel, scale: Array) -> LinearModel:
+    """The model with its columns multiplied by `scale`, a copy of them, and without its ridge."""
+    design, features = model.design, model.design.X.shape[1]
+    by = design.scale * scale[:features]
+    X: Any = design.X
+    view = model.fresh()
+    scaled = sp.csr_array(X.astype(np.float64)) @ sp.diags_array(by) if bool(sp.issparse(X)) else X * by
+    view.design = Design(scaled, intercept=design.intercept)
+    view.ridge = view.mu = 0.0
+    for known in ("L_row", "_top"):
+        view.__dict__.pop(known, None)
+    return view

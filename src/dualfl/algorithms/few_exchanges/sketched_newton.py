@@ -10,13 +10,16 @@ d(d+1)/2 numbers. Here clients send what fits into a message (see `metric`), and
     then         x+ = x - p,   p = two-loop L-BFGS(pairs) with first metric H0^-1 applied to g,   one exchange each:
                  E, E' at x+, losses along the ray x - t p while far away, and a new H0 when one is due (see `budget`)
 
-A point is accepted if E(x+) <= E(x) + 1e-4 <g, x+ - x>. Rejected points still give a secant pair. A rejection far away,
+A point is accepted if E(x+) <= E(x) + 1e-4 <g, x+ - x>. Beside a whole Hessian there are no pairs: a step that was too
+long is followed by the best point of its ray. Otherwise rejected points still give a secant pair. A rejection far away,
 or a second one, falls back along the ray, where the losses already known pick t; a third one drops all pairs; and after
 the first one every exchange carries two trials, t = 1 and t = 0.4. So E falls monotonically whatever H0 is, and H0
-only decides how fast; docs/auto.md has the proof.
+only decides how fast; docs/auto.md has the proof. Nothing depends on the units of columns, nor, beside a free
+intercept, on where they have their zeros (see `coordinates`).
 
 More features than `widest`: C does not travel. Clients send C Omega for a common random Omega of a few hundred columns,
-more of them while the last eigenvalue of the sketch is still felt beside mu.
+more of them while the last eigenvalue of the sketch is still felt beside mu, and all of them once more, in better
+coordinates, if the units of columns or their means turn out to be all that was sketched.
 
 E* is bounded by all gradients seen (see `bundle_bound`), where a ridge acts on every coefficient.
 """
@@ -33,16 +36,16 @@ from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round,
 from dualfl.algorithms.cuts import mean_cut
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
-from dualfl.algorithms.few_exchanges.coordinates import Coordinates
-from dualfl.algorithms.few_exchanges.own_start import own_minimiser
+from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen_by
+from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
+from dualfl.algorithms.few_exchanges.secants import learnt, two_loops
 from dualfl.algorithms.few_exchanges.sketch_size import HEAVIEST, Budget, heaviest, more_columns
 from dualfl.algorithms.few_exchanges.sketched_metric import Basis, SketchedMetric
 from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows
 from dualfl.algorithms.messages import floats
 from dualfl.errors import InputError, NoMinimiser
-from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
 RAY = (*(0.5**i for i in range(1, 6)), 2.0**-7, 2.0**-10, 2.0**-14, 2.0**-20, 2.0**-30)
@@ -52,7 +55,6 @@ SHORTER = 0.4  # the second trial, once one has failed
 NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
 SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly changes, and a dear one is worth its price
 PATIENCE = 3  # exchanges with one metric before a dear one is asked for
-LOCAL_MU, LOCAL_ACCURACY, LOCAL_STEPS = 1e-4, 1e-3, 30
 LARGEST = 4_000_000
 BEYOND = 1e100  # stands for an energy that overflows, as a Poisson loss can; such a trial is rejected
 NONE = np.zeros(0)
@@ -164,8 +166,14 @@ class SketchedNewton(Algorithm):
             C = symmetric(m.C, len(M))
             basis = sketch.basis_of(C, m.S, M)
         else:
-            Omega, CO, trace = self.columns, m.CO, float(m.trace)
-            basis = sketch.nystroem(CO, directions(at, len(CO), 0, Omega), trace, m.S, Coordinates.plain(len(CO)), M)
+            Omega, CO, trace = self.columns, m.CO, float(m.own.sum())
+            where = chosen_by(m.own, m.cross, M, float(np.abs(m.S).max()), whole=False)
+            if where.mild:
+                plain = Coordinates.plain(len(M))
+                basis = sketch.nystroem(CO, directions(at, len(CO), 0, Omega), trace, m.S, plain, M)
+            else:  # what was sketched are the units of a few columns: once more, in better coordinates
+                basis, Omega, CO = sketch.diagonal(m.own, m.S, where, M), 0, None
+                trace = float(basis.variances.sum())
         metric = sketch.first_metric(basis, C)
         newton = -metric.solve(basis, m.g)
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
@@ -174,16 +182,19 @@ class SketchedNewton(Algorithm):
             Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)), heaviest=heaviest(at.N),
         )  # fmt: skip
         budget = self.budget(s)
-        more = more_columns(basis, Omega, self.columns)
+        sketched = C is not None or CO is not None
+        more = more_columns(basis, Omega, self.columns) if sketched else self.columns
         s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)])
         return replace(s, bounds=s.bounds.with_point(s.mu, mean_cut(s.x, s.E, s.g, m.off, m.off_g, at.N), self.cuts))
 
     def round(self, s: Server, at: Place) -> Round:
         X = s.rivals if len(s.rivals) else self.trials(s)
         U, B = (NONE, NONE) if s.sent else (s.basis.U, s.basis.B)
+        where = (s.basis.at.scale, s.basis.at.centre) if s.more else (NONE, NONE)
         m = yield ask(
-            self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more)
-        )
+            self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more),
+            scale=where[0], centre=where[1],
+        )  # fmt: skip
         bounds = s.bounds
         for x, E, g, off, off_g in zip(X, m.E, m.g, m.off, m.off_g):
             if E < BEYOND:
@@ -231,9 +242,8 @@ class SketchedNewton(Algorithm):
             return replace(s, S=(), Y=())
         S, Y = s.S, s.Y
         for i in np.argsort(-m.E, kind="stable"):  # the best last, where it counts most
-            step, change = X[i] - s.x, m.g[i] - s.g
-            if m.E[i] < BEYOND and step @ change > 1e-10 * s.basis.at.norm(step) * s.basis.at.slope(change):
-                S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
+            if m.E[i] < BEYOND:
+                S, Y = learnt(S, Y, X[i] - s.x, m.g[i] - s.g, s.basis.at, self.memory)
         return replace(s, S=S, Y=Y)
 
     @staticmethod
@@ -266,7 +276,7 @@ class SketchedNewton(Algorithm):
 
     def stepped(self, s: Server) -> Server:
         """The next trial x - p, and what is asked with it."""
-        p = self.direction(s)
+        p = two_loops(s.g, s.S, s.Y, lambda g: s.metric.solve(s.basis, g))
         decrement = float(s.g @ p)
         self.check_minimiser(s, p, decrement)
         near = decrement <= NEAR * scale(s)
@@ -283,21 +293,6 @@ class SketchedNewton(Algorithm):
         t = min(good)[1] if good else SHORTER * (steps[-1][1] if steps else s.t)
         p = t * full
         return replace(s, trial=s.x - p, p=p, t=t, near=False, request=())
-
-    @staticmethod
-    def direction(s: Server) -> Array:
-        """p = H g by the two loops around H0^-1."""
-        q, weights = np.array(s.g), []
-        for u, y in zip(reversed(s.S), reversed(s.Y)):
-            a = (u @ q) / (u @ y)
-            weights.append(a)
-            q -= a * y
-        q = s.metric.solve(s.basis, q)
-        for u, y, a in zip(s.S, s.Y, reversed(weights)):
-            q += (a - (y @ q) / (u @ y)) * u
-        if not s.g @ q > 0:  # at rounding level a direction may point nowhere
-            return s.metric.solve(s.basis, s.g)
-        return q
 
     def check_minimiser(self, s: Server, p: Array, decrement: float) -> None:
         """Without a ridge there may be none: then energies have converged and the model still grows."""
@@ -322,8 +317,9 @@ class SketchedNewton(Algorithm):
 
     def widened(self, s: Server, m: Any, at: Place) -> Server:
         """The basis of a larger sketch; the metric of the start serves until the one asked for with it comes."""
-        CO, columns = np.concatenate([s.CO, m.CO], axis=1), s.Omega + s.more
-        basis = s.basis
+        basis, columns = s.basis, s.Omega + s.more
+        fresh_columns = basis.at.pull(m.CO)
+        CO = fresh_columns if s.CO is None else np.concatenate([s.CO, fresh_columns], axis=1)
         basis = sketch.nystroem(CO, directions(at, len(CO), 0, columns), s.trace, basis.S, basis.at, basis.M)
         fresh = replace(s, basis=basis, metric=sketch.first_metric(basis), Omega=columns, CO=CO, sent=False)
         more = more_columns(basis, columns, self.columns)
@@ -344,38 +340,28 @@ class SketchedNewton(Algorithm):
         zero = np.zeros(at.d)
         E, g = f.value_gradient(zero)
         M = np.broadcast_to(np.asarray(f.objective.convexity, dtype=float), (at.d,))
-        C, S, whole = NONE, NONE, False
         sums: dict[str, Any] = {"g": g, "mu": f.mu, "M": M}
         sums |= at.measured(f, zero, E)
         if f.objective.shape[0] <= self.widest:
             C, S = f.moment(zero)
             sums |= {"C": upper(C), "S": S}
-            whole = sketch.whole(C, S)
+            if self.local and sketch.whole(C, S):
+                sums["theta"] = own_minimiser(f.objective, C, S) - (0.0 if f.origin is None else f.origin)
+            elif self.local:
+                sums["theta"] = first_order_minimiser(f, np.diag(C), C[:, -1], S)
         else:
-            names = ("CO", "trace", "S")
-            sums |= zip(names, f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns)))
-        if self.local and whole:
-            sums["theta"] = own_minimiser(f.objective, C, S) - (0.0 if f.origin is None else f.origin)
-        elif self.local:
-            more = max(LOCAL_MU - f.mu, 0.0)
-            stop = GradientNorm(LOCAL_ACCURACY * float(np.linalg.norm(g)), cap=LOCAL_STEPS)
-            sums["theta"] = f.local(more, zero, stop=stop).x
+            CO, _, S = f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns))
+            own, cross = f.column_moments(zero)
+            sums |= {"CO": CO, "S": S, "own": own, "cross": cross}
+            if self.local:
+                sums["theta"] = first_order_minimiser(f, own, cross, S)
         return at.send(**sums), c
 
     @client_step
     def look(
-        self,
-        f: MomentCost,
-        c: Any,
-        at: Place,
-        X: Array,
-        p: Array,
-        U: Array,
-        B: Array,
-        ranks: Any,
-        straight: float,
-        columns: Any,
-    ) -> tuple[Upload, Any]:
+        self, f: MomentCost, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: Any, straight: float,
+        columns: Any, scale: Array, centre: Array,
+    ) -> tuple[Upload, Any]:  # fmt: skip
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(U):
             c = Local(U, B)
@@ -393,7 +379,8 @@ class SketchedNewton(Algorithm):
             if i == 0 and len(p):
                 more["ray"] = np.nan_to_num(f.along(x, p, [1 - t for t in RAY]), nan=BEYOND, posinf=BEYOND)
         if columns[1] > columns[0]:
-            more["CO"] = f.sketched_moment(np.zeros(at.d), directions(at, len(c.U), *columns))[0]
+            Omega = Coordinates(scale, centre).to(directions(at, len(scale), *columns))
+            more["CO"] = f.sketched_moment(np.zeros(at.d), Omega)[0]
         off, off_g = (np.array([error[name] + at.grid for error in errors]) for name in ("off", "off_g"))
         return at.send(E=np.array(values), g=np.stack(slopes), off=off, off_g=off_g, **more), c
 

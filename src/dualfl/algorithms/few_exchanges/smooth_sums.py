@@ -88,7 +88,7 @@ class SmoothSilo:
         if self.model is None:  # the same fields as those who have rows, for sums over both kinds
             return {"conj": np.zeros(len(SCALES)), "rows": 0.0}
         model = self.model
-        Z = model.at(x).predictors  # type: ignore[attr-defined]  # a linear model's points have them
+        Z = model.predictors_at(x)
         _, p = kernels.residual(model.loss, Z, model.y, np.ones(model.n))
         if model.k == 1:
             p = p.reshape(-1)

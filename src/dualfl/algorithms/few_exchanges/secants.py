@@ -1,0 +1,33 @@
+"""Secant pairs: what steps have taught of the curvature that a metric does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dualfl.algorithms.few_exchanges.coordinates import Coordinates
+from dualfl.typing import Array
+
+CURVED = 1e-10  # of |s||y|, in coordinates without units: a pair with less curvature is rounding
+Vectors = tuple[Array, ...]
+
+
+def learnt(S: Vectors, Y: Vectors, step: Array, change: Array, at: Coordinates, memory: int) -> tuple[Vectors, Vectors]:
+    """The newest pairs, this one among them if it has curvature."""
+    if not step @ change > CURVED * at.norm(step) * at.slope(change):
+        return S, Y
+    return (*S, step)[-memory:], (*Y, change)[-memory:]
+
+
+def two_loops(g: Array, S: Vectors, Y: Vectors, solve: Callable[[Array], Array]) -> Array:
+    """The L-BFGS direction H g around H0^-1 = solve."""
+    q, weights = np.array(g), []
+    for u, y in zip(reversed(S), reversed(Y)):
+        a = (u @ q) / (u @ y)
+        weights.append(a)
+        q -= a * y
+    q = solve(q)
+    for u, y, a in zip(S, Y, reversed(weights)):
+        q += (a - (y @ q) / (u @ y)) * u
+    return q if g @ q > 0 else solve(g)  # at rounding level a direction may point nowhere
