@@ -1,4 +1,4 @@
-"""What dualfl raises. Every message is one sentence: what was given, and what would be right."""
+"""The errors that dualfl raises. Every message is one sentence: what was given, and what would be right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class InputError(DualflError, ValueError):
 
 
 class NoMinimiser(InputError):
-    """Larger coefficients are always better, as for classes that a hyperplane separates where there is no penalty."""
+    """There is no minimiser, as for classes that a hyperplane separates, without a penalty."""
 
 
 class NotSupported(DualflError, TypeError):

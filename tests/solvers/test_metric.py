@@ -10,7 +10,8 @@ import pytest
 
 from dualfl.errors import InputError
 from dualfl.objectives import LinearModel, Logistic, Squared
-from dualfl.solvers import GradientNorm, NewtonCG, metric
+from dualfl.solvers import GradientNorm, NewtonCG
+from dualfl.solvers import moment_metric as metric
 from dualfl.solvers.moment_metric import FULL, choose_metric
 
 D = FULL + 44  # features: M is cut to a low rank unless all of it is asked for

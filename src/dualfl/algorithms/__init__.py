@@ -1,4 +1,4 @@
-"""What clients and server say to each other: one file an algorithm, mathematics only."""
+"""Federated algorithms: what clients and server say to each other. One file per algorithm, mathematics only."""
 
 from dualfl.algorithms.codecs import Codec, Quantise, RandK, TopK
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, ask, client_step, tell, theory

@@ -102,7 +102,7 @@ Round = Generator[Ask, Means, State]
 
 
 def client_step(function: Step) -> Step:
-    """Marks a method as something that a server may ask for; nothing else can be."""
+    """Marks a method as a step that the server may ask for; it can ask for no other method."""
     function.__dict__["is_client_step"] = True
     return function
 
@@ -241,7 +241,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Constants:
-    """What the clients found out about their costs before the first round."""
+    """Constants of the clients' costs, measured before the first round."""
 
     mu: float  # the smallest strong convexity
     L: float  # the largest smoothness; inf if somebody has no gradient

@@ -46,7 +46,7 @@ _files: dict[str, PluginFile] = {}  # what was loaded in this process, by module
 
 
 def load_plugin(path: Path | str) -> list[type[Algorithm]]:
-    """Import a file and register the algorithms that it defines; all of them, or after an error none."""
+    """Import a file and register all algorithms that it defines; after an error none is registered."""
     path = Path(path)
     if path.suffix != ".py":
         raise InputError(f"{path} is not a plug-in; a plug-in is a Python file, whose name ends in .py.")

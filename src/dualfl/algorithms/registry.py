@@ -112,10 +112,9 @@ ALGORITHMS = Registry(_ALL)
 
 
 def register(algorithm: Class) -> Class:
-    """Make an algorithm of one's own known by its name, wherever names are taken. Also a decorator.
+    """Register an algorithm of your own, so that its name works everywhere. Also a decorator.
 
-    The name must be new. A class that was changed and is defined again, as in a notebook, takes the place of the
-    former one.
+    The name must be new. If a class is defined again, as in a notebook, it replaces the former one.
     """
     check_registrable(algorithm)
     ALGORITHMS.plugins[algorithm.name] = algorithm

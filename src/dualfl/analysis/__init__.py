@@ -1,5 +1,5 @@
-"""From files to a model: tables with gaps and categories become silos, and a fit becomes a folder.
+"""A whole fit of files: each table becomes a silo, and the model becomes a folder.
 
-What a silo tells about itself is in `schema`; everything that several silos have to agree upon is computed from these
-summaries and from sums, never from rows, so that the silos may be files on one disk or members far away.
+`whole_fit` does it all. `inference` computes standard errors, `influence` fits without each silo, `model_folder` writes
+and reads the folder, and `predicting` applies the model. How tables are read and matched is in `dualfl.tables`.
 """

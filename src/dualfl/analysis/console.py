@@ -127,7 +127,7 @@ def certificate(fit: Fit) -> str:
     if bound is None:
         return f"none: {fit.estimator.certificate_reason_}"
     share = f" = {bound / abs(energy):.1e} |E|" if abs(energy) > rounding(fit) else ""
-    return f"E - E* <= {bound:.2e}{share}: so near is the objective to the pooled table's optimum, proven"
+    return f"E - E* <= {bound:.2e}{share}, proven: the distance to the pooled table's optimum"
 
 
 def rounding(fit: Fit) -> float:

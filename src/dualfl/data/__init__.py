@@ -1,4 +1,4 @@
-"""Where f_j comes from: readers, named data sets, and partitions."""
+"""The data of the clients: named data sets, readers, and partitions."""
 
 from dualfl.data.catalogue import DATASETS, load
 from dualfl.data.dataset import Dataset

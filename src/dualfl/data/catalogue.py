@@ -193,18 +193,18 @@ def load(
     target: str | None = None,
     task: str | None = None,
 ) -> Dataset:
-    """The data set of that name, or that lies in a file.
+    """Load a data set by its name, or from a file.
 
-    A named set is looked for in the folder that DUALFL_DATA names, then in the user's cache, and then downloaded.
+    A named set is read from the folder that DUALFL_DATA names or from the user's cache; otherwise it is downloaded.
 
     Parameters
     ----------
     name : see `DATASETS`; or the path of a CSV, Parquet, .npz, .npy, LIBSVM or IDX file, or of CIFAR-10 batches.
-    scale : "default" is what suits the set: pixels between 0 and 1, tables with standardised columns; "raw" takes the
-        numbers as they are; a number multiplies them. Nothing is copied for it: bytes stay bytes.
+    scale : "default" suits the set: pixels between 0 and 1, tables with standardised columns; "raw" takes the numbers
+        as they are; a number multiplies them. The data are not copied: bytes stay bytes.
     layout : "dense", "sparse", or "auto" for the one that is faster.
-    target : of a file, which column (or array) is to be predicted.
-    task : of a file, whether its targets are classes; by default text is, and whole numbers with few values are.
+    target : for a file, the column (or array) to predict.
+    task : for a file, "classification" or "regression"; by default text and whole numbers with few values are classes.
 
     >>> digits = load("digits")
     >>> print(digits)

@@ -24,11 +24,11 @@ class Dataset:
 
     X : rows by features, dense or SciPy CSR, in the type of the file; models see `scale * X`.
     y : class numbers 0, 1, ... into `classes`, or real targets.
-    classes : what the class numbers stand for; empty for regression.
+    classes : the names of the classes, in the order of their numbers; empty for regression.
     source : where the rows came from.
     center, spread : if the features were standardised, X = (raw - center) / spread.
-    names : of the features, where they are known.
-    columns : what the rows also say and models do not see, such as the hospital; `column:hospital` splits by it.
+    names : the names of the features, if they are known.
+    columns : other columns, which models do not use, such as the hospital; `column:hospital` splits by it.
     """
 
     X: Any

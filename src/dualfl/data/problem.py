@@ -61,9 +61,9 @@ def make_problem(
     Parameters
     ----------
     dataset : a data set, or the name of one.
-    partition : who holds which rows: even, shuffled, label, dirichlet:0.5, labels:2, quantity:1000, column:NAME.
-    loss : "auto" is softmax, for two classes logistic, for real targets squared; or a loss, or the name of one, some
-        with a number: huber:1, quantile:0.9, epsilon-insensitive:0.1.
+    partition : how rows are split: even, shuffled, label, dirichlet:0.5, labels:2, quantity:1000, column:NAME.
+    loss : "auto" is softmax for classes, logistic for two classes, squared for real targets. Or a loss, or the name of
+        one, some with a number: huber:1, quantile:0.9, epsilon-insensitive:0.1.
     l1 : the alpha of alpha |theta|_1, a penalty of the common model; 0 for none.
 
     >>> problem = make_problem("digits", clients=4)

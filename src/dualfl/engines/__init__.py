@@ -1,4 +1,4 @@
-"""Who carries the messages: the engines, their account, their checkpoints."""
+"""Engines: they carry the messages between server and clients, count them, and write checkpoints."""
 
 from dualfl.engines.continuation import Continuation, run_regularised
 from dualfl.engines.history import History, Row

@@ -52,7 +52,7 @@ class Energy(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a run gives back.
+    """The result of a run.
 
     theta : the model with the lowest energy seen; of several that rounding does not tell apart, the last one.
     certificate : proven bound of E(theta) - E*, rounding included, or None; then `certificate_reason` says why.

@@ -132,15 +132,15 @@ def run(
 
     Parameters
     ----------
-    rounds, seconds : limits; the run keeps everything up to there.
+    rounds, seconds : limits of the run; everything up to them is kept.
     tol : stop when the certificate proves E - E* <= tol |E|; needs an algorithm that has one.
     reference : E*, if it is known, to report relative errors.
-    start : where to start instead of zero.
-    checkpoint, checkpoint_every, resume : a file to write after every so many exchanges, and whether to go on from it.
+    start : the first model; the default is zero.
+    checkpoint, checkpoint_every, resume : a file, every how many exchanges it is written, whether to continue.
     stop : called with each row and its model; True ends the run.
-    measure : the problem whose energy is reported, if it is not the one that is solved; then nothing is certified.
-    engine : who carries the messages, "inprocess", "ray" or "flower-simulation"; the iterates are the same.
-    say : hears, before it starts, what an algorithm that chooses (`auto`) picked and why.
+    measure : report the energy of this problem instead of the solved one; then there is no certificate.
+    engine : where clients run, "inprocess", "ray" or "flower-simulation"; the iterates are the same.
+    say : called before the start with the sentence on what `auto` picked, and why.
     """
     limits = Limits(rounds, tol, seconds, stop)
     path = None if checkpoint is None else Path(checkpoint)

@@ -1,4 +1,4 @@
-"""What a scikit-learn user types: the model of the pooled table, from silos that stay apart.
+"""Estimators with the interface of scikit-learn: the model of the pooled table, from silos that stay apart.
 
 from dualfl.estimators import LogisticRegression
 model = LogisticRegression(C=1.0).fit(X, y, groups=hospital)

@@ -39,7 +39,7 @@ class LogisticRegression(FederatedClassifier):
     penalize_intercept : whether the penalty acts on b too, as in the paper; scikit-learn's does not.
     algorithm : "auto", the name of any algorithm of the library, or an `Algorithm` with its hyperparameters.
     tol : the accuracy to be proven, E - E* <= tol |E|.
-    max_iter : give up after so many rounds.
+    max_iter : the largest number of rounds.
     random_state : for algorithms that draw random numbers.
     verbose : whether to show progress.
 
@@ -171,7 +171,7 @@ class LinearSVC(FederatedClassifier):
 
     The others, and the attributes, are those of `LogisticRegression`. With more than two classes there is one problem
     for each: `history_` is a list, `certificate_` and `objective_` are sums. The problems do not depend on each other
-    and their messages can travel together, so `n_iter_` and `n_exchanges_` are those of the class that takes most.
+    and their messages can travel together, so `n_iter_` and `n_exchanges_` are those of the slowest class.
     """
 
     def __init__(

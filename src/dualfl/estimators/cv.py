@@ -86,9 +86,9 @@ class LogisticRegressionCV(CrossValidated, LogisticRegression):
 
     Parameters
     ----------
-    Cs : how many values, or the values. With l1 they begin where all coefficients are zero; otherwise they are
-        spread over 1e-4 .. 1e4.
-    cv : so many folds inside every silo, or "silo" to leave one silo out at a time.
+    Cs : the number of values, or the values themselves. With l1 they begin where all coefficients are zero;
+        otherwise they are spread over 1e-4 .. 1e4.
+    cv : number of folds inside every silo, or "silo" to leave one silo out at a time.
     rule : "min" for the least held-out loss, "1se" for the strongest penalty within one standard error of it.
 
     The others are those of `LogisticRegression`; `random_state` (a whole number) also deals the folds. After the fit,
@@ -119,9 +119,9 @@ class LogisticRegressionCV(CrossValidated, LogisticRegression):
 
 
 class LinearSVCCV(CrossValidated, LinearSVC):
-    """`LinearSVC` with C chosen by the held-out loss, that which is fitted.
+    """`LinearSVC` with C chosen by its own loss on held-out rows.
 
-    `Cs`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `C_` and `path_`.
+    `Cs`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `C_` and `path_`.
     """
 
     plain, parameter = LinearSVC, "C"
@@ -151,7 +151,7 @@ class LinearSVCCV(CrossValidated, LinearSVC):
 class RidgeCV(CrossValidated, Ridge):
     """`Ridge` with alpha chosen by the held-out squared error.
 
-    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
     """
 
     plain, parameter = Ridge, "alpha"
@@ -179,7 +179,7 @@ class RidgeCV(CrossValidated, Ridge):
 class LassoCV(CrossValidated, Lasso):
     """`Lasso` with alpha chosen by the held-out squared error.
 
-    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
     """
 
     plain, parameter = Lasso, "alpha"
@@ -207,7 +207,7 @@ class LassoCV(CrossValidated, Lasso):
 class ElasticNetCV(CrossValidated, ElasticNet):
     """`ElasticNet` with alpha chosen by the held-out squared error.
 
-    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
     """
 
     plain, parameter = ElasticNet, "alpha"
@@ -236,7 +236,7 @@ class ElasticNetCV(CrossValidated, ElasticNet):
 class HuberRegressorCV(CrossValidated, HuberRegressor):
     """`HuberRegressor` with alpha chosen by the held-out Huber loss.
 
-    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
     """
 
     plain, parameter = HuberRegressor, "alpha"
@@ -266,7 +266,7 @@ class HuberRegressorCV(CrossValidated, HuberRegressor):
 class QuantileRegressorCV(CrossValidated, QuantileRegressor):
     """`QuantileRegressor` with alpha chosen by the held-out pinball loss.
 
-    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
     """
 
     plain, parameter = QuantileRegressor, "alpha"
@@ -295,7 +295,7 @@ class QuantileRegressorCV(CrossValidated, QuantileRegressor):
 class PoissonRegressorCV(CrossValidated, PoissonRegressor):
     """`PoissonRegressor` with alpha chosen by the held-out deviance.
 
-    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so is what a fit leaves: `alpha_` and `path_`.
+    `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
     """
 
     plain, parameter = PoissonRegressor, "alpha"

@@ -113,7 +113,7 @@ class Lasso(FederatedRegressor):
 
 
 class HuberRegressor(FederatedRegressor):
-    """Regression that large residuals do not spoil.
+    """Regression that is robust against large residuals.
 
     scikit-learn minimises sum_i s_i (sigma + sigma H(r_i / sigma)) + alpha |w|^2 over w, b and the scale sigma, with
     H(z) = z^2 up to |z| = epsilon and linear beyond. Here sigma is given as `scale`, in the unit of y. Multiplied by

@@ -1,1 +1,1 @@
-"""What one runs to see something: single runs, the demo, the claims of the paper."""
+"""Experiments: single runs, comparisons, tuning, and the paper's figure and claims."""

@@ -1,5 +1,5 @@
-"""What a server and silos in other places say to each other, whatever carries it.
+"""Silos in other places: what a server and the silos say to each other.
 
-The server's side is an engine (`engines.remote`), the silo's side is `silo.Keeper`; between them travel bytes that
-`wire` writes and reads. Nothing here knows Flower.
+The server's side is an engine, in `remote`; the silo's side is `keeper`. Between them travel bytes that `wire` writes
+and reads. Only the package `flower` in here depends on Flower.
 """

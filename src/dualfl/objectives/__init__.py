@@ -1,4 +1,4 @@
-"""What one client minimises: losses and penalties on a linear predictor, quadratics, one's own function."""
+"""Objectives, the functions that clients minimise: linear models with losses and penalties, quadratics, your own."""
 
 from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.objectives.function import Function, JaxFunction, TorchFunction

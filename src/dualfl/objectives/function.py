@@ -24,7 +24,7 @@ class Function(PlainObjective):
     ----------
     value, gradient : of a flat, read-only vector of length d.
     hessian_times : (x, v) -> H(x) v, if there is one.
-    mu, L : what is known of its strong convexity and smoothness. They are trusted.
+    mu, L : constants of strong convexity and smoothness. They are not checked, so they must be true.
 
     >>> f = Function(2, value=lambda x: x @ x, gradient=lambda x: 2 * x, mu=2.0, L=2.0)
     >>> f.value(np.array([3.0, 4.0])), f.gradient(np.array([3.0, 4.0]))
@@ -97,7 +97,7 @@ def TorchFunction(module: Any, loss: Callable[[Any], Any], *, ridge: float = 0.0
 
     `loss` takes a module and returns a scalar tensor, e.g. `lambda m: cross_entropy(m(X), y)` with X in
     float64. It gets a float64 copy of `module`, so clients built from one module do not disturb each other.
-    The whole must be convex; nobody can check that here.
+    The sum must be convex; dualfl cannot check that.
     """
     try:
         import torch

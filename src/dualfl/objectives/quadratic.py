@@ -18,8 +18,8 @@ from dualfl.typing import Array, frozen
 class Quadratic(PlainObjective):
     """(1/2) x'Ax - b'x + constant for a symmetric positive semidefinite A.
 
-    An operator needs `mu` from the user if anybody is to rely on strong convexity: no cheap iteration bounds
-    a smallest eigenvalue from below. Its L is bounded by a Lanczos iteration. A given `mu` or `L` is trusted.
+    For an operator you must give `mu` if a method needs strong convexity: no cheap iteration bounds a smallest
+    eigenvalue from below. Its L is bounded by a Lanczos iteration. A given `mu` or `L` is not checked.
 
     >>> f = Quadratic(np.diag([1.0, 4.0]), np.ones(2))
     >>> f.mu, f.L, f.value(np.ones(2)), f.gradient(np.ones(2))

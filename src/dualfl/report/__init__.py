@@ -1,4 +1,4 @@
-"""What a person looks at: summaries, result folders, pictures."""
+"""Reports for people: summaries, result folders, pictures and pages."""
 
 from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.folder import Folder

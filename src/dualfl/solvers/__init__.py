@@ -1,4 +1,4 @@
-"""How a client minimises f(x) + (a/2)|x|^2 - <c, x>: one file a solver, and the rules when to stop."""
+"""Local solvers: how a client minimises f(x) + (a/2)|x|^2 - <c, x>. One file per solver, and the rules when to stop."""
 
 from dualfl.solvers.aogm import AOGM
 from dualfl.solvers.base import Solution, Solver, Watch, default_solver, minimise

@@ -30,7 +30,7 @@ from dualfl.typing import Array, frozen
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver found, how far it can be off, and what it cost.
+    """The solution that a solver found, a bound of its error, and its cost.
 
     residual : r with F(y) >= F(x) + <r, y - x> - slack for all y; r = 0 and slack = 0 at the minimiser.
     slack : zero for primal solvers, the duality gap for dual ones.
@@ -157,7 +157,7 @@ FACTORED = 1500  # coefficients of a quadratic whose matrix is factored without 
 
 
 def default_solver(f: Objective) -> Solver:
-    """What a client uses if nobody says otherwise; `benchmarks.solvers` has the evidence."""
+    """The solver that a client uses by default; `benchmarks.solvers` compares it with others."""
     from dualfl.solvers import FISTA, LBFGS, SDCA, DampedNewton
 
     if isinstance(f, Penalised):

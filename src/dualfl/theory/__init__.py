@@ -1,7 +1,7 @@
-"""The paper's statements, measured: `run_all` says of each what was found and whether it holds.
+"""The paper's statements, checked numerically: `run_all` measures each of them and tests whether it holds.
 
 J. Park and J. Xu, "DualFL: A duality-based federated learning algorithm with communication acceleration in the
-general convex regime", 2023. Its numbering is kept; what it gets wrong in print is in docs/theory.md.
+general convex regime", 2023. The numbers of the statements are the paper's; docs/theory.md lists its misprints.
 """
 
 from __future__ import annotations
