@@ -500,10 +500,11 @@ def test_a_trial_that_overflows_proves_nothing(other: float, race: bool) -> None
         assert result.stopped == "tol" and result.energy == pytest.approx(best, rel=1e-9)
         check_certificate(result, best)
         far = SmoothSilo(LocalCost(exponential(1.0))).sums(np.array([800.0]))
+    doubt = Doubt(np.ones(1), 0.0, 2)
     m = SimpleNamespace(loss=1e-6 * far["loss"], g=far["g"])  # the mean with clients that are not so far
-    assert lower_bound(Regulariser(np.array([0.1]), np.zeros(1)), m, np.array([800.0])) == -np.inf
+    assert lower_bound(Regulariser(np.array([0.1]), np.zeros(1)), m, np.array([800.0]), doubt) == -np.inf
     local = SimpleNamespace(local_ab=1e-6 * far["loss"], local_v=far["g"], zero=0.0)
-    assert ProxNewton().local_bound(Regulariser(np.array([0.1]), np.zeros(1)), local) == -np.inf
+    assert ProxNewton().local_bound(Regulariser(np.array([0.1]), np.zeros(1)), local, doubt) == -np.inf
 
 
 # -- nothing regularised, and columns that are nearly the same ----------------------------------------
