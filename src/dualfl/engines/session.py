@@ -364,7 +364,11 @@ class Session:
             return "diverged"
         if self.best.contradicted:
             return "contradiction"
-        if tol is not None and row.certificate is not None and row.certificate <= tol * abs(self.best.energy):
+        if (
+            tol is not None
+            and row.certificate is not None
+            and row.certificate <= max(tol * abs(self.best.energy), SMALLEST)
+        ):
             return "tol"
         if stop is not None and stop(row, self.theta):
             return "tol"

@@ -15,7 +15,7 @@ from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import Result
-from dualfl.engines.session import CONTRADICTION, run
+from dualfl.engines.session import CONTRADICTION, SMALLEST, run
 from dualfl.errors import InputError, NotSupported
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.estimators.silos import SiloRows
@@ -64,7 +64,7 @@ class FitLimits:
         """Whether a gap is as small as asked for, or as rounding lets it be."""
         if gap is None or energy is None or not np.isfinite(energy):
             return False
-        return gap <= max(self.tol * abs(energy + self.offset), FLOOR * (rounding or 0.0))
+        return gap <= max(self.tol * abs(energy + self.offset), FLOOR * (rounding or SMALLEST))
 
 
 def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:

@@ -32,6 +32,7 @@ from dualfl.objectives.penalties import BoxConstraint, Penalised
 from dualfl.typing import Array
 
 FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
+FAR = 1e12  # times the best energy: beside a cut that high, rounding leaves nothing of the others in the model
 BEYOND = 1e100  # an energy above it gives no cut; its square is sent for what overflows
 
 
@@ -90,7 +91,7 @@ class Bundle(Algorithm):
     @np.errstate(over="ignore", invalid="ignore")
     def with_cuts(self, s: Server, X: Array, m: Any, at: Place) -> Server:
         """The model with new cuts at the rows of X, its minimiser and its minimum."""
-        sound = m.G < BEYOND
+        sound = m.G < min(BEYOND, FAR * (1 + abs(s.E_best)))
         if not sound.any():
             return replace(s, target=X[0])
         X, m = X[sound], Means(G=m.G[sound], Q=m.Q[sound], off=m.off[sound], off_g=m.off_g[sound])

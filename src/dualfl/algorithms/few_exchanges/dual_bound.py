@@ -29,7 +29,7 @@ from dualfl.objectives.rounding import UNIT, of_mean, roundings
 from dualfl.typing import Array
 
 FEW = 8 * UNIT
-LEAN = 16  # roundings; balancing a free intercept costs up to ten of them
+LEAN, BALANCED = 5, 16  # roundings; balancing a free intercept costs up to ten of them
 MEAN = 64  # roundings of a mean over silos, for what is not known to be exact
 
 
@@ -126,18 +126,23 @@ def at_scale(R: Regulariser, ab: float, v: Array, off: Array, s: float) -> float
     return below(value, s * abs(ab) + abs(value), 4) if np.isfinite(value) else -np.inf
 
 
-def leaning(R: Regulariser, off: Array) -> Array:
-    """The gradient of the losses that a step should aim at instead of 0, so that the dual point there proves something.
+def leaning(R: Regulariser, x: Array, off: Array) -> Array:
+    """The gradient of the losses that a step from x should aim at, beyond what R asks for, so that it proves something.
 
-    Where R is flat and bounded on one side only, R* is finite on one side of 0, and 0 is where a minimiser leads. A
-    slope of a few roundings to the right side costs as little.
+    Where R is flat and bounded on one side only, R* is finite on one side of 0, and 0 is where a minimiser leads. Where
+    it has an l1 or a group penalty and no ridge, a minimiser leads to the edge of a box or a ball outside of which R*
+    is infinite. A slope of a few roundings to the right side costs as little.
     """
-    P = R.P
-    flat = (R.m == 0) & (P.l1 == 0)
-    side = np.where(
-        np.isfinite(P.lo) & ~np.isfinite(P.hi), 1.0, np.where(np.isfinite(P.hi) & ~np.isfinite(P.lo), -1.0, 0)
-    )
-    return np.asarray(np.where(flat, side * LEAN * off, 0.0))
+    P, flat, lean = R.P, R.m == 0, BALANCED if R.flat.any() else LEAN
+    if R.group is not None:
+        assert R.penalised is not None
+        grouped = np.where(R.penalised_at & flat, x, 0.0).reshape(R.penalised.shape)
+        wide = (-1, *(1,) * (grouped.ndim - 1))
+        norms, errors = (R.group._norms(part)[1].reshape(wide) for part in (grouped, off.reshape(grouped.shape)))
+        return np.asarray(lean * errors * grouped / np.where(norms > 0, norms, 1.0)).ravel()
+    low, high = np.isfinite(P.lo), np.isfinite(P.hi)
+    side = np.where(P.l1 > 0, np.sign(x), np.where(low & ~high, 1.0, np.where(high & ~low, -1.0, 0.0)))
+    return np.asarray(np.where(flat, side * lean * off, 0.0))
 
 
 # -- a free intercept ------------------------------------------------------------------------------------

@@ -193,7 +193,7 @@ class ProxNewton(Algorithm):
         if at.d > self.full:
             z = self.newton_on(R, m, x, s.index)
         else:
-            aim = dual_bound.leaning(R, self.doubt(s, at).off(m.spread, m.g, R.M * np.abs(x)))
+            aim = dual_bound.leaning(R, x, self.doubt(s, at).off(m.spread, m.g, R.M * np.abs(x)))
             z = R.newton(symmetric(m.h, at.d), aim - m.g, x)
         predicted = float(m.g @ (z - x)) + R.value(z) - R.value(x)
         index = self.active(R, z, m.g) if at.d > self.full else None
