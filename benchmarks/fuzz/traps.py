@@ -318,7 +318,8 @@ def loop_of_links(ground: Ground, folder: Path) -> str:
     (folder / "b").symlink_to("a")
     words = ("fit", ground["a.csv"], "--target", "sick", *FIT, "--out", folder / "a")
     small = ("run", "--dataset", "iris", "--rounds", 1, "--out", folder / "a" / "x")
-    return refused(*words) or refused(*small) or refused("report", folder / "a")
+    read = refused("fit", folder / "a", ground["b.csv"], "--target", "sick", *FIT, "--out", folder / "m")
+    return read or refused(*words) or refused(*small) or refused("report", folder / "a")
 
 
 def large_index(ground: Ground, folder: Path) -> str:
@@ -375,6 +376,8 @@ TRAPS = (
     Trap("--cv of twenty digits", "refused", contradiction("fit", "DATA", "--target", "sick", *FIT, "--cv", "9" * 20)),
     Trap("--bins 100000000", "refused", lambda g, f: refused("evaluate", g["model"], g["a.csv"], "--bins", 10**8)),
     Trap("report --out on a device", "refused", lambda g, f: refused("report", g["run"], "--out", "/dev/zero")),
+    Trap("a device as a data file", "refused", lambda g, f: refused("evaluate", g["model"], g["a.csv"], "/dev/zero")),
+    Trap("a device as a data set", "refused", lambda g, f: raises(lambda: dualfl.load("/dev/zero"))),
     Trap("run --out /", "refused", no_place("run", "--dataset", "iris", "--rounds", 1, "--out", "/")),
     Trap("compare into /proc", "refused first", no_place("compare", "--rounds", 10**7, "--out", "/proc/x")),
     Trap("deploy run --name ../../x", "refused", leaves_its_folder),

@@ -52,8 +52,15 @@ def locked(folder: Path, mode: int = 0o644) -> Iterator[None]:
         yield
 
 
+def check_regular(path: Path) -> None:
+    """A device may never end, and of a pipe the first bytes are gone once somebody has looked at them."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise InputError(f"{path} is a device or a pipe, and data are read from files; save it as a file first.")
+
+
 def contents(path: Path) -> bytes:
     """All bytes of a file, unpacked if it is gzipped."""
+    check_regular(path)
     try:
         data = path.read_bytes()
         return gzip.decompress(data) if path.suffix == ".gz" else data
@@ -63,6 +70,7 @@ def contents(path: Path) -> bytes:
 
 def beginning(path: Path, count: int = 8) -> bytes:
     """The first bytes of a file, unpacked if it is gzipped."""
+    check_regular(path)
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             return file.read(count)

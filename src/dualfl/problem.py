@@ -44,7 +44,7 @@ class Problem:
         penalty: Penalty | None = None,
         solvers: Solver | Sequence[Solver | None] | None = None,
     ) -> None:
-        if not clients:
+        if len(clients) == 0:
             raise InputError("A problem needs at least one client, and the list is empty.")
         shapes = {f.shape for f in clients}
         if len(shapes) > 1:

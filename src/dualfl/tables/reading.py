@@ -8,6 +8,7 @@ is used, because a model may know better (`check_usable`).
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -184,9 +185,10 @@ def read_tables(paths: Sequence[Path], spelling: Spelling = USUAL) -> list[Table
     """One table a file; no file twice, not even under another name."""
     seen: set[Path] = set()
     for path in paths:
-        if path.resolve() in seen:
+        real = Path(os.path.realpath(path))  # which does not fail where links point at each other
+        if real in seen:
             raise InputError(f"{path} is given twice; each file is a silo, give each once.")
-        seen.add(path.resolve())
+        seen.add(real)
     check_no_copies(paths)
     return [read_table(path, spelling) for path in paths]
 
