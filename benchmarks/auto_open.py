@@ -1,6 +1,6 @@
 """Questions about the methods of few exchanges that only a measurement answers.
 
-    DUALFL_DATA=... python -m benchmarks.auto_open [many] [wide] [start] [limit] [short] [losses] [crowd]
+    DUALFL_DATA=... python -m benchmarks.auto_open [many] [wide] [start] [limit] [short] [losses] [crowd] [units]
 
 many   fedipm with 1,000 clients (svm a8a, shuffled and Dirichlet 0.3): does it need more exchanges than with 8?
 wide   3,000 features, too many for d x d sums: which of the others is closest after 20 and 60 exchanges?
@@ -9,6 +9,7 @@ start  how far inside the box the mean of the local solutions should start: t_B 
 short  sketched-newton whose second-order sums travel with fewer digits: how few are enough?
 losses Poisson's and Huber's loss, alike and sorted clients: auto against L-BFGS
 crowd  sketched-newton with 8, 100 and 1,000 clients (softmax, MNIST, 20,000 rows shuffled, three seeds)
+units  columns as people have them: breast cancer as it is and scaled, and one column far from zero
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.datasets import load_breast_cancer
 
 from benchmarks.auto import dataset
 from benchmarks.auto_nonsmooth import CASES, LEVELS, PARTITIONS, RIDGES, measure, median, minimum, problem
@@ -27,7 +29,7 @@ from dualfl.algorithms.few_exchanges.fedipm import FedIPM, Server
 from dualfl.algorithms.registry import make
 from dualfl.data import load, make_problem
 from dualfl.engines import Problem, run
-from dualfl.objectives import L1, Hinge, Huber, LinearModel, Poisson, Squared
+from dualfl.objectives import L1, Hinge, Huber, LinearModel, Logistic, Poisson, Squared
 from dualfl.optimum import reference
 from dualfl.solvers import SDCA, PrimalDualGap, minimise
 
@@ -218,8 +220,39 @@ def crowd() -> None:
         print(f"  {clients:,} clients: {', '.join(counts)}", flush=True)
 
 
+def units() -> None:
+    data = load_breast_cancer()
+    X, y = data.data, np.where(data.target > 0, 1.0, -1.0)
+    rng = np.random.default_rng(0)
+    ridge = 1 / (1e6 * len(y))  # LogisticRegression(C=1e6)
+    print("breast cancer, logistic, C = 1e6, free intercept, 5 silos: exchanges to 1e-6 of auto, of prox-newton")
+    rivals = make("auto", least_rows=1), make("prox-newton", least_rows=1)
+    for name, T in {"as it is": 1.0, "in other units": 10.0 ** rng.uniform(-6, 6, X.shape[1])}.items():
+        M = np.append(np.full(X.shape[1], ridge) * np.broadcast_to(T, X.shape[1]) ** 2, 0.0)
+        silos = [LinearModel((X * T)[j::5], y[j::5], Logistic(), intercept="free").tilted(M) for j in range(5)]
+        counts = [exchanges_to_best(Problem(silos), method) for method in rivals]
+        print(f"  {name}: {counts[0]}, {counts[1]}", flush=True)
+    x = rng.standard_normal((1000, 3))
+    labels = np.where(x @ [0.8, -0.5, 0.3] + rng.logistic(size=1000) > 0, 1.0, -1.0)
+    print("three columns, the first with this mean and deviation 1, logistic, mu = 1e-4, 5 silos; its coefficient")
+    for mean in (0.0, 1e2, 1e3, 1e6):
+        silos = [
+            LinearModel(x[j::5] + [mean, 0, 0], labels[j::5], Logistic(), 1e-4, intercept="free") for j in range(5)
+        ]
+        theta = run(Problem(silos), make("auto"), rounds=10).theta
+        print(f"  {mean:g}: {exchanges_to_best(Problem(silos), make('auto'))}, {theta[0]:.6f}", flush=True)
+
+
+def exchanges_to_best(split: Problem, method: Any) -> int:
+    """Exchanges to 1e-6 above the best energy of 60 rounds."""
+    energies = run(split, method, rounds=60).history
+    star = min(row.energy for row in energies)
+    return next(row.exchanges for row in energies if row.energy - star <= 1e-6 * abs(star))
+
+
 QUESTIONS = {
     "many": many, "wide": wide, "start": start, "limit": limit, "short": short, "losses": losses, "crowd": crowd,
+    "units": units,
 }  # fmt: skip
 
 if __name__ == "__main__":

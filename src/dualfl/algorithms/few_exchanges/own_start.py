@@ -37,8 +37,9 @@ def own_minimiser(f: Objective, C: Array, S: Array) -> Array:
     D, k, curved = len(C), len(S), float(np.abs(S).max())
     M = np.broadcast_to(np.asarray(f.convexity, dtype=float), (f.d,)).reshape(D, k)
     at = chosen(C, M, curved, whole=True)
-    data = curved * np.diag(at.moment(C))
-    extra = np.maximum(SHARE * data[:, None] - M * at.scale[:, None] ** 2, 0.0)
+    ridge = M * at.scale[:, None] ** 2
+    data = 1 - ridge.mean(axis=1)  # in these coordinates the two make 1
+    extra = np.maximum(SHARE * data[:, None] - ridge, 0.0)
 
     def energy(x: Array) -> float:
         return float(f.value(x)) + float((extra * at.back(x.reshape(D, k)) ** 2).sum()) / 2
