@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -52,7 +53,7 @@ def one(ground: Ground, seed: int, number: int) -> Outcome:
     """The case of this number, here and now."""
     family, rng = family_of(seed, number), random.Random(f"{seed} {number}")
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="dualfl-fuzz-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="dualfl-fuzz-") as temporary, contextlib.chdir(temporary):
         try:
             verdict, what = FAMILIES[family][0](ground, Path(temporary) / "x" / "y" / "case", rng)
         except Exception as error:  # a fault of the attack itself is to be seen, not hidden
@@ -63,7 +64,7 @@ def one(ground: Ground, seed: int, number: int) -> Outcome:
 def spring(ground: Ground, number: int) -> Outcome:
     """A trap of the table."""
     trap, began = TRAPS[number], time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="dualfl-fuzz-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="dualfl-fuzz-") as temporary, contextlib.chdir(temporary):
         folder = Path(temporary) / "case"
         folder.mkdir()
         try:

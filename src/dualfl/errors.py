@@ -19,5 +19,9 @@ class NotSupported(DualflError, TypeError):
     """Two parts that do not go together, such as a smooth solver and a hinge loss."""
 
 
+class BrokenAlgorithm(InputError):
+    """An algorithm does not keep the contract between algorithms and engines."""
+
+
 class Diverged(DualflError, ArithmeticError):
     """The iterates grow without bound; there is no result to report."""

@@ -36,8 +36,10 @@ def linear_program(loss, box):
 def test_interior_points_take_boxes_without_zero(loss, box):
     result = run(problem(loss, box, ridge=0.0), make("auto"), rounds=60, tol=1e-7)
     assert result.algorithm.name == "fedipm"
-    assert result.stopped == "tol"
-    assert result.energy == pytest.approx(linear_program(loss, box), rel=2e-7)
+    star = linear_program(loss, box)
+    # The hinge separates the classes if the box lets it: E* = 0, of which no share can be proven.
+    assert result.stopped == "tol" if star > 0 else result.energy == 0 and result.certificate < 1e-9
+    assert result.energy == pytest.approx(star, rel=2e-7)
 
 
 @pytest.mark.parametrize("name", BOXED)

@@ -8,7 +8,7 @@ from dualfl.algorithms.registry import make
 from dualfl.algorithms.second_order.fednl import largest_part
 from dualfl.engines import Problem, run
 from dualfl.errors import Diverged
-from dualfl.objectives import L1, ElasticNet, LinearModel, Logistic, Poisson, Quadratic
+from dualfl.objectives import L1, ElasticNetPenalty, LinearModel, Logistic, Poisson, Quadratic
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 4))
@@ -16,7 +16,7 @@ Y = np.where(RNG.random(60) > 0.5, 1.0, -1.0)
 A = RNG.standard_normal((8, 4))
 
 
-@pytest.mark.parametrize("penalty", [None, L1(0.01), ElasticNet(0.01, 0.1)])
+@pytest.mark.parametrize("penalty", [None, L1(0.01), ElasticNetPenalty(0.01, 0.1)])
 @pytest.mark.parametrize("name", ["prox-newton", "auto"])
 def test_quadratic_and_linear_clients_together(name, penalty):
     clients = [LinearModel(X, Y, Logistic(), 0.1), Quadratic(A.T @ A, np.ones(4))]

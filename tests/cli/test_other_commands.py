@@ -51,7 +51,7 @@ def test_algorithms_are_listed_in_80_columns():
 def test_algorithms_as_csv():
     rows = list(csv.DictReader(io.StringIO(run("algorithms", "--csv").stdout)))
     assert [row["name"] for row in rows] == list(ALGORITHMS)
-    assert rows[0]["up"] == "d + 2" and rows[0]["accelerated"] == "yes"
+    assert rows[0]["up"] == "d + 3" and rows[0]["accelerated"] == "yes"
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

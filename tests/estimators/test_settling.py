@@ -1,17 +1,20 @@
 """When a fit has settled: where energies rest, and not where trials are taken back."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from dualfl.engines.history import Row
-from dualfl.estimators.solving import HOPELESS, IDLE, Limits, Settled
+from dualfl.estimators.solving import HOPELESS, IDLE, FitLimits, Settled
 
-LIMITS = Limits(tol=1e-6, rounds=100, seed=0, progress=False)
+LIMITS = FitLimits(tol=1e-6, rounds=100, seed=0, progress=False)
 
 
 def ended(energies, certificate=None):
     """After which of these energies a fit ends; None if it goes on."""
-    settled = Settled(LIMITS)
+    exact = SimpleNamespace(rounding=lambda theta: SimpleNamespace(value=0.0))
+    settled = Settled(LIMITS, SimpleNamespace(pooled=exact))
     for number, energy in enumerate(energies):
         row = Row(number, number, 0, 0, 0.0, 0.0, energy, None, certificate, 0, 0)
         if settled(row, np.zeros(1)):

@@ -127,5 +127,5 @@ def test_iterations_have_scikit_learns_names():
     with pytest.warns(ConvergenceWarning, match=r"after 7 rounds .* raise max_iter"):
         model.fit(X, Y, groups=SILO)
     assert model.n_iter_ == 7 == len(model.history_) - 1
-    with pytest.raises(ValueError, match="max_iter must be a number > 0, but it is 0"):
+    with pytest.raises(ValueError, match="max_iter must be a number >= 1, but it is 0"):
         LogisticRegression(max_iter=0).fit(X, Y)

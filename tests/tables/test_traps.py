@@ -156,7 +156,7 @@ def test_decimal_commas_are_numbers_if_somebody_says_so(delimiter):
     for seed, name in enumerate(("one.csv", "two.csv")):
         write(name, [row | {"age": row["age"].replace(".", ",")} for row in rows(seed=seed)], delimiter)
     said = fit(code=2)
-    assert "one.csv has commas in the numbers of column 'age', such as " in said and "--decimal ," in said
+    assert "one.csv has commas in the numbers of column 'age', such as " in said and "--decimal ','" in said
     model = fit("--decimal", ",")
     means = [float(row["age"]) for seed in (0, 1) for row in rows(seed=seed)]
     assert feature(model, "age")["mean"] == pytest.approx(np.mean(means), rel=1e-14)

@@ -61,7 +61,7 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.cuts import LARGEST, mean_cut, penalised, proven
 from dualfl.algorithms.messages import canonical, not_finite
 from dualfl.arguments import check, hints_of, shown
-from dualfl.errors import InputError
+from dualfl.errors import BrokenAlgorithm, InputError
 from dualfl.objectives.penalties import Penalised, Penalty
 from dualfl.streams import Stream
 from dualfl.typing import Array
@@ -189,6 +189,11 @@ class Place:
         """
         if not mu > 0 or self.codec is not None:
             return -np.inf
+        if not hasattr(m, "off"):
+            raise BrokenAlgorithm(
+                "A lower bound needs what clients say of their rounding errors; "
+                "let them send at.send(g=g, **at.measured(f, x, E))."
+            )
         cut = mean_cut(x, m.E, m.g, m.off, m.off_g, self.N)
         return proven(mu, [cut]) if self.penalty is None else penalised(mu, cut, self.penalty)
 

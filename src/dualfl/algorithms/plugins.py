@@ -156,6 +156,14 @@ def _imported(file: PluginFile, shown: str) -> ModuleType:
     return module
 
 
+def blamed(error: BaseException) -> str:
+    """A sentence about an error that a plug-in made; empty if none of those that are loaded had a part in it."""
+    for file in _files.values():
+        if where := _where(error, file.path):
+            return f"The plug-in {file.path} failed: {_reason(error)}{where}."
+    return ""
+
+
 def _reason(error: BaseException) -> str:
     """An error in a line."""
     if isinstance(error, DualflError):

@@ -21,7 +21,7 @@ from dualfl.estimators.silos import SiloRows, total_mass
 from dualfl.objectives import Huber, Logistic, Poisson, Softmax, Squared
 from dualfl.tables.encoding import Scaling, features, scaling, targets
 from dualfl.tables.reading import Table
-from dualfl.tables.schema import Request, Schema, Summary, agree, summarise, used
+from dualfl.tables.schema import Request, Schema, Summary, agree, listed_briefly, summarise, used
 from dualfl.typing import Array
 
 WEAKEST, LARGEST_RIDGE, SMALLEST_RIDGE = 1e-3, 10.0, 1e-4  # of the paths of penalties
@@ -159,7 +159,7 @@ def check_targets(summaries: Sequence[Summary], schema: Schema, recipe: Recipe) 
     """Targets that this model can be fitted to."""
     if recipe.model == "logistic" and len(schema.classes) > 2:
         raise InputError(
-            f"Column {schema.target!r} has {len(schema.classes)} classes ({', '.join(schema.classes[:4])}, ...), and "
+            f"Column {schema.target!r} has {len(schema.classes)} classes ({listed_briefly(schema.classes)}), and "
             "logistic is for two; take --model multinomial, or svm."
         )
     if recipe.kind.classes:

@@ -98,6 +98,7 @@ def check_contract(algorithm: type[Algorithm]) -> None:
     for promise in (name for name in CHECKS if name != OPTIMUM):
         skipped = CHECKS[promise](subject)
         click.echo(f"{algorithm.name} {promise}" if not skipped else f"not checked whether it {promise}: {skipped}")
+    click.echo(f"\n{algorithm.name} keeps the contract.")
 
 
 def row(algorithm: type[Algorithm]) -> dict[str, str]:

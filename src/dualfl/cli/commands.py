@@ -70,6 +70,11 @@ class Lazy(click.Group):
             if isinstance(error, BrokenPipeError):
                 raise
             fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}.")
+        except Exception as error:
+            plugins = sys.modules.get("dualfl.algorithms.plugins")  # not imported just to look
+            if plugins is not None and (sentence := plugins.blamed(error)):
+                fail(sentence)
+            raise
 
 
 def fail(sentence: str) -> NoReturn:

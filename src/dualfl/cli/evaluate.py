@@ -98,7 +98,7 @@ def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
         return text
     total = evaluation.overall
     if np.isfinite(total.auc):
-        text += ["", f"auc from {bins:,} bins, exact to {total.auc_error:.1g}."]
+        text += ["", f"auc from {bins:,} bins, {f'within {total.auc_error:.1g}' if total.auc_error else 'exact'}."]
     if np.isfinite(total.log_loss):
         text += ["", *calibration(total, classes)]
     return text

@@ -17,7 +17,7 @@ from dualfl import kernels
 from dualfl.algorithms.client_cost import Solved
 from dualfl.algorithms.contract import Algorithm, Place
 from dualfl.algorithms.messages import as_remembered
-from dualfl.errors import Diverged, DualflError, InputError, NotSupported
+from dualfl.errors import BrokenAlgorithm, Diverged, DualflError, InputError, NotSupported
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import DRIFT, LinearModel
 from dualfl.objectives.penalties import Penalised
@@ -200,8 +200,12 @@ def answer(
             "resume both from the same checkpoint."
         )
     step = getattr(algorithm, request.step, None)
-    if step is None or not getattr(step, "is_client_step", False):
+    if step is None:
         raise InputError(f"{request.step!r} is not a client step of {algorithm.name}; the two sides differ in version.")
+    if not getattr(step, "is_client_step", False):
+        raise BrokenAlgorithm(
+            f"{request.step!r} is not a client step of {algorithm.name}; if it should be one, write @client_step above it."
+        )
     at = place.of_client(request.round, request.exchange, j, weight, silo.memory)
     # A resumed run remembers no points, so none may matter: value-then-gradient rounds differently from both at once.
     forget(f.objective)

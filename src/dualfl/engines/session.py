@@ -69,14 +69,17 @@ class Best:
     rounding: float = 0.0
     bound: float = -np.inf
     least: float = np.inf
+    doubt: float = 0.0  # the rounding of the model that gave `least`
 
     def updated(self, theta: Array, energy: Energy, bound: float) -> Best:
         E, off = energy
-        bound, least = max(self.bound, bound), min(self.least, E + off) if E == E else self.least
-        better = E - off <= self.least if np.isfinite(off) else E < self.energy
+        bound = max(self.bound, bound)
+        # What is surely higher is not better, nor is a model so far out that rounding hides how high it is.
+        better = E + off <= self.least + 3 * self.doubt if np.isfinite(off) else E < self.energy
+        lowest = (E + off, off) if E + off < self.least else (self.least, self.doubt)
         if better or not np.isfinite(self.energy):
-            return Best(theta, E, off, bound, least)
-        return replace(self, bound=bound, least=least)
+            return Best(theta, E, off, bound, *lowest)
+        return replace(self, bound=bound, least=lowest[0], doubt=lowest[1])
 
     @property
     def contradicted(self) -> bool:

@@ -69,7 +69,9 @@ def split_by_groups(estimator: Any, X: Any, y: Any, groups: Any, sample_weight: 
 
 def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
     """The rows of each silo, in the order of their names."""
-    labels = column_or_1d(groups)
+    labels = column_or_1d(
+        np.array(groups, dtype=object) if isinstance(groups, list | tuple) else groups
+    )  # nan stays nan
     if len(labels) != n:
         raise InputError(f"groups names the silo of each row, but it has {len(labels)} entries for {n} rows.")
     missing = np.flatnonzero([label is None or label != label for label in labels])

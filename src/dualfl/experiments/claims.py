@@ -180,14 +180,14 @@ def many_clients(curves: Mapping[int, Array], panel: str, absent: Sequence[int] 
     shares = {N: r / rates[few] for N, r in rates.items() if few != N}
     worst = min(shares, key=lambda N: shares[N])
     ends = {N: float(curves[N][-1]) for N in (few, max(rates))}
+    gained = ", ".join(f"{rates[N]:.3g} for N = {N}" for N in sorted({few, worst, max(rates)}))
     return Verdict(
         panel,
         claim,
         shares[worst],
         shares[worst] >= 1 / SIMILAR,
-        f"At worst {shares[worst]:.2g} times the rate of N = {few} ({1 / SIMILAR:g} is asked): digits gained a round "
-        f"{rates[few]:.3g} for N = {few}, {rates[worst]:.3g} for N = {worst}, {rates[max(rates)]:.3g} for N = "
-        f"{max(rates)}. The level is another matter: the errors end at {ends[few]:.1e} and {ends[max(rates)]:.1e} for "
+        f"At worst {shares[worst]:.2g} times the rate of N = {few} ({1 / SIMILAR:g} is asked): decimal digits gained a "
+        f"round {gained}. The level is another matter: errors end at {ends[few]:.1e} and {ends[max(rates)]:.1e} for "
         f"N = {few} and {max(rates)}." + (f" Without N = {', '.join(map(str, sorted(absent)))}." if absent else ""),
     )
 

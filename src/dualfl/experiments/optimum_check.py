@@ -21,7 +21,7 @@ import numpy as np
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.registry import ALGORITHMS
 from dualfl.engines import Problem, run
-from dualfl.errors import DualflError
+from dualfl.errors import BrokenAlgorithm, DualflError
 from dualfl.objectives import Hinge, LinearModel, Logistic, Objective, Quadratic
 from dualfl.solvers import SDCA, DampedNewton, GradientNorm, PrimalDualGap, minimise
 from dualfl.typing import Array
@@ -113,6 +113,8 @@ def check(algorithm: Algorithm, name: str, most: int = MOST) -> Verdict:
     rounds = 300 if algorithm.drifts else most
     try:
         result = run(problem, algorithm, rounds=rounds, threads=1, stop=enough)
+    except BrokenAlgorithm:
+        raise
     except DualflError as error:
         return Verdict(algorithm.name, name, np.inf, np.inf, np.nan, False, algorithm.drifts, str(error))
     errors = (result.history.column("energy") - star) / span

@@ -5,6 +5,7 @@ Columns of numbers are features. Columns of text are not, but rows can be split 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
@@ -30,7 +31,7 @@ HEADER = re.compile(rf"(?:{QUOTED}|[^\n])*")
 NUMBER = r"[-+]?[\d.]+(?:[eE][-+]?\d+)?"
 LIBSVM = re.compile(rf"\s*{NUMBER}(?:[ \t]+(?:\d+|qid):{NUMBER})+\s*(?:#.*)?")  # label index:value index:value
 ELSEWHERE = " (dualfl fit handles gaps)"
-COMMAS = " (dualfl fit reads them with --decimal ,)"
+COMMAS = " (dualfl fit reads them with --decimal ',')"
 INDEX = re.compile(r"__index_level_\d+__")  # what pandas calls an index without a name
 
 
@@ -97,10 +98,23 @@ def _records(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], in
     try:
         return list(reader), reader.line_num
     except csv.Error as error:
-        what = "a quotation mark opens a cell and none closes it" if "end of data" in str(error) else error
-        raise InputError(f"{path}, line {reader.line_num} is not CSV ({what}); correct it.") from error
+        if "end of data" not in str(error):
+            raise InputError(f"{path}, line {reader.line_num} is not CSV ({error}); correct it.") from error
+        raise InputError(
+            f"{path}, line {_last_line(text, delimiter) + 1} is not CSV (a quotation mark opens a cell and none closes "
+            "it); correct it."
+        ) from error
     finally:
         csv.field_size_limit(before)  # it is the whole process's, not ours
+
+
+def _last_line(text: str, delimiter: str) -> int:
+    """Where the last record ends that can be read."""
+    reader, line = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True), 0
+    with contextlib.suppress(csv.Error):
+        for _ in reader:
+            line = reader.line_num
+    return line
 
 
 def _check_records(path: Path, text: str, delimiter: str, names: Sequence[str]) -> None:

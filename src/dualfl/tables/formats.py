@@ -28,6 +28,7 @@ SUFFIXES = {
     ".bin": "CIFAR-10",
 }
 TEXT = ("CSV", "LIBSVM")
+UTF16 = (b"\xff\xfe", b"\xfe\xff")  # how text in UTF-16 begins
 
 
 def named_format(path: Path) -> str | None:
@@ -46,6 +47,8 @@ def format_of(path: Path) -> str:
         return named
     if named is None:
         return begins or "LIBSVM"
+    if named in TEXT and head.startswith(UTF16):
+        raise InputError(f'{path} is text in UTF-16, as Excel writes "Unicode text"; save it as CSV in UTF-8.')
     if begins != named:
         seems = f"it begins like {begins}" if begins else f"it begins with {head[:4].hex(' ') or 'nothing'}"
         raise InputError(f"{path} is not what its name says: it should be {named}, and {seems}.")

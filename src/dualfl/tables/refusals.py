@@ -31,7 +31,7 @@ class Remedies:
     between: str = " "
     gap: str = "count {} as missing with {}"
     value: str = "--na {!r}"  # one of those
-    decimal: str = "read them with --decimal ,"
+    decimal: str = "read them with --decimal ','"
     categorical: str = "take its entries as categories with --categorical {!r}"
     allow_empty: str = "let the rule for missing values fill it with --allow-empty"
     drop_gaps: str = "take --missing fill, or leave out columns with gaps by --drop"

@@ -219,7 +219,7 @@ def class_names(silos: Sequence[Summary], request: Request, positive: str | None
         rows = sum(silo.rows for silo in silos)
         raise InputError(
             f"{target[0].upper()}{target[1:]} is {names[0]!r} in all {f'{rows:,} ' if rows else ''}rows of "
-            f"{_listed([silo.name for silo in silos])}; a classifier needs rows of at least 2 classes."
+            f"{listed_briefly([silo.name for silo in silos])}; a classifier needs rows of at least 2 classes."
         )
     if positive is None:
         return tuple(names)
@@ -248,7 +248,7 @@ def check_target_kinds(silos: Sequence[Summary], target: str) -> None:
         )
 
 
-def _listed(names: Sequence[str], most: int = 4) -> str:
+def listed_briefly(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
