@@ -18,7 +18,7 @@ EXAMPLE = (Path(__file__).parents[2] / "examples" / "own_algorithm.py").read_tex
         (
             "    @client_step\n",
             "",
-            "'slope' is not a client step of broken-ball; if it should be one, write @client_step",
+            "'slope' is not a client step of broken-ball; if it should be",
         ),
         ("m.g +", "m.gg +", "has no attribute 'gg' (line "),
     ],

@@ -204,7 +204,7 @@ def answer(
         raise InputError(f"{request.step!r} is not a client step of {algorithm.name}; the two sides differ in version.")
     if not getattr(step, "is_client_step", False):
         raise BrokenAlgorithm(
-            f"{request.step!r} is not a client step of {algorithm.name}; if it should be one, write @client_step above it."
+            f"{request.step!r} is not a client step of {algorithm.name}; if it should be, write @client_step above it."
         )
     at = place.of_client(request.round, request.exchange, j, weight, silo.memory)
     # A resumed run remembers no points, so none may matter: value-then-gradient rounds differently from both at once.
