@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from dualfl.engines.history import Row
-from dualfl.estimators.solving import HOPELESS, IDLE, FitLimits, Settled
+from dualfl.estimators.solving import HOPELESS, IDLE, FitLimits, Settled, solve
+from dualfl.objectives import Absolute, Hinge, LinearModel, Poisson, SquaredHinge
+from dualfl.problem import Problem
 
 LIMITS = FitLimits(tol=1e-6, rounds=100, seed=0, progress=False)
 
@@ -14,7 +16,7 @@ LIMITS = FitLimits(tol=1e-6, rounds=100, seed=0, progress=False)
 def ended(energies, certificate=None):
     """After which of these energies a fit ends; None if it goes on."""
     exact = SimpleNamespace(rounding=lambda theta: SimpleNamespace(value=0.0))
-    settled = Settled(LIMITS, SimpleNamespace(pooled=exact))
+    settled = Settled(LIMITS, SimpleNamespace(pooled=exact, clients=[]))
     for number, energy in enumerate(energies):
         row = Row(number, number, 0, 0, 0.0, 0.0, energy, None, certificate, 0, 0)
         if settled(row, np.zeros(1)):
@@ -37,3 +39,15 @@ def test_a_method_that_only_misses_is_given_up_at_last():
 @pytest.mark.parametrize("certificate", [None, 0.5])
 def test_one_good_round_starts_the_count_again(certificate):
     assert ended([1.0, 7.0, 7.0, 7.0, 7.0, 0.9, 7.0, 7.0, 7.0, 7.0, 0.8], certificate) is None
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Absolute(), SquaredHinge()], ids=str)
+def test_a_perfect_fit_without_a_penalty_is_proven_because_no_loss_is_negative(loss):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6, 8))
+    y = np.where(rng.random(6) > 0.5, 1.0, -1.0)
+    problem = Problem([LinearModel(X[:3], y[:3], loss), LinearModel(X[3:], y[3:], loss)])
+    result = solve(problem, "auto", LIMITS)
+    assert result.energy <= result.certificate <= 1e-9
+    # Poisson's loss may be negative, and an energy of 0 proves nothing there.
+    assert not Poisson().nonnegative

@@ -25,6 +25,7 @@ from dualfl.problem import Problem
 from dualfl.typing import Array
 
 FLOOR = 10  # times what E may be off by rounding: a gap that small is proven as well as floating point can
+PERFECT = 8  # times the same: an energy that small is 0 but for rounding
 IDLE, IDLE_CERTIFIED = 5, 20  # rounds without a gain after which a run has settled; a certificate may still improve
 IDLE, IDLE_CERTIFIED = 5, 20  # rounds at one energy after which a run has settled; a certificate may still improve
 HOPELESS = 50  # rounds without a gain, wherever the energies were
@@ -96,6 +97,7 @@ class Settled:
 
     def __init__(self, limits: FitLimits, problem: Problem, proof: FreeIntercept | None = None) -> None:
         self.limits, self.proof, self.pooled = limits, proof, problem.pooled
+        self.nonnegative = all(isinstance(f, LinearModel) and f.loss.nonnegative for f in problem.clients)
         self.energies: list[float] = []  # the best of all rounds up to each
         self.seen: list[float] = []
         self.proven = -np.inf  # lower bound of E*
@@ -112,6 +114,9 @@ class Settled:
         scale = abs(best + limits.offset)
         rounding = self.pooled.rounding(theta).value
         if limits.met(row.certificate, best, rounding):
+            return True
+        if self.nonnegative and best <= PERFECT * rounding:  # a perfect fit: no loss and no penalty is below 0
+            self.proven = max(self.proven, 0.0)
             return True
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
         idle = self.idle(patience, min(1e-2 * limits.tol, 1e-14) * abs(best))
@@ -140,7 +145,8 @@ class Settled:
         reason = result.certificate_reason
         if result.certificate is None and self.proof is None and result.algorithm.certifies:
             reason = "nothing that the algorithm has seen proves a lower bound of E*; a ridge penalty would help"
-        if self.proof is None or result.energy is None or not len(result.history):
+        unproven = self.proof is None and not np.isfinite(self.proven)
+        if unproven or result.energy is None or not len(result.history):
             return replace(result, certificate_reason=reason)
         rounding = result.rounding or 0.0
         if self.proven > result.energy + rounding:
@@ -150,9 +156,9 @@ class Settled:
         gap = min(gap, np.inf if result.certificate is None else result.certificate)
         last = result.history[-1]
         result.history.rows[-1] = last._replace(
-            exchanges=last.exchanges + self.proof.exchanges,
-            floats_up=last.floats_up + self.proof.floats_up,
-            floats_down=last.floats_down + self.proof.floats_down,
+            exchanges=last.exchanges + (self.proof.exchanges if self.proof else 0),
+            floats_up=last.floats_up + (self.proof.floats_up if self.proof else 0),
+            floats_down=last.floats_down + (self.proof.floats_down if self.proof else 0),
             certificate=gap if np.isfinite(gap) else None,
         )
         if not np.isfinite(gap):

@@ -41,6 +41,7 @@ class Loss(ABC):
 
     code: ClassVar[int]
     smooth: ClassVar[bool] = True
+    nonnegative: ClassVar[bool] = True
     curvature: ClassVar[float]  # sup of l''; inf if there is no bound
 
     @property
@@ -181,6 +182,7 @@ class Poisson(Loss):
     """exp(z) - y z, the log-link Poisson likelihood. Its gradient is not Lipschitz: L is infinite."""
 
     code: ClassVar[int] = 4
+    nonnegative: ClassVar[bool] = False
     curvature: ClassVar[float] = np.inf
 
     def _check(self, y: Array) -> None:
