@@ -36,8 +36,8 @@ test-deploy: $(TESTED)
 	CI=true $(RUN) -m pytest -m "deploy or faults" tests/deploy -v
 
 # The oldest libraries that pyproject.toml allows, in an environment of their own. Deployments are left out: Flower and
-# Ray are not installed, so their tests skip, in CI too. Left out as well are the four files of tests that take longest,
-# a quarter of the time; they have the marker `long`.
+# Ray are not installed, so their tests skip, in CI too. Left out as well are tests that take longest, and campaigns and
+# simulated systems, which do not depend on libraries; they have the marker `long`.
 OLDEST = .venv-oldest
 
 test-oldest: $(OLDEST)/.ready

@@ -13,6 +13,8 @@ from benchmarks.fuzz.ground import command, prepare
 from benchmarks.fuzz.judging import Keepsakes, half_written, of_call
 from benchmarks.fuzz.traps import TRAPS, Trap
 
+pytestmark = pytest.mark.long
+
 CASES = 300
 SEED = int(os.environ.get("DUALFL_FUZZ_SEED", datetime.now(UTC).strftime("%Y%m%d")))
 ENDED = {"theory", "tune", "reproduce", "demo", "trust", "admit"}  # whose right words still end in a sentence

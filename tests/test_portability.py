@@ -16,6 +16,8 @@ from filelock import FileLock, Timeout
 
 from dualfl.files import locked
 
+pytestmark = pytest.mark.long  # it plays systems that old libraries would look for in earnest
+
 ELSEWHERE = """
 import contextlib, filelock, importlib, io, json, os, pathlib, pkgutil, signal, socket, socketserver, sys
 

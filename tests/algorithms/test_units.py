@@ -23,6 +23,8 @@ from dualfl.objectives import (
     SquaredHinge,
 )
 
+pytestmark = pytest.mark.long
+
 N, D, CLIENTS = 300, 8, 4
 LOSSES = {
     "logistic": Logistic(),

@@ -20,6 +20,8 @@ from benchmarks.certificates.__main__ import TOL, apart, campaign, counts, repor
 from benchmarks.certificates.problems import case
 from benchmarks.certificates.reference import Smooth, reference
 
+pytestmark = pytest.mark.long
+
 COUNT = 300
 EXTENDED = float(np.finfo(np.longdouble).eps) < 1e-18
 

@@ -53,6 +53,8 @@ def polished(G: Array, c: Array, b: Array) -> Array:
         limit = np.min(-b[support][down] / step[down], initial=1.0)
         moved = b.copy()
         moved[support] = np.maximum(b[support] + min(limit, 1.0) * step, 0.0)
+        if not moved.sum() > 0:
+            return b
         moved /= moved.sum()
         if not value(G, c, moved) < value(G, c, b):
             return b

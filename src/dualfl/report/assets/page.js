@@ -44,6 +44,9 @@
     modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
   };
   const still = { ...config, displayModeBar: false };
+  // Older versions of plotly.js give the buttons of a picture a tip, but no name.
+  const nameButtons = (box) => box.querySelectorAll(".modebar-btn").forEach(
+    (button) => button.setAttribute("aria-label", button.dataset.title || ""));
   // A logarithmic axis with at most ten powers of ten named on it.
   const powers = (values) => {
     const some = values.filter((value) => value > 0);
@@ -92,7 +95,7 @@
     const heights = traces.flatMap((each) => each.y).filter((value) => value !== null);
     const scale = heights.every((value) => value > 0) ? powers(heights) : {};
     const yAxis = axis({ title: { text: measures[measure], standoff: 6 }, ...scale });
-    Plotly.react(chart, traces, layout({ xaxis: xAxis(traces), yaxis: yAxis }), config);
+    Plotly.react(chart, traces, layout({ xaxis: xAxis(traces), yaxis: yAxis }), config).then(nameButtons);
     chart.setAttribute("aria-label", `${measures[measure]} against ${data.words[chosen("x")]}: `
       + (traces.length ? shown().map((number) => data.curves[number].label).join(", ") : "no curve is chosen"));
   };
@@ -104,7 +107,7 @@
     const yAxis = axis({
       title: { text: "error and proven bound", standoff: 6 }, ...powers(traces.flatMap((each) => each.y)),
     });
-    Plotly.react(proof, traces, layout({ xaxis: xAxis(traces), yaxis: yAxis }), config);
+    Plotly.react(proof, traces, layout({ xaxis: xAxis(traces), yaxis: yAxis }), config).then(nameButtons);
   };
 
   // Where curves end at very different costs, equal steps show only the most expensive one.
