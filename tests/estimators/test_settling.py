@@ -51,3 +51,12 @@ def test_a_perfect_fit_without_a_penalty_is_proven_because_no_loss_is_negative(l
     assert result.energy <= result.certificate <= 1e-9
     # Poisson's loss may be negative, and an energy of 0 proves nothing there.
     assert not Poisson().nonnegative
+
+
+def test_a_trial_far_out_whose_energy_is_anything_does_not_end_a_fit():
+    """Rounding may hide everything there; what counts is the rounding of the best model."""
+    pooled = SimpleNamespace(rounding=lambda theta: SimpleNamespace(value=1e3 * float(theta[0])))
+    settled = Settled(LIMITS, SimpleNamespace(pooled=pooled, clients=[]))
+    for number, (energy, far) in enumerate([(3.0, 0.0), (7.0, 1.0), (2.0, 0.0), (9.0, 1.0)]):
+        row = Row(number, number, 0, 0, 0.0, 0.0, energy, None, 0.5, 0, 0)
+        assert not settled(row, np.array([far]))

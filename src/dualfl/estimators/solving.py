@@ -100,6 +100,7 @@ class Settled:
         self.nonnegative = all(isinstance(f, LinearModel) and f.loss.nonnegative for f in problem.clients)
         self.energies: list[float] = []  # the best of all rounds up to each
         self.seen: list[float] = []
+        self.rounding = 0.0  # how far off the best energy may be
         self.proven = -np.inf  # lower bound of E*
         self.enough = np.inf  # the gain of a round below which another attempt at a proof is worth its exchange
 
@@ -107,12 +108,14 @@ class Settled:
         if row.energy is None:
             return False
         self.seen.append(row.energy)
+        if not self.energies or row.energy <= self.energies[-1]:
+            self.rounding = self.pooled.rounding(theta).value  # of the best model: a trial far out may have any
         self.energies.append(min(row.energy, self.energies[-1] if self.energies else np.inf))
         best, limits = self.energies[-1], self.limits
         if not np.isfinite(best):  # a start outside all bounds is not where anything has settled
             return False
         scale = abs(best + limits.offset)
-        rounding = self.pooled.rounding(theta).value
+        rounding = self.rounding
         if limits.met(row.certificate, best, rounding):
             return True
         if self.nonnegative and best <= PERFECT * rounding:  # a perfect fit: no loss and no penalty is below 0
