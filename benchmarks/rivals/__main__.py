@@ -96,7 +96,9 @@ def main() -> None:
     say()
     say("Printed by `python -m benchmarks.rivals --save`.")
     say()
-    say(f"{kernels.describe()}; one thread each; {versions()}; load of the machine when this began: {os.getloadavg()[0]:.1f}.")
+    say(
+        f"{kernels.describe()}; one thread each; {versions()}; load of the machine when this began: {os.getloadavg()[0]:.1f}."
+    )
     say()
     everyday([key for key in FITS if not asked or key in asked])
     if "--save" in sys.argv[1:]:

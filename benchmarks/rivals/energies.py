@@ -1,6 +1,6 @@
 """The objectives in NumPy, apart from dualfl's own kernels: what all programs are measured by.
 
-    E = mean of l(y_i, x_i'w + b) + (ridge/2)|w|^2 + l1 |w|_1,      the intercept penalised too where `all_of_it` is set
+E = mean of l(y_i, x_i'w + b) + (ridge/2)|w|^2 + l1 |w|_1,      the intercept penalised too where `all_of_it` is set
 """
 
 from __future__ import annotations
