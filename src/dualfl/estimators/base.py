@@ -24,6 +24,7 @@ from dualfl.estimators.solving import (
     solve,
     warn_unless_certified,
 )
+from dualfl.objectives.joined import stacked
 from dualfl.objectives.linear import Intercept
 from dualfl.typing import AnyArray, Array
 
@@ -204,8 +205,7 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
     """Classes of any kind; a silo may lack some of them."""
 
     def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
-        for silo in silos:
-            check_classification_targets(silo.y)
+        check_classification_targets(silos[0].y if len(silos) == 1 else stacked([silo.y for silo in silos], copy=True))
         self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
         if len(self.classes_) < 2:
             raise InputError(

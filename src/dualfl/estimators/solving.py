@@ -27,8 +27,8 @@ from dualfl.problem import Problem
 from dualfl.typing import Array
 
 FLOOR = 10  # times what E may be off by rounding: a gap that small is proven as well as floating point can
+SUSPECT = 1e-6  # of the first energy: below it a fit may be perfect
 PERFECT = 8  # times the same: an energy that small is 0 but for rounding
-IDLE, IDLE_CERTIFIED = 5, 20  # rounds without a gain after which a run has settled; a certificate may still improve
 IDLE, IDLE_CERTIFIED = 5, 20  # rounds at one energy after which a run has settled; a certificate may still improve
 HOPELESS = 50  # rounds without a gain, wherever the energies were
 
@@ -96,9 +96,10 @@ def decided(algorithm: Algorithm, problem: Problem) -> tuple[Algorithm, str, Pro
     """What runs, why, and on what: where only sums over rows travel, all silos are computed as one."""
     if not algorithm.undecided:
         return algorithm, "", problem
-    chosen, why = decide(algorithm, ClientsHere(problem))
-    whole = joined(problem.clients) if chosen.additive else None
-    return chosen, why, problem if whole is None else Problem([whole], penalty=problem.penalty)
+    model = joined(problem.clients)
+    whole = problem if model is None else Problem([model], penalty=problem.penalty)
+    chosen, why = decide(algorithm, ClientsHere(whole))
+    return chosen, why, whole if chosen.additive else problem
 
 
 def counted_for(result: Result, silos: int) -> Result:
@@ -127,7 +128,8 @@ class Settled:
         self.nonnegative = all(isinstance(f, LinearModel) and f.loss.nonnegative for f in problem.clients)
         self.energies: list[float] = []  # the best of all rounds up to each
         self.seen: list[float] = []
-        self.rounding = 0.0  # how far off the best energy may be
+        self.theta: Array | None = None  # the model of the best energy
+        self._rounding: float | None = None
         self.proven = -np.inf  # lower bound of E*
         self.enough = np.inf  # the gain of a round below which another attempt at a proof is worth its exchange
 
@@ -136,29 +138,39 @@ class Settled:
             return False
         self.seen.append(row.energy)
         if not self.energies or row.energy <= self.energies[-1]:
-            self.rounding = self.pooled.rounding(theta).value  # of the best model: a trial far out may have any
+            self.theta, self._rounding = theta, None  # of the best model: a trial far out may have any
         self.energies.append(min(row.energy, self.energies[-1] if self.energies else np.inf))
         best, limits = self.energies[-1], self.limits
         if not np.isfinite(best):  # a start outside all bounds is not where anything has settled
             return False
         scale = abs(best + limits.offset)
-        rounding = self.rounding
-        if limits.met(row.certificate, best, rounding):
+        if limits.met(row.certificate, best, 0.0) or (
+            row.certificate is not None and limits.met(row.certificate, best, self.rounding)
+        ):
             return True
-        if self.nonnegative and best <= PERFECT * rounding:  # a perfect fit: no loss and no penalty is below 0
+        tiny = len(self.seen) == 1 or best <= SUSPECT * self.seen[0]
+        if self.nonnegative and tiny and best <= PERFECT * self.rounding:  # a perfect fit: nothing here is below 0
             self.proven = max(self.proven, 0.0)
             return True
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
         idle = self.idle(patience, min(1e-2 * limits.tol, 1e-14) * abs(best))
         # A method that converges quadratically has about the square of its last gain to go.
-        near = row.energy <= best + 2 * rounding and self.gain(1) <= min(np.sqrt(limits.tol) * scale, self.enough)
+        slow = self.gain(1) <= min(np.sqrt(limits.tol) * scale, self.enough)
+        near = self.proof is not None and slow and row.energy <= best + 2 * self.rounding
         if self.proof is not None and (near or idle):
             self.proven = max(self.proven, self.proof.bound(theta))
-            gap = best + rounding - self.proven
+            gap = best + self.rounding - self.proven
             # What is left is about proportional to the last gain, so the next attempt waits for that.
             self.enough = self.gain(1) * min(0.1, limits.tol * scale / gap if 0 < gap < np.inf else 0.1)
-            return idle or limits.met(gap, best, rounding)
+            return idle or limits.met(gap, best, self.rounding)
         return idle
+
+    @property
+    def rounding(self) -> float:
+        """How far off the best energy may be; computed when it matters, since that takes as long as the energy."""
+        if self._rounding is None:
+            self._rounding = 0.0 if self.theta is None else self.pooled.rounding(self.theta).value
+        return self._rounding
 
     def idle(self, patience: int, little: float) -> bool:
         """Whether nothing moves any more. Trials that were taken back are no rest: what is above the best was one."""
