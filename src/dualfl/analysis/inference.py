@@ -22,9 +22,9 @@ import scipy.linalg
 from scipy.stats import norm, t
 
 from dualfl.errors import InputError
-from dualfl.estimators.silos import SiloRows
 from dualfl.estimators.solving import FitCost, federated_problem
 from dualfl.objectives import Logistic, Loss, Poisson, Softmax, Squared
+from dualfl.silos.chamber import SiloRows
 from dualfl.typing import Array
 
 LARGEST = 2000  # coefficients; a larger Hessian is no message

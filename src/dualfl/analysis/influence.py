@@ -16,7 +16,7 @@ from dualfl.analysis.models import Fitted
 from dualfl.engines.progress import Bar
 from dualfl.errors import DualflError, InputError
 from dualfl.estimators.base import coefficients
-from dualfl.estimators.silos import SiloRows
+from dualfl.silos.chamber import SiloRows
 from dualfl.typing import Array
 
 

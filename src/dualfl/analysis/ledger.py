@@ -15,8 +15,8 @@ import numpy as np
 from dualfl.analysis.models import Fitted
 from dualfl.estimators.metrics import Sums
 from dualfl.estimators.path import Fold, PenaltyPath
-from dualfl.estimators.silos import SiloRows
 from dualfl.objectives import Huber, Squared
+from dualfl.silos.chamber import SiloRows
 
 if TYPE_CHECKING:
     from dualfl.analysis.whole_fit import Fit

@@ -19,9 +19,9 @@ from dualfl.errors import InputError
 from dualfl.estimators.base import FederatedClassifier, FederatedLinear, FederatedRegressor, Models
 from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
 from dualfl.estimators.regressors import PoissonRegressor
-from dualfl.estimators.silos import SiloRows
 from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Hinge, Huber, Logistic, Loss, Poisson, Quantile, Softmax, Squared, SquaredHinge
+from dualfl.silos.chamber import SiloRows
 from dualfl.typing import Array
 
 PENALTIES = ("none", "l2", "l1", "elastic-net")

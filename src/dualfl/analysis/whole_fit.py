@@ -17,8 +17,9 @@ from dualfl.analysis.models import SMALL_RIDGE, Fitted, Recipe
 from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.metrics import Evaluation, evaluate
 from dualfl.estimators.path import PenaltyPath, follow, held_out, make_folds, strongest_l1
-from dualfl.estimators.silos import SiloRows, total_mass
+from dualfl.estimators.silos import total_mass
 from dualfl.objectives import Huber, Logistic, Poisson, Softmax, Squared
+from dualfl.silos.chamber import SiloRows
 from dualfl.tables.encoding import Scaling, features, scaling, targets
 from dualfl.tables.reading import Table
 from dualfl.tables.schema import Request, Schema, Summary, agree, listed_briefly, summarise, used

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from dualfl.arguments import conforms, shown
 from dualfl.engines.inprocess import Result
 from dualfl.errors import InputError, NoMinimiser
-from dualfl.estimators.silos import KINDS, SiloRows, checked_silos, split_by_groups, total_mass
+from dualfl.estimators.silos import KINDS, checked_silos, split_by_groups, total_mass
 from dualfl.estimators.solving import (
     FitCost,
     FitLimits,
@@ -25,6 +25,7 @@ from dualfl.estimators.solving import (
     warn_unless_certified,
 )
 from dualfl.objectives.linear import Intercept
+from dualfl.silos.chamber import SiloRows
 from dualfl.typing import AnyArray, Array
 
 Models = list[Array]  # flat, one for each problem that is solved; most estimators solve one

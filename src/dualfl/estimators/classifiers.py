@@ -10,9 +10,9 @@ from scipy.special import expit, softmax
 from dualfl.engines.inprocess import Result
 from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.base import FederatedClassifier, check_number, signs
-from dualfl.estimators.silos import SiloRows
 from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Hinge, Logistic, Softmax, SquaredHinge
+from dualfl.silos.chamber import SiloRows
 from dualfl.typing import Array
 
 

@@ -19,8 +19,9 @@ from dualfl.estimators.regressors import (
     QuantileRegressor,
     Ridge,
 )
-from dualfl.estimators.silos import SiloRows, total_mass
+from dualfl.estimators.silos import total_mass
 from dualfl.estimators.solving import warn_unless_certified
+from dualfl.silos.chamber import SiloRows
 from dualfl.typing import Array
 
 WEAKEST = 1e-3  # of the strongest l1 penalty: where a path ends by default

@@ -26,7 +26,7 @@ from scipy.special import xlogy
 from sklearn.base import is_classifier
 
 from dualfl.errors import InputError
-from dualfl.estimators.silos import SiloRows
+from dualfl.silos.chamber import SiloRows
 from dualfl.typing import AnyArray, Array
 
 BINS = 1000  # of scores

@@ -17,9 +17,10 @@ import numpy as np
 
 from dualfl.engines.progress import Bar
 from dualfl.errors import InputError
-from dualfl.estimators.silos import SiloRows, total_mass
+from dualfl.estimators.silos import total_mass
 from dualfl.estimators.solving import FitCost, federated_problem
 from dualfl.objectives import Logistic, Poisson, Softmax, Squared, SquaredHinge
+from dualfl.silos.chamber import SiloRows
 from dualfl.streams import Stream
 from dualfl.tables.moments import Moments, moments
 from dualfl.typing import AnyArray, Array

@@ -11,9 +11,10 @@ from sklearn.metrics import d2_tweedie_score
 from dualfl.errors import InputError
 from dualfl.estimators.base import FederatedRegressor, check_number
 from dualfl.estimators.classifiers import check_ratio
-from dualfl.estimators.silos import SiloRows, total_mass
+from dualfl.estimators.silos import total_mass
 from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Huber, Poisson, Quantile, Squared
+from dualfl.silos.chamber import SiloRows
 from dualfl.typing import Array
 
 

@@ -18,10 +18,10 @@ from dualfl.engines.inprocess import Result
 from dualfl.engines.session import CONTRADICTION, SMALLEST, run
 from dualfl.errors import InputError, NotSupported
 from dualfl.estimators.proof import FreeIntercept
-from dualfl.estimators.silos import SiloRows
 from dualfl.objectives import L1, LinearModel, Loss
 from dualfl.objectives.linear import Intercept
 from dualfl.problem import Problem
+from dualfl.silos.chamber import SiloRows
 from dualfl.typing import Array
 
 FLOOR = 10  # times what E may be off by rounding: a gap that small is proven as well as floating point can

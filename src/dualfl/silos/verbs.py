@@ -1,0 +1,226 @@
+"""The questions that a silo knows how to answer. Every answer is a record of numbers that are sums over its rows.
+
+Each verb is a function of the silo's chamber and of what the question gives. What it gives is plain: numbers, texts,
+arrays, and records of them, because it may come from far away; what a verb cannot make sense of, it refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.special import xlogy
+
+from dualfl.errors import InputError
+from dualfl.kernels import is_sparse
+from dualfl.objectives import Poisson, Squared
+from dualfl.objectives.losses import Loss
+from dualfl.silos.chamber import Chamber, SiloRows
+from dualfl.silos.costs import Cost, Rows, loss_from_json
+from dualfl.tables.encoding import Scaling
+from dualfl.tables.schema import Draft, Schema
+from dualfl.tables.summaries import Request
+from dualfl.tables.sums import counted, deviations
+from dualfl.typing import AnyArray, Array
+
+Wire = dict[str, Any]
+VERBS: dict[str, Callable[..., Wire]] = {}
+
+
+def verb(answer: Callable[..., Wire]) -> Callable[..., Wire]:
+    """Makes the function known by its name."""
+    VERBS[answer.__name__] = answer
+    return answer
+
+
+def answered(chamber: Chamber, name: str, given: Mapping[str, Any]) -> Wire:
+    """The silo's answer to a question."""
+    if name not in VERBS:
+        raise InputError(f"nobody here knows how to answer {name!r}; see that all run one version")
+    return VERBS[name](chamber, **given)
+
+
+# -- tables -----------------------------------------------------------------------------------------------
+
+
+@verb
+def describe(chamber: Chamber, request: Mapping[str, Any]) -> Wire:
+    """Names of columns, levels and classes; and whose numbers they are: only the silo's own counts tell more."""
+    chamber.take(request_from_json(request))
+    told = chamber.summary()
+    return {"summary": told.as_json()}
+
+
+@verb
+def count(chamber: Chamber, draft: Mapping[str, Any]) -> Wire:
+    """Rows, entries and levels, sums of numbers; and of the target its classes, or its sum and how many are below 0."""
+    agreed = Draft.from_json(draft)
+    table, without_target, with_gaps = chamber.used
+    assert chamber.request is not None
+    sums = counted(table, agreed) | {"without_target": float(without_target), "with_gaps": float(with_gaps)}
+    target = table.columns[chamber.request.target]
+    if agreed.classes:
+        text = table.levels(chamber.request.target)
+        sums["classes"] = np.array([np.count_nonzero(text == label) for label in agreed.classes], dtype=np.float64)
+    else:
+        sums |= {"target": float(target.sum()), "negative": float(np.count_nonzero(target < 0))}
+    return sums
+
+
+@verb
+def deviate(chamber: Chamber, draft: Mapping[str, Any], center: Array, target: float) -> Wire:
+    """How far numbers are from a centre, and the squares of that; of the target, too."""
+    table = chamber.used[0]
+    sums = deviations(table, Draft.from_json(draft), center)
+    assert chamber.request is not None
+    y = table.columns[chamber.request.target]
+    apart = y - target if y.dtype.kind == "f" else np.zeros(1)
+    return sums | {"target": float(apart.sum()), "target_squares": float((apart**2).sum())}
+
+
+@verb
+def encode(chamber: Chamber, schema: Mapping[str, Any], mean: Array, spread: Array) -> Wire:
+    """Make rows of the table, as all have agreed; nothing is said."""
+    chamber.encode(Schema.from_json(schema), Scaling(mean, spread))
+    return {}
+
+
+def request_to_json(request: Request) -> dict[str, Any]:
+    """Without the remedies, which everybody has his own of."""
+    names = ("target", "numeric_target", "drop", "categorical", "missing")
+    return {name: getattr(request, name) for name in names}
+
+
+def request_from_json(content: Mapping[str, Any]) -> Request:
+    lists = {name: tuple(content[name]) for name in ("drop", "categorical")}
+    return Request(**{**content, **lists})
+
+
+# -- rows -------------------------------------------------------------------------------------------------
+
+
+@verb
+def measure(chamber: Chamber, rows: Sequence[Mapping[str, Any]], classes: int, loss: Mapping[str, Any]) -> Wire:
+    """For each of several choices of rows: their weight and number, the sum of targets and of least losses, and the
+    weight of every class."""
+    how = loss_from_json(loss)
+    lines = np.zeros((len(rows), 4 + classes))
+    for line, one in zip(lines, rows):
+        found = chamber.chosen(Rows(**one))
+        if found is None:
+            continue
+        y = np.asarray(found.y, dtype=np.float64)
+        line[:4] = found.mass, found.n, found.total(y), found.total(least_losses(how, y))
+        if classes:
+            line[4:] = np.bincount(found.y, found.weights, minlength=classes)
+    return {"lines": lines}
+
+
+def least_losses(loss: Loss, y: Array) -> Array:
+    """What no predictor gets below, row by row: 0, but for counts."""
+    return np.asarray(y - xlogy(y, y)) if isinstance(loss, Poisson) else np.zeros(len(y))
+
+
+@verb
+def columns(chamber: Chamber, rows: Mapping[str, Any], center: Array | None) -> Wire:
+    """The weighted sums of all columns, or of their squares around a centre."""
+    found = chamber.chosen(Rows(**rows))
+    if found is None:
+        return {"sums": np.zeros(chamber.rows.X.shape[1])}
+    if center is None:
+        return {"sums": weighted(found, found.X)}
+    if is_sparse(found.X):
+        entries = found.X.copy()
+        held = np.asarray(center)[entries.indices]
+        entries.data = (entries.data - held) ** 2 - held**2  # zeros that are not stored give center^2 each
+        return {"sums": weighted(found, entries) + found.mass * np.asarray(center) ** 2}
+    return {"sums": weighted(found, (found.X - center) ** 2)}
+
+
+def weighted(rows: SiloRows, X: Any) -> Array:
+    w = np.ones(rows.n) if rows.weights is None else rows.weights
+    sums: Array = np.asarray(X.T @ w, dtype=np.float64)
+    return sums
+
+
+# -- models -----------------------------------------------------------------------------------------------
+
+
+def with_model(chamber: Chamber, cost: Mapping[str, Any]) -> tuple[Any, float]:
+    """The cost of these rows, and their weight; one of weight 0 where there are none."""
+    wanted = Cost.from_json(cost)
+    found = chamber.objective(wanted)
+    return (chamber.blank(wanted), 0.0) if found is None else (found, found.mass)
+
+
+@verb
+def gradient(chamber: Chamber, cost: Mapping[str, Any], theta: Array) -> Wire:
+    """Of the summed loss."""
+    f, mass = with_model(chamber, cost)
+    return {"gradient": mass * f.gradient(theta)}
+
+
+@verb
+def losses(chamber: Chamber, costs: Sequence[Mapping[str, Any]], thetas: Sequence[Array]) -> Wire:
+    """The summed losses of several models, each on rows of its own."""
+    sums = np.zeros(len(costs))
+    for i, (cost, theta) in enumerate(zip(costs, thetas)):
+        f, mass = with_model(chamber, cost)
+        sums[i] = mass * f.value(theta) if mass else 0.0
+    return {"losses": sums}
+
+
+@verb
+def information(chamber: Chamber, cost: Mapping[str, Any], theta: Array) -> Wire:
+    """The Hessian of the summed loss; for least squares the squared residuals, too."""
+    f, mass = with_model(chamber, cost)
+    residuals = 2 * mass * f.value(theta) if isinstance(f.loss, Squared) else 0.0
+    return {"hessian": half(mass * f.hessian(theta)), "residuals": residuals}
+
+
+def half(H: Array) -> Array:
+    """A symmetric matrix as it is sent: its upper half, row by row."""
+    found: Array = H[np.triu_indices(len(H))]
+    return found
+
+
+def whole(entries: Array) -> Array:
+    """The way back."""
+    n = int((np.sqrt(8 * len(entries) + 1) - 1) / 2 + 0.5)
+    H = np.zeros((n, n))
+    H[np.triu_indices(n)] = entries
+    symmetric: Array = H + np.triu(H, 1).T
+    return symmetric
+
+
+@verb
+def products(chamber: Chamber) -> Wire:
+    """Of the columns with each other, the intercept last."""
+    f = chamber.objective(Cost(Squared()))
+    if f is None:
+        D = chamber.rows.X.shape[1] + 1
+        return {"products": np.zeros(D * (D + 1) // 2)}
+    return {"products": half(f.mass * f.hessian(np.zeros(f.d)))}
+
+
+@verb
+def wrong(chamber: Chamber, cost: Mapping[str, Any], theta: Array) -> Wire:
+    """How many rows are not strictly on the right side."""
+    wanted = Cost.from_json(cost)
+    rows = chamber.chosen(wanted.rows)
+    if rows is None:
+        return {"wrong": 0.0}
+    counts = slice(None) if rows.weights is None else rows.weights > 0
+    y: AnyArray = rows.y[counts]
+    intercept = int(bool(wanted.intercept))
+    theta = theta.reshape(rows.X.shape[1] + intercept, -1)
+    W, b = (theta[:-1], theta[-1]) if intercept else (theta, 0.0)
+    z = np.asarray(rows.X @ W)[counts] + b
+    if wanted.positive is not None:
+        right = np.where(y == wanted.positive, z[:, 0] > 0, z[:, 0] < 0)
+    else:
+        own = z[np.arange(len(y)), y.astype(int)].copy()
+        z[np.arange(len(y)), y.astype(int)] = -np.inf
+        right = own > z.max(axis=1)
+    return {"wrong": float(np.count_nonzero(~right))}
