@@ -20,6 +20,7 @@ from dualfl.silos.costs import ALL, Cost, Rows
 from dualfl.streams import Stream
 from dualfl.tables.encoding import Scaling, features, targets
 from dualfl.tables.reading import Table
+from dualfl.tables.refusals import IN_FILES, Remedies
 from dualfl.tables.schema import Schema
 from dualfl.tables.summaries import Request, Summary, summarise, used
 from dualfl.typing import AnyArray, Array
@@ -72,10 +73,14 @@ class Chamber:
     ----------
     source : the rows, or a table that becomes rows once all silos have agreed upon columns.
     dealing : how the rows are dealt into folds.
+    name : what others call it; the default is the name of the source.
+    remedies : what its sentences advise to do.
     """
 
-    def __init__(self, source: SiloRows | Table, dealing: Dealing = Dealing()) -> None:
-        self.name = source.name
+    def __init__(
+        self, source: SiloRows | Table, dealing: Dealing = Dealing(), name: str = "", remedies: Remedies = IN_FILES
+    ) -> None:
+        self.name, self.remedies = name or source.name, remedies
         self.table = source if isinstance(source, Table) else None
         self._rows = source if isinstance(source, SiloRows) else None
         self.dealing = dealing

@@ -18,9 +18,12 @@ from dualfl.objectives import Poisson, Squared
 from dualfl.objectives.losses import Loss
 from dualfl.silos.chamber import Chamber, SiloRows
 from dualfl.silos.costs import Cost, Rows, loss_from_json
+from dualfl.silos.predictor import Predictor
+from dualfl.silos.scores import classification_sums, regression_sums, to_wire
 from dualfl.tables.encoding import Scaling
-from dualfl.tables.schema import Draft, Schema
-from dualfl.tables.summaries import Request
+from dualfl.tables.refusals import Remedies, Unfit
+from dualfl.tables.schema import MOST_LEVELS, Draft, Schema
+from dualfl.tables.summaries import ColumnSummary, Request
 from dualfl.tables.sums import counted, deviations
 from dualfl.typing import AnyArray, Array
 
@@ -45,11 +48,38 @@ def answered(chamber: Chamber, name: str, given: Mapping[str, Any]) -> Wire:
 
 
 @verb
-def describe(chamber: Chamber, request: Mapping[str, Any]) -> Wire:
-    """Names of columns, levels and classes; and whose numbers they are: only the silo's own counts tell more."""
-    chamber.take(request_from_json(request))
+def describe(chamber: Chamber, request: Mapping[str, Any], least: float | None) -> Wire:
+    """Names of columns, levels and classes: no row, no number of a row, no count. Targets must be at least `least`."""
+    chamber.take(request_from_json(request, chamber.remedies))
     told = chamber.summary()
-    return {"summary": told.as_json()}
+    for name, column in told.columns.items():
+        check_levels(told.name, name, column, chamber.remedies)
+    if least is not None and told.target.least < least:
+        raise Unfit(
+            f"{told.name} has {told.target.least:g} in column {request['target']!r}, the target, and this model is for "
+            f"numbers >= {least:g}; correct the file, or take another model, such as --model linear.",
+            f"the target has numbers below {least:g}, which this model cannot take",
+        )
+    return told.names()
+
+
+def check_levels(file: str, name: str, column: ColumnSummary, remedies: Remedies) -> None:
+    """So many names are not levels, and may be people's: they do not leave."""
+    if len(column.levels) > MOST_LEVELS:
+        what = f"{len(column.levels)} different texts"
+        limit = f"and {MOST_LEVELS} are the most a category may have"
+        remedy = f"{remedies.everywhere(name)}, group its levels, or make it numbers"
+        raise Unfit(
+            f"{file} has {what} in column {name!r}, such as {column.example!r:.40}, {limit}; {remedy}.",
+            f"column {name!r} of its data file holds {what}, {limit}; {remedy}",
+        )
+
+
+@verb
+def own(chamber: Chamber, draft: Mapping[str, Any]) -> Wire:
+    """What a silo shows of itself, if it does: rows, rows left out, and rows of every class."""
+    sums = count(chamber, draft)
+    return {name: sums[name] for name in ("size", "without_target", "with_gaps", "classes") if name in sums}
 
 
 @verb
@@ -69,10 +99,10 @@ def count(chamber: Chamber, draft: Mapping[str, Any]) -> Wire:
 
 
 @verb
-def deviate(chamber: Chamber, draft: Mapping[str, Any], center: Array, target: float) -> Wire:
+def deviate(chamber: Chamber, draft: Mapping[str, Any], columns: bool, center: Array, target: float) -> Wire:
     """How far numbers are from a centre, and the squares of that; of the target, too."""
     table = chamber.used[0]
-    sums = deviations(table, Draft.from_json(draft), center)
+    sums = deviations(table, Draft.from_json(draft), center) if columns else {}
     assert chamber.request is not None
     y = table.columns[chamber.request.target]
     apart = y - target if y.dtype.kind == "f" else np.zeros(1)
@@ -92,9 +122,9 @@ def request_to_json(request: Request) -> dict[str, Any]:
     return {name: getattr(request, name) for name in names}
 
 
-def request_from_json(content: Mapping[str, Any]) -> Request:
+def request_from_json(content: Mapping[str, Any], remedies: Remedies) -> Request:
     lists = {name: tuple(content[name]) for name in ("drop", "categorical")}
-    return Request(**{**content, **lists})
+    return Request(**{**content, **lists}, remedies=remedies)
 
 
 # -- rows -------------------------------------------------------------------------------------------------
@@ -224,3 +254,21 @@ def wrong(chamber: Chamber, cost: Mapping[str, Any], theta: Array) -> Wire:
         z[np.arange(len(y)), y.astype(int)] = -np.inf
         right = own > z.max(axis=1)
     return {"wrong": float(np.count_nonzero(~right))}
+
+
+@verb
+def evaluate(
+    chamber: Chamber, model: Mapping[str, Any], rows: Mapping[str, Any], bins: int, quantile: float, centre: float
+) -> Wire:
+    """How well a model does: counts, losses and histograms of scores (`scores`)."""
+    predictor = Predictor.from_json(model)
+    found = chamber.chosen(Rows(**rows)) or blank_rows(chamber)
+    if len(predictor.classes_):
+        return to_wire(classification_sums(predictor, found, bins), centre)
+    return to_wire(regression_sums(predictor, found, quantile), centre)
+
+
+def blank_rows(chamber: Chamber) -> SiloRows:
+    """One row that weighs nothing."""
+    y = np.zeros(1, dtype=chamber.rows.y.dtype)
+    return SiloRows(chamber.name, np.zeros((1, chamber.rows.X.shape[1])), y, np.zeros(1))
