@@ -13,12 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
-from dualfl.engines.history import Row
+from dualfl.engines.decision import ClientsHere, decide
+from dualfl.engines.history import History, Row
 from dualfl.engines.inprocess import Result
 from dualfl.engines.session import CONTRADICTION, SMALLEST, run
 from dualfl.errors import InputError, NotSupported
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.objectives import L1, LinearModel, Loss
+from dualfl.objectives.joined import joined
 from dualfl.objectives.linear import Intercept
 from dualfl.problem import Problem
 from dualfl.silos.chamber import SiloRows
@@ -74,6 +76,8 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
     check_able(problem, chosen)
+    silos = problem.N
+    chosen, choice, problem = decided(chosen, problem)
     settled = Settled(limits, problem, FreeIntercept(problem) if FreeIntercept.applies(problem) else None)
     result = run(
         problem,
@@ -84,12 +88,35 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
         stop=settled,
         progress=limits.progress,
     )
-    return settled.with_proof(result)
+    result = settled.with_proof(replace(result, choice=choice or result.choice))
+    return result if problem.N == silos else counted_for(result, silos)
+
+
+def decided(algorithm: Algorithm, problem: Problem) -> tuple[Algorithm, str, Problem]:
+    """What runs, why, and on what: where only sums over rows travel, all silos are computed as one."""
+    if not algorithm.undecided:
+        return algorithm, "", problem
+    chosen, why = decide(algorithm, ClientsHere(problem))
+    whole = joined(problem.clients) if chosen.additive else None
+    return chosen, why, problem if whole is None else Problem([whole], penalty=problem.penalty)
+
+
+def counted_for(result: Result, silos: int) -> Result:
+    """The result of silos that were computed as one: each of them would have sent what the one sent."""
+    rows = [
+        row._replace(
+            floats_up=silos * row.floats_up,
+            floats_down=silos * row.floats_down,
+            local_gradients=silos * row.local_gradients,
+        )
+        for row in result.history
+    ]
+    return replace(result, history=History(rows, [silos * each for each in result.history.iterations]))
 
 
 def algorithm_named(algorithm: str) -> Algorithm:
     """The algorithm of that name. A fit runs in one process, where no sum of few rows leaves anybody's hands."""
-    return Auto(least_rows=1) if algorithm == "auto" else make(algorithm)
+    return Auto(cost="time", least_rows=1) if algorithm == "auto" else make(algorithm)
 
 
 class Settled:
