@@ -1,22 +1,22 @@
-"""How much each silo moved the answer: the fit without it, started from the fit with it.
+"""How much each silo moved the answer: the fit without it, side by side with the fit with it.
 
 The penalty and the scaling stay what they are; only the rows of the silo are left out.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from dualfl.analysis.inference import check_determined, gram
+from dualfl.analysis.inference import check_determined
 from dualfl.analysis.models import Fitted
-from dualfl.engines.progress import Bar
-from dualfl.errors import DualflError, InputError
-from dualfl.estimators.base import coefficients
-from dualfl.silos.chamber import SiloRows
+from dualfl.errors import InputError
+from dualfl.silos.costs import Rows, Sample
+from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measured_samples, measurement
+from dualfl.silos.verbs import whole
 from dualfl.typing import Array
 
 
@@ -27,50 +27,40 @@ class Without:
 
     silo: str
     theta: Array | None = None
-    exchanges: int = 0
-    numbers: int = 0  # sent in them
     reason: str = ""
 
 
-def drop_each(
-    make: Callable[[], Fitted], fitted: Fitted, silos: Sequence[SiloRows], names: Sequence[str], progress: bool = False
-) -> list[Without]:
-    """One fit without each silo; nothing for a single one."""
-    if len(silos) < 2:
-        return []
-    found = []
-    with Bar("without each silo", len(silos), progress) as bar:
-        for j, silo in enumerate(silos):
-            others = [*silos[:j], *silos[j + 1 :]]
-            try:
-                found.append(Without(silo.name, *_refit(make(), fitted, others, names)))
-            except DualflError as error:
-                found.append(Without(silo.name, reason=str(error)))
-            bar.step()
+def left_out(
+    silos: Silos, model: Fitted, columns: Sequence[str], target_mean: float
+) -> Conversation[list[Sample | str]]:
+    """What the others have, for each silo; or why there is no fit without it."""
+    classes = model._class_count
+    rows = [Rows("without", silo=name) for name in silos.names]
+    queries = [measurement(rows, model.loss, classes, target_mean)]
+    if model.ridge == model.l1 == 0:
+        queries += [Query("products", {"rows": asdict(one)}) for one in rows]
+    answers = yield Exchange("the fits without a silo", tuple(queries))
+    found: list[Sample | str] = []
+    for i, sample in enumerate(measured_samples(rows, answers[0])):
+        products = whole(np.asarray(answers[1 + i]["products"])) if len(answers) > 1 else None
+        found.append(obstacle(sample, classes, products, columns) or sample)
     return found
 
 
-def _refit(model: Fitted, fitted: Fitted, silos: list[SiloRows], names: Sequence[str]) -> tuple[Array, int, int]:
-    _check_enough(model, silos)
-    if model.ridge == model.l1 == 0:
-        check_determined(np.sum([gram(silo) for silo in silos], axis=0), names)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = model._solve(silos, [result.theta for result in fitted.results_])
-    W, b = coefficients([result.theta for result in results], results[0].shape, True)
-    model._keep(W, b)  # as the fit keeps them: those of classes around their mean
-    return stacked(model), max(result.history[-1].exchanges for result in results), model.numbers_
+def obstacle(sample: Sample, classes: int, products: Array | None, columns: Sequence[str]) -> str:
+    """Why the others do not determine a model."""
+    if classes and np.count_nonzero(sample.classes) < classes:
+        return "no other silo has one of the classes"
+    if not classes and sample.squares <= sample.n * (np.finfo(float).eps * sample.mean) ** 2:
+        return "the others have one value of the target only"
+    if products is not None:
+        try:
+            check_determined(products, columns)
+        except InputError as error:
+            return str(error)
+    return ""
 
 
-def _check_enough(model: Fitted, silos: list[SiloRows]) -> None:
-    if hasattr(model, "classes_"):
-        left = set().union(*(set(np.unique(silo.y)) for silo in silos))
-        if len(left) < len(model.classes_):
-            raise InputError("no other silo has one of the classes")
-    elif all((silo.y == silo.y[0]).all() for silo in silos) and len({float(silo.y[0]) for silo in silos}) == 1:
-        raise InputError("the others have one value of the target only")
-
-
-def stacked(model: Fitted) -> Array:
+def stacked(model: Any) -> Array:
     """Coefficients and, last, intercepts; one column an output."""
     return np.vstack([np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_)[None]])

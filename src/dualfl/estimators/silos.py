@@ -6,7 +6,6 @@ A silo is (X, y) or (X, y, weights); a `Silo` has been checked. Rows of differen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np

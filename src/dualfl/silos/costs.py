@@ -96,6 +96,7 @@ class Sample:
     targets: float  # their weighted sum, or that of the numbers of classes
     least: float  # the weighted sum of the least loss of each row: 0, but for losses that have no such bound
     classes: Array = field(default_factory=lambda: np.zeros(0))  # the weight of each class
+    squares: float = np.inf  # of the targets around a centre
 
     @property
     def mean(self) -> float:

@@ -131,19 +131,22 @@ def request_from_json(content: Mapping[str, Any], remedies: Remedies) -> Request
 
 
 @verb
-def measure(chamber: Chamber, rows: Sequence[Mapping[str, Any]], classes: int, loss: Mapping[str, Any]) -> Wire:
-    """For each of several choices of rows: their weight and number, the sum of targets and of least losses, and the
-    weight of every class."""
+def measure(
+    chamber: Chamber, rows: Sequence[Mapping[str, Any]], classes: int, loss: Mapping[str, Any], centre: float
+) -> Wire:
+    """For each of several choices of rows: their weight and number, the sum of targets, of least losses, and of squares
+    of targets around a centre; and the weight of every class."""
     how = loss_from_json(loss)
-    lines = np.zeros((len(rows), 4 + classes))
+    lines = np.zeros((len(rows), 5 + classes))
     for line, one in zip(lines, rows):
         found = chamber.chosen(Rows(**one))
         if found is None:
             continue
         y = np.asarray(found.y, dtype=np.float64)
-        line[:4] = found.mass, found.n, found.total(y), found.total(least_losses(how, y))
+        squares = found.total((y - centre) ** 2)
+        line[:5] = found.mass, found.n, found.total(y), found.total(least_losses(how, y)), squares
         if classes:
-            line[4:] = np.bincount(found.y, found.weights, minlength=classes)
+            line[5:] = np.bincount(found.y, found.weights, minlength=classes)
     return {"lines": lines}
 
 
@@ -225,13 +228,10 @@ def whole(entries: Array) -> Array:
 
 
 @verb
-def products(chamber: Chamber) -> Wire:
+def products(chamber: Chamber, rows: Mapping[str, Any]) -> Wire:
     """Of the columns with each other, the intercept last."""
-    f = chamber.objective(Cost(Squared()))
-    if f is None:
-        D = chamber.rows.X.shape[1] + 1
-        return {"products": np.zeros(D * (D + 1) // 2)}
-    return {"products": half(f.mass * f.hessian(np.zeros(f.d)))}
+    f, mass = with_model(chamber, Cost(Squared(), rows=Rows(**rows)).as_json())
+    return {"products": half(mass * f.hessian(np.zeros(f.d)))}
 
 
 @verb
