@@ -43,6 +43,8 @@ class OwnCounts:
     without_target: int
     with_gaps: int
     classes: Array
+    target: float = 0.0  # the sum of the targets
+    target_squares: float = 0.0  # around the mean of all silos, but for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +84,16 @@ def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
     summaries = [Summary.named(name, one) for name, one in zip(silos.names, told[0])]
     draft = drafted(summaries, request, positive=wishes.positive, allow_empty=wishes.allow_empty)
     content = draft.as_json()
-    sums, own = yield Exchange(
-        "columns and levels", (Query("count", {"draft": content}), Query("own", {"draft": content}, "each"))
-    )
+    (sums,) = yield Exchange("columns and levels", (Query("count", {"draft": content}),))
     scaled = not draft.sparse and (wishes.standardise or not draft.width)
     center = centre(sums) if scaled else np.zeros(0)
     mean = float(sums["target"]) / float(sums["size"]) if "target" in sums else 0.0
-    (around,) = yield Exchange(
-        "the scaling", (Query("deviate", {"draft": content, "columns": scaled, "center": center, "target": mean}),)
+    around, own = yield Exchange(
+        "the scaling",
+        (
+            Query("deviate", {"draft": content, "columns": scaled, "center": center, "target": mean}),
+            Query("own", {"draft": content, "target": mean}, "each"),
+        ),
     )
     schema, scaling, columns = settle(draft, sums, center, around, wishes)
     overview = make_overview(sums, around, columns, mean)
@@ -124,8 +128,9 @@ def make_overview(
 
 
 def own_counts(told: Mapping[str, Any]) -> OwnCounts:
+    rows, without, gaps = (int(told[name]) for name in ("size", "without_target", "with_gaps"))
     counts = np.asarray(told.get("classes", np.zeros(0)))
-    return OwnCounts(int(told["size"]), int(told["without_target"]), int(told["with_gaps"]), counts)
+    return OwnCounts(rows, without, gaps, counts, float(told.get("target", 0.0)), float(told["target_squares"]))
 
 
 def check_target(overview: Overview, request: Request, silos: Silos) -> None:

@@ -241,7 +241,7 @@ def solved(
     estimator = recipe.estimator(classes, progress)
     tasks, samples = [Task(estimator, sample)], []
     if wishes.influence and len(silos.names) > 1 and not silos.withheld:
-        samples = yield from left_out(silos, estimator, agreed.schema.names, agreed.overview.target_mean)
+        samples = yield from left_out(silos, estimator, sample, agreed)
         tasks += [Task(recipe.estimator(classes), one) for one in samples if not isinstance(one, str)]
     found = yield from solving(silos, tasks)
     results = found[0]
@@ -339,9 +339,10 @@ def described(
     if not reason:
         errors = make_errors(silos, recipe, wishes, agreed, loss, answers[2], products)
     own = (answers[-2], answers[-1]) if queries[-1].reduce == "each" else ([None] * len(silos.names),) * 2
-    read = lambda wire: from_wire(wire, classes > 0, recipe.quantile, agreed.overview.target_mean)  # noqa: E731
+    how = classes > 0, recipe.quantile, agreed.overview.target_mean
     evaluation = Evaluation(
-        {name: read(one) for name, one in zip(silos.names, own[0]) if one is not None}, read(scores)
+        {name: from_wire(one, *how) for name, one in zip(silos.names, own[0]) if one is not None},
+        from_wire(scores, *how),
     )
     counts = [None if one is None else one.rows for one in agreed.own]
     return Fit(

@@ -154,7 +154,8 @@ def judging(tasks: Sequence[Task], held: Sequence[Sample], thetas: Sequence[Sequ
             models.append(one)
             places.append(i)
     (answer,) = yield Exchange(PURPOSE, (Query("losses", {"costs": costs, "thetas": models}),))
-    return np.bincount(places, np.asarray(answer["losses"]), minlength=len(tasks))
+    sums: Array = np.bincount(places, np.asarray(answer["losses"]), minlength=len(tasks)).astype(np.float64)
+    return sums
 
 
 def choice(losses: Array, masses: Array, rule: str) -> int:

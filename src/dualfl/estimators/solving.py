@@ -16,7 +16,7 @@ from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.best import CONTRADICTION, SMALLEST
 from dualfl.engines.decision import inquiry_of
 from dualfl.engines.engine import Result
-from dualfl.engines.exchanges import Exchanges
+from dualfl.engines.exchanges import Exchanges, drive
 from dualfl.engines.history import Row
 from dualfl.engines.lockstep import together
 from dualfl.engines.progress import Bar
@@ -24,8 +24,11 @@ from dualfl.engines.request import Limits, Recording
 from dualfl.engines.session import Session
 from dualfl.errors import DualflError, InputError, NotSupported
 from dualfl.estimators.proof import FreeIntercept
+from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Loss
+from dualfl.problem import Problem
 from dualfl.silos.costs import Cost, Sample
+from dualfl.silos.here import SideHere
 from dualfl.silos.questions import Conversation, Exchange, Side, Silos
 from dualfl.typing import Array
 
@@ -97,7 +100,7 @@ def solving(silos: Silos, tasks: Sequence[Task], purpose: str = "the fit") -> Co
         starts: Sequence[Array | None] = [None] * len(costs) if task.start is None else task.start
         limits = task.model._limits(task.sample)
         for cost, start in zip(costs, starts):
-            runs.append(one_fit(silos.side, cost, task.sample, task.model.algorithm, limits, start))
+            runs.append(one_fit(silos, cost, task.sample, task.model.algorithm, limits, start))
             places.append(i)
     found = yield from side_by_side(runs, purpose)
     outcomes: list[Outcome] = [[] for _ in tasks]
@@ -129,31 +132,39 @@ def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str) -> Conversatio
 
 
 def one_fit(
-    make_side: Callable[[Cost, Sample], Side],
-    cost: Cost,
-    sample: Sample,
-    algorithm: str | Algorithm,
-    limits: FitLimits,
-    start: Array | None = None,
+    silos: Silos, cost: Cost, sample: Sample, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None
 ) -> Exchanges[Result]:
+    """One problem; its targets are shifted, and its result is not."""
+    side = silos.side(cost, sample)
+    begin = with_shifted_intercept(start, side.template.shape, -cost.shift)
+    return shifted((yield from running(side, algorithm, limits, begin)), cost.shift)
+
+
+def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Exchanges[Result]:
     """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
     chosen = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
-    side = make_side(cost, sample)
     check_able(side, chosen)
     constants, why = None, ""
     if chosen.undecided:
         facts = yield from side.inquiring(inquiry_of(chosen))
         chosen, why = chosen.specialise(facts, side.penalty)
         constants = replace(facts, facts=None) if chosen.resolved else None
-    engine = side.engine(chosen, with_shifted_intercept(start, side.template.shape, -cost.shift), limits.seed)
+    engine = side.engine(chosen, start, limits.seed)
     yield from engine.settling(chosen, constants)
     session = Session(engine, Recording())
-    settled = Settled(limits, cost.loss.nonnegative, session, proof_of(side))
+    loss = getattr(side.template, "loss", None)
+    settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof_of(side))
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
-    return shifted(side.counted(settled.with_proof(replace(result, choice=why))), cost.shift)
+    return side.counted(settled.with_proof(replace(result, choice=why)))
+
+
+def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:
+    """A problem in this process."""
+    with one_blas_thread():
+        return drive(running(SideHere(problem, join=True), algorithm, limits, start))
 
 
 def proof_of(side: Side) -> FreeIntercept | None:
@@ -187,9 +198,14 @@ class Settled:
     """Ends a run: certified by the algorithm, or by `proof`; or once the energy has stopped falling."""
 
     def __init__(
-        self, limits: FitLimits, nonnegative: bool, session: Session, proof: FreeIntercept | None = None
+        self,
+        limits: FitLimits,
+        nonnegative: bool,
+        rounding_of_best: Callable[[], float],
+        proof: FreeIntercept | None = None,
     ) -> None:
-        self.limits, self.nonnegative, self.session, self.proof = limits, nonnegative, session, proof
+        self.limits, self.nonnegative, self.proof = limits, nonnegative, proof
+        self.rounding_of_best = rounding_of_best  # of the best model: a trial far out may have any
         self.energies: list[float] = []  # the best of all rounds up to each
         self.seen: list[float] = []
         self.rounding = 0.0  # how far off the best energy may be
@@ -200,7 +216,7 @@ class Settled:
         if row.energy is None:
             return False
         self.seen.append(row.energy)
-        self.rounding = self.session.best.rounding  # of the best model: a trial far out may have any
+        self.rounding = self.rounding_of_best()
         self.energies.append(min(row.energy, self.energies[-1] if self.energies else np.inf))
         best, limits = self.energies[-1], self.limits
         if not np.isfinite(best):  # a start outside all bounds is not where anything has settled

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Constants
+from dualfl.engines import exchanges
 from dualfl.engines.engine import Engine, Result
 from dualfl.engines.exchanges import Exchanges
 from dualfl.engines.survey import Inquiry
@@ -104,24 +105,10 @@ class Silos(Protocol):
 
 
 def drive(conversation: Conversation[T], silos: Silos) -> T:
-    """Carry every exchange of a conversation to the silos, until it has come to its end.
-
-    What is raised on the way is raised inside the conversation, which knows what to keep.
-    """
-    answers: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            exchange = conversation.send(answers) if error is None else conversation.throw(error)
-            error = None
-            answers = silos.carry(exchange)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        except BaseException as raised:
-            if conversation.gi_frame is None:  # it has ended by this
-                raise
-            error = raised
+    """Carry every exchange of a conversation to the silos, until it has come to its end."""
+    carry: Any = silos.carry
+    result: T = exchanges.drive(cast(Any, conversation), carry)
+    return result
 
 
 def measuring(

@@ -76,13 +76,6 @@ def check_levels(file: str, name: str, column: ColumnSummary, remedies: Remedies
 
 
 @verb
-def own(chamber: Chamber, draft: Mapping[str, Any]) -> Wire:
-    """What a silo shows of itself, if it does: rows, rows left out, and rows of every class."""
-    sums = count(chamber, draft)
-    return {name: sums[name] for name in ("size", "without_target", "with_gaps", "classes") if name in sums}
-
-
-@verb
 def count(chamber: Chamber, draft: Mapping[str, Any]) -> Wire:
     """Rows, entries and levels, sums of numbers; and of the target its classes, or its sum and how many are below 0."""
     agreed = Draft.from_json(draft)
@@ -107,6 +100,16 @@ def deviate(chamber: Chamber, draft: Mapping[str, Any], columns: bool, center: A
     y = table.columns[chamber.request.target]
     apart = y - target if y.dtype.kind == "f" else np.zeros(1)
     return sums | {"target": float(apart.sum()), "target_squares": float((apart**2).sum())}
+
+
+@verb
+def own(chamber: Chamber, draft: Mapping[str, Any], target: float) -> Wire:
+    """What a silo shows of itself, if it does: rows, rows left out, and rows of every class or sums of targets."""
+    sums = count(chamber, draft)
+    shown = {name: sums[name] for name in ("size", "without_target", "with_gaps", "classes", "target") if name in sums}
+    assert chamber.request is not None
+    y = chamber.used[0].columns[chamber.request.target]
+    return shown | {"target_squares": float(((y - target) ** 2).sum()) if "target" in shown else 0.0}
 
 
 @verb
