@@ -47,7 +47,9 @@ class InProcess(Engine):
         codec: Codec | None = None,
         start: Array | None = None,
         constants: Constants | None = None,
+        settle: bool = True,
     ) -> None:
+        """`settle=False`: whoever drives this engine lets it settle, by `settling`."""
         check_fit(problem.clients, problem.penalty, algorithm, codec)
         self.problem = problem
         self.threads = kernels.get_threads() if threads is None else threads
@@ -61,7 +63,8 @@ class InProcess(Engine):
         self._pace = 0.0  # seconds of the last exchange
         self._pool: ThreadPoolExecutor | None = None
         self._divisible = sum(work_of(f) for f in problem.clients) >= ENTRIES * problem.N
-        self.settle(algorithm, constants)
+        if settle:
+            self.settle(algorithm, constants)
 
     def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
         costs, silos, weights, place = self.costs, self.silos, self.weights, self.place

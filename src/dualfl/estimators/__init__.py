@@ -61,11 +61,35 @@ __all__ = [
 ]
 
 _HOMES = {
-    "classifiers": ("LinearSVC", "LogisticRegression",),
-    "cv": ("ElasticNetCV", "HuberRegressorCV", "LassoCV", "LinearSVCCV", "LogisticRegressionCV", "PoissonRegressorCV", "QuantileRegressorCV", "RidgeCV",),
-    "metrics": ("ClassificationSums", "Evaluation", "RegressionSums", "evaluate",),
+    "classifiers": (
+        "LinearSVC",
+        "LogisticRegression",
+    ),
+    "cv": (
+        "ElasticNetCV",
+        "HuberRegressorCV",
+        "LassoCV",
+        "LinearSVCCV",
+        "LogisticRegressionCV",
+        "PoissonRegressorCV",
+        "QuantileRegressorCV",
+        "RidgeCV",
+    ),
+    "metrics": (
+        "ClassificationSums",
+        "Evaluation",
+        "RegressionSums",
+        "evaluate",
+    ),
     "path": ("PenaltyPath",),
-    "regressors": ("ElasticNet", "HuberRegressor", "Lasso", "PoissonRegressor", "QuantileRegressor", "Ridge",),
+    "regressors": (
+        "ElasticNet",
+        "HuberRegressor",
+        "Lasso",
+        "PoissonRegressor",
+        "QuantileRegressor",
+        "Ridge",
+    ),
     "scaler": ("StandardScaler",),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}

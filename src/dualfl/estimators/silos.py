@@ -6,7 +6,6 @@ A silo is (X, y) or (X, y, weights); a `Silo` has been checked. Rows of differen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,40 +16,10 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from dualfl.errors import InputError
+from dualfl.silos.chamber import SiloRows
 from dualfl.typing import AnyArray, Array
 
 KINDS = (np.float64, np.float32, np.uint8)  # what the kernels read without a copy
-
-
-@dataclass(frozen=True, eq=False)
-class SiloRows:
-    """The rows of one client, checked."""
-
-    name: str
-    X: Any  # dense or CSR
-    y: AnyArray
-    weights: Array | None = None
-
-    @property
-    def n(self) -> int:
-        return int(self.X.shape[0])
-
-    @property
-    def mass(self) -> float:
-        """The total weight of the rows."""
-        return float(self.n) if self.weights is None else float(self.weights.sum())
-
-    def total(self, values: Array) -> float:
-        """The weighted sum of one value a row."""
-        return float(values.sum() if self.weights is None else self.weights @ values)
-
-    def rows(self, which: npt.NDArray[Any]) -> SiloRows:
-        """These rows only."""
-        weights = None if self.weights is None else self.weights[which]
-        return SiloRows(self.name, self.X[which], self.y[which], weights)
-
-    def with_targets(self, y: AnyArray) -> SiloRows:
-        return replace(self, y=y)
 
 
 def total_mass(silos: Sequence[SiloRows]) -> float:

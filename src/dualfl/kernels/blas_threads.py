@@ -1,7 +1,7 @@
 """BLAS with one thread: clients are the threads here, and more below them would fight for the same processors.
 
-To look for the libraries takes milliseconds, longer than a small fit. They are looked for once; what is loaded later, by
-a framework that brings its own BLAS, is found by whoever loads it.
+To look for the libraries takes milliseconds, longer than a small fit. They are looked for once; what is loaded later,
+by a framework that brings its own BLAS, is found by whoever loads it.
 """
 
 from functools import cache

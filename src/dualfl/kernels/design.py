@@ -59,7 +59,7 @@ class Design:
     @property
     def entries(self) -> int:
         """The numbers that are stored: all of a dense matrix, the nonzeros of a sparse one."""
-        return int(self.X.nnz if sparse.issparse(self.X) else self.X.size)
+        return int(getattr(self.X, "nnz", self.X.size))
 
     def forward(self, W: Array) -> Array:
         """The predictors Xtilde W, shape (n, k)."""
