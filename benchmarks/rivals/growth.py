@@ -83,7 +83,7 @@ for exponent in (4, 5, 6):
         f"50,000 rows of 50 words, l2, d = {d:,}", lambda d=d: words(d), energies.logistic, 2e-5, programs=WIDE
     )
     CELLS[f"words-l1-{exponent}"] = Cell(
-        f"the same, l1, d = {d:,}", lambda d=d: words(d), energies.logistic, l1=2e-4, programs=SPARSE_L1
+        f"the same, l1, d = {d:,}", lambda d=d: words(d), energies.logistic, l1=1e-4, programs=SPARSE_L1
     )
 for k in (10, 100, 1000):
     CELLS[f"classes-{k}"] = Cell(
