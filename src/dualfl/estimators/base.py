@@ -98,9 +98,11 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         (results,) = yield from self._solving(silos, [Task(self, sample)])
         self._note(results, sample)
 
-    def _solving(self, silos: Silos, tasks: Sequence[Task]) -> Conversation[list[list[Result]]]:
+    def _solving(
+        self, silos: Silos, tasks: Sequence[Task], purpose: str = "the fit"
+    ) -> Conversation[list[list[Result]]]:
         """The results of tasks, all of which must be solved, and have a minimiser."""
-        found = yield from solving(silos, tasks)
+        found = yield from solving(silos, tasks, purpose)
         results = []
         for task, outcome in zip(tasks, found):
             if isinstance(outcome, DualflError):
