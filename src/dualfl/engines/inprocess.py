@@ -45,7 +45,9 @@ class InProcess(Engine):
         codec: Codec | None = None,
         start: Array | None = None,
         constants: Constants | None = None,
+        settle: bool = True,
     ) -> None:
+        """`settle=False`: whoever drives this engine lets it settle, by `settling`."""
         check_fit(problem.clients, problem.penalty, algorithm, codec)
         self.problem = problem
         self.threads = (os.cpu_count() or 1) if threads is None else threads
@@ -58,7 +60,8 @@ class InProcess(Engine):
         check_convexity(self.costs, algorithm)
         self._pace = 0.0  # seconds of the last exchange
         self._pool: ThreadPoolExecutor | None = None
-        self.settle(algorithm, constants)
+        if settle:
+            self.settle(algorithm, constants)
 
     def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
         costs, silos, weights, place = self.costs, self.silos, self.weights, self.place

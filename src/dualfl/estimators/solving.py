@@ -13,9 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
+from dualfl.engines.best import CONTRADICTION, SMALLEST
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import Result
-from dualfl.engines.session import CONTRADICTION, SMALLEST, run
+from dualfl.engines.session import run
 from dualfl.errors import InputError, NotSupported
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.estimators.silos import SiloRows
