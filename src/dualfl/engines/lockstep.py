@@ -20,8 +20,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
-from threadpoolctl import threadpool_limits
-
 from dualfl.algorithms.messages import floats
 from dualfl.engines.decision import ClientsHere, deciding
 from dualfl.engines.engine import Account, Result
@@ -30,6 +28,7 @@ from dualfl.engines.progress import Bar
 from dualfl.engines.request import RunRequest, check_limits, check_recording, check_tol
 from dualfl.engines.session import Session, make_engine
 from dualfl.errors import InputError
+from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.outputs import alone
 
 MOST = 2**24  # numbers in one message to or from a client: 128 MB
@@ -255,7 +254,7 @@ def run_together(
             for place, one in enumerate(requests)
         ]
     fits = [running(one) for one in requests]
-    with threadpool_limits(1, user_api="blas"), nullcontext() if folder is None else alone(folder):
+    with one_blas_thread(), nullcontext() if folder is None else alone(folder):
         return drive(together(fits, keep=keep, limit=limit), carry_all)
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
@@ -40,6 +39,7 @@ from dualfl.engines.request import (
     check_tol,
 )
 from dualfl.errors import DualflError, InputError
+from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.names import nearest
 from dualfl.outputs import alone
 from dualfl.problem import Problem
@@ -189,8 +189,7 @@ class Session:
     def run(self, limits: Limits, resume: bool = False, progress: bool | Bar = False) -> Result:
         """From where it stands, or from its checkpoint, until a limit ends it."""
         bar = Bar(self.engine.algorithm.name, limits.rounds, progress) if isinstance(progress, bool) else progress
-        # Clients are the threads here: BLAS threads below them would fight for the same processors.
-        with threadpool_limits(1, user_api="blas"), bar:
+        with one_blas_thread(), bar:
             return drive(self.exchanges(limits, resume, bar))
 
     def exchanges(self, limits: Limits, resume: bool = False, bar: Bar | None = None) -> Exchanges[Result]:
