@@ -169,7 +169,11 @@ async def hello(scope, receive, send):
         await send({"type": "http.response.body", "body": b"control"})
 
 
-ASK = "import os, urllib.request, sys; os.setuid(65534); print(urllib.request.urlopen(sys.argv[1]).status)"
+ASK = """
+import encodings.idna, os, urllib.request, sys
+os.setuid(65534)
+print(urllib.request.urlopen(sys.argv[1]).status)
+"""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whose a connection is")
