@@ -296,7 +296,7 @@ def join_command(
         minimum=minimum,
         allow_plain=allow_plain,
     )
-    public = card.partition(" ")[2]
+    public = keys.read_card(card).public
     numbers, texts = rows.columns
     click.echo(f"{data}: {rows.table.rows:,} rows, {numbers} columns of numbers, {texts} of text.")
     click.echo(
