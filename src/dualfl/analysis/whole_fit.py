@@ -21,6 +21,7 @@ from dualfl.estimators.silos import SiloRows, total_mass
 from dualfl.objectives import Huber, Logistic, Poisson, Softmax, Squared
 from dualfl.tables.encoding import Scaling, features, scaling, targets
 from dualfl.tables.reading import Table
+from dualfl.tables.rules import USUAL_RULES, Rules
 from dualfl.tables.schema import Request, Schema, Summary, agree, listed_briefly, summarise, used
 from dualfl.typing import Array
 
@@ -45,6 +46,8 @@ class Wishes:
     level: float = 0.95
     influence: bool = True
     said_nothing: bool = False  # about the penalty, so that it is the small ridge
+    rules: Rules = USUAL_RULES  # by which new files are read
+    warnings: tuple[str, ...] = ()  # what is odd about the tables, a sentence each
 
 
 @dataclass(frozen=True, eq=False)

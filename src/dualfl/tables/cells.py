@@ -14,16 +14,18 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 
 import numpy as np
 
+from dualfl.tables.dates import days_since
 from dualfl.typing import AnyArray
 
 GAPS = frozenset({"", "na", "n/a", "nan", "null"})  # how files write that there is no entry, in capitals or not
 NO_WIDTH = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"))
 WHOLE = re.compile(r"[-+]?\d+")
-DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:[.' \u2019\u00a0\u202f]\d{3})+|\d*),\d+(?:[eE][-+]?\d+)?")
 BOOLEAN = frozenset({"true", "false"})
 EXACT = 2.0**53  # whole numbers from here on are not all told apart as floats
 KEPT = 1000  # characters of a text that is kept as it is
@@ -47,10 +49,27 @@ def brief(text: str) -> str:
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a file writes gaps, besides the usual ways, and the decimal point."""
+    """How a column writes gaps, besides the usual ways, the decimal point, levels and dates (`rules.Rules`)."""
 
     na: tuple[str, ...] = ()
     decimal: str = "."
+    recode: tuple[tuple[str, str], ...] = ()  # what is written, and what it means
+    fold_case: bool = False
+    since: date | None = None  # dates become days since then
+
+    @cached_property
+    def _meanings(self) -> dict[str, str]:
+        """By levels, so that a rule for 1 is one for 01, too."""
+        return {self.level(text): meaning for text, meaning in self.recode}
+
+    def meant(self, text: str) -> str:
+        """The text itself, or what it is recoded to.
+
+        >>> died = Spelling(recode=(("Yes", "1"), ("2", "")), fold_case=True)
+        >>> [died.meant(text) for text in ("yes", "no", "02")]
+        ['1', 'no', '']
+        """
+        return self._meanings.get(self.level(text), text) if self.recode else text
 
     @cached_property
     def _gaps(self) -> frozenset[str]:
@@ -63,7 +82,8 @@ class Spelling:
 
     @property
     def usual(self) -> bool:
-        return not self.na and self.decimal == "."
+        """Whether a number or an empty cell is nothing else."""
+        return not self.na and self.decimal == "." and not self.recode and self.since is None
 
     def is_gap(self, text: str) -> bool:
         return text.lower() in self._gaps or (bool(self._codes) and self.number(text) in self._codes)
@@ -95,7 +115,7 @@ class Spelling:
             return text.lower()
         value = self.number(text)
         if value is None or not math.isfinite(value):
-            return brief(text)
+            return brief(folded(text) if self.fold_case else text)
         return str(int(text)) if WHOLE.fullmatch(text) else level_of(value)
 
 
@@ -104,6 +124,15 @@ USUAL = Spelling()
 
 class MixedPoints(ValueError):
     """A decimal point where commas are decimal: 1.234 may be one and a bit or a thousand."""
+
+
+def folded(text: str) -> str:
+    """In small letters, with single blanks.
+
+    >>> folded("Heart  Surgery")
+    'heart surgery'
+    """
+    return unicodedata.normalize("NFC", " ".join(text.lower().split()))
 
 
 def level_of(value: float) -> str:
@@ -135,7 +164,7 @@ def _fast(cells: Sequence[str]) -> AnyArray | None:
 
 def _careful(cells: Sequence[str], spelling: Spelling) -> AnyArray:
     """Each spelling is looked at once: in most columns there are few."""
-    texts = {cell: cell.strip() for cell in set(cells)}
+    texts = {cell: spelling.meant(cell.strip()) for cell in set(cells)}
     there = {cell: text for cell, text in texts.items() if not spelling.is_gap(text)}
     if spelling.decimal == ",":
         for text in there.values():
@@ -144,12 +173,14 @@ def _careful(cells: Sequence[str], spelling: Spelling) -> AnyArray:
     numbers = {cell: spelling.number(text) for cell, text in there.items()}
     if None not in numbers.values():
         return np.array([numbers.get(cell, math.nan) for cell in cells], dtype=np.float64)
+    if spelling.since is not None and (days := days_since(set(there.values()), spelling.since)):
+        return np.array([days[there[cell]] if cell in there else math.nan for cell in cells], dtype=np.float64)
     levels = {cell: spelling.level(text) for cell, text in there.items()}
     return np.array([levels.get(cell, "") for cell in cells], dtype=np.str_)
 
 
 def _exact(cell: str, spelling: Spelling) -> str:
-    text = cell.strip()
+    text = spelling.meant(cell.strip())
     return "" if spelling.is_gap(text) else spelling.level(text)
 
 
