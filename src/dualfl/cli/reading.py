@@ -30,7 +30,12 @@ SPELLING = (
         metavar="COLUMN=FROM:TO,...",
         help="What entries of a column mean, such as died=yes:1,no:0; FILE:COLUMN=... in one file.",
     ),
-    click.option("--decimal", multiple=True, metavar="[FILE=]SIGN", help="The decimal sign, point or comma."),
+    click.option(
+        "--decimal",
+        multiple=True,
+        metavar="[FILE=]SIGN",
+        help="The decimal sign, point or comma; COLUMN=, in one column.",
+    ),
     click.option("--encoding", multiple=True, metavar="[FILE=]NAME", help="Of the text: utf-8, cp1252, utf-16, ..."),
     click.option("--fold-case", is_flag=True, help="Texts that differ by case or blanks only are one level."),
     click.option("--dates", default="", metavar="RULE", help="as-days-since:2020-01-01 makes numbers of dates."),
@@ -62,17 +67,33 @@ def rules_for(given: Mapping[str, Any], files: Sequence[Path], base: Rules = USU
         content["dates"] = given["dates"]
     common = base.with_more(content)
     each = [common] * len(files)
-    for word, known in (("decimal", (".", ",")), ("encoding", ())):
-        for text in given[word]:
-            name, _, value = ("", "", text) if text in known else text.rpartition("=")
-            common, each = _changed(common, each, files, word, name, {word: value})
+    for text in given["encoding"]:
+        name, _, value = text.rpartition("=")
+        common, each = _changed(common, each, files, "encoding", name, {"encoding": value})
+    for text in given["decimal"]:
+        place, _, sign = text.rpartition("=") if text not in (".", ",") else ("", "", text)
+        whole = not place or any(_is(place, path) for path in files)
+        name, column = (place, "") if whole else _placed(place, files)
+        if column and sign != ",":
+            raise InputError(
+                f"--decimal is '.' or ',', for a file FILE=',' or for a column COLUMN=',', but it is {text!r}."
+            )
+        content = {"commas": [column]} if column else {"decimal": sign}
+        common, each = _changed(common, each, files, "decimal", name, content)
     for text in given["recode"]:
-        column, pairs = parse_recode(text)
-        name, _, rest = (
-            column.partition(":") if any(_is(column.partition(":")[0], one) for one in files) else ("", "", column)
-        )
-        common, each = _changed(common, each, files, "recode", name, {"recode": {rest: pairs}})
+        place, pairs = parse_recode(text)
+        name, column = _placed(place, files)
+        common, each = _changed(common, each, files, "recode", name, {"recode": {column: pairs}})
     return _agreed(common, each), each
+
+
+def _placed(place: str, files: Sequence[Path]) -> tuple[str, str]:
+    """(file, column) of FILE:COLUMN; no file where none of this name is given."""
+    for path in files:
+        for name in (str(path), path.name):
+            if place.startswith(f"{name}:") and len(place) > len(name) + 1:
+                return name, place[len(name) + 1 :]
+    return "", place
 
 
 def _changed(

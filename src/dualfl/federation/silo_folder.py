@@ -29,7 +29,18 @@ from dualfl.tables.rules import Rules
 
 PRIVATE = 0o600  # rows, uploads without masks and secrets: nobody else on this machine reads them
 LOG = "logs/silo.log"
-RULES = ("columns", "id", "categorical", "na", "recode", "decimal", "encoding", "fold_case", "dates")  # of silo.json
+RULES = (
+    "columns",
+    "id",
+    "categorical",
+    "na",
+    "recode",
+    "decimal",
+    "commas",
+    "encoding",
+    "fold_case",
+    "dates",
+)  # of silo.json
 OLDEST = ("drop", "categorical", "na", "decimal")  # rules that every version had
 
 

@@ -25,7 +25,8 @@ from dualfl.typing import AnyArray
 GAPS = frozenset({"", "na", "n/a", "nan", "null"})  # how files write that there is no entry, in capitals or not
 NO_WIDTH = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"))
 WHOLE = re.compile(r"[-+]?\d+")
-DECIMAL_COMMA = re.compile(r"[-+]?(?:\d{1,3}(?:[.' \u2019\u00a0\u202f]\d{3})+|\d*),\d+(?:[eE][-+]?\d+)?")
+GROUPING = ".' \u2019\u00a0\u202f"  # signs between thousands
+DECIMAL_COMMA = re.compile(rf"[-+]?(?:\d{{1,3}}(?:[{GROUPING}]\d{{3}})+|\d*),\d+(?:[eE][-+]?\d+)?")
 BOOLEAN = frozenset({"true", "false"})
 EXACT = 2.0**53  # whole numbers from here on are not all told apart as floats
 KEPT = 1000  # characters of a text that is kept as it is
@@ -195,7 +196,7 @@ def odd_entries(values: AnyArray) -> dict[str, list[int]]:
     """Of texts: those that are no numbers, with their rows from 1, if most entries are numbers; else none."""
     counts = _counted(values)
     numbers = {text for text in counts if USUAL.number(text) is not None}
-    return _rows(values, counts.keys() - numbers) if _most(counts, numbers) else {}
+    return rows_with(values, counts.keys() - numbers) if _most(counts, numbers) else {}
 
 
 def decimal_commas(values: AnyArray) -> dict[str, list[int]]:
@@ -203,7 +204,12 @@ def decimal_commas(values: AnyArray) -> dict[str, list[int]]:
     counts = _counted(values)
     commas = {text for text in counts if DECIMAL_COMMA.fullmatch(text)}
     numbers = {text for text in counts if commas and USUAL.number(text) is not None}
-    return _rows(values, commas) if commas and _most(counts, commas | numbers) else {}
+    return rows_with(values, commas) if commas and _most(counts, commas | numbers) else {}
+
+
+def is_grouped(text: str) -> bool:
+    """Whether a number with a comma has signs between thousands, too."""
+    return any(sign in text for sign in GROUPING)
 
 
 def _counted(values: AnyArray) -> Counter[str]:
@@ -217,7 +223,7 @@ def _most(counts: Counter[str], some: Set[str]) -> bool:
     return 2 * sum(counts[text] for text in some) > counts.total()
 
 
-def _rows(values: AnyArray, wanted: Set[str]) -> dict[str, list[int]]:
+def rows_with(values: AnyArray, wanted: Set[str]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for row, text in enumerate(values.tolist() if wanted else (), start=1):
         if text in wanted:
@@ -235,4 +241,8 @@ def quoted(entries: dict[str, list[int]], most: int = 3) -> str:
 
 def _numbered(rows: Sequence[int], most: int = 3) -> str:
     word = "row" if len(rows) == 1 else "rows"
-    return f"{word} {', '.join(f'{row:,}' for row in rows[:most])}{', ...' if len(rows) > most else ''}"
+    return f"{word} {first_rows(rows, most)}"
+
+
+def first_rows(rows: Sequence[int], most: int = 3) -> str:
+    return f"{', '.join(f'{row:,}' for row in rows[:most])}{', ...' if len(rows) > most else ''}"

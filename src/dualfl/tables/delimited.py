@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.errors import InputError
+from dualfl.errors import InputError, WrongEncoding
 from dualfl.files import contents
 from dualfl.names import nearest
 from dualfl.tables.cells import BOOLEAN, EXACT, GAPS, USUAL, brief, decimal_commas, level_of, quoted, tidy
@@ -103,7 +103,9 @@ def decoded(path: Path, encoding: str | None) -> str:
         remedy = "save it as CSV in UTF-8"
         if encoding is not None:
             remedy += f", or name its encoding, which may be {likely_encoding(data)} (--encoding, or in silo.json)"
-        raise InputError(f"{path} is not a CSV file: it is not text{named} ({where}); {remedy}.") from error
+        start = error.start if isinstance(error, UnicodeDecodeError) else 0
+        line = f"line {data.count(bytes([10]), 0, start) + 1:,}"
+        raise WrongEncoding(f"{path} is not a CSV file: it is not text{named} ({where}); {remedy}.", line) from error
 
 
 def likely_encoding(data: bytes) -> str:

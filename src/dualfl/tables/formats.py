@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dualfl.errors import InputError
+from dualfl.errors import InputError, WrongEncoding
 from dualfl.files import beginning
 
 PICKLE = b"\x80"  # the first byte of every pickle since protocol 2
@@ -50,9 +50,10 @@ def format_of(path: Path, wide: bool = False) -> str:
     if named is None:
         return begins or "LIBSVM"
     if named in TEXT and head.startswith(UTF16):
-        raise InputError(
+        raise WrongEncoding(
             f'{path} is text in UTF-16, as Excel writes "Unicode text"; save it as CSV in UTF-8 '
-            "(dualfl fit reads it with --encoding utf-16)."
+            "(dualfl fit reads it with --encoding utf-16).",
+            "line 1",
         )
     if begins != named:
         seems = f"it begins like {begins}" if begins else f"it begins with {head[:4].hex(' ') or 'nothing'}"

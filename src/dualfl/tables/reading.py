@@ -47,6 +47,7 @@ class Unclear(NamedTuple):
 
     sentence: str
     told: str
+    kind: str  # numbers or dates
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,10 +262,14 @@ def _of_cells(name: str, cells: Sequence[str], spelling: Spelling, unclear: dict
         where = f"{text!r} in column {name!r}, row {row:,}"
         if isinstance(error, MixedPoints):
             why = f"{where}, where commas are decimal; write it without a point"
-            unclear[name] = Unclear(why, f"its data file has points and commas in the numbers of column {name!r}")
+            unclear[name] = Unclear(
+                why, f"its data file has points and commas in the numbers of column {name!r}", "numbers"
+            )
         else:
             why = f"{where}, and no row says whether the day or the month comes first; write dates like 2020-12-31"
-            unclear[name] = Unclear(why, f"its data file has dates in column {name!r} that can be read in two ways")
+            unclear[name] = Unclear(
+                why, f"its data file has dates in column {name!r} that can be read in two ways", "dates"
+            )
         return np.array([brief(cell.strip()) for cell in cells], dtype=np.str_), None
 
 

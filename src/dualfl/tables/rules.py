@@ -21,8 +21,8 @@ from dualfl.tables.cells import Spelling, tidy
 from dualfl.tables.dates import WORD
 from dualfl.tables.delimited import UTF8
 
-NAMES = ("columns", "drop", "id", "categorical", "na")  # words that hold a list of texts
-PREDICTING = ("id", "na", "recode", "decimal", "encoding", "fold_case", "dates")  # what new files are read by
+NAMES = ("columns", "drop", "id", "categorical", "na", "commas")  # words that hold a list of texts
+PREDICTING = ("id", "na", "recode", "decimal", "commas", "encoding", "fold_case", "dates")  # what new files are read by
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Rules:
     na          : entries that are gaps: "999" in every column, "age=999" in one
     recode      : column -> entry -> what it means; "" is a gap
     decimal     : "." or ","
+    commas      : columns whose decimal sign is the comma, where it is the point in others
     encoding    : of text files
     fold_case   : whether texts that differ by case or by blanks only are one level, in small letters
     dates       : "as-days-since:2020-01-01" makes numbers of columns of dates; "" leaves them
@@ -48,6 +49,7 @@ class Rules:
     na: tuple[str, ...] = ()
     recode: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     decimal: str = "."
+    commas: tuple[str, ...] = ()
     encoding: str = UTF8
     fold_case: bool = False
     dates: str = ""
@@ -129,13 +131,15 @@ class Rules:
         parts = [gap_of(text) for text in self.na]
         na = tuple(value for name, value in parts if name in ("", column))
         pairs = tuple(self.recode.get(column, {}).items())
-        return Spelling(na, self.decimal, pairs, self.fold_case, _since(self.dates))
+        decimal = "," if column in self.commas else self.decimal
+        return Spelling(na, decimal, pairs, self.fold_case, _since(self.dates))
 
     @property
     def named_columns(self) -> tuple[str, ...]:
         """Every column that a rule names; one that no file has is a mistake."""
         gaps = [name for name, _ in map(gap_of, self.na) if name]
-        return tuple(dict.fromkeys((*self.columns, *self.drop, *self.id, *self.categorical, *self.recode, *gaps)))
+        lists = (self.columns, self.drop, self.id, self.categorical, self.commas, self.recode, gaps)
+        return tuple(dict.fromkeys(name for names in lists for name in names))
 
 
 def gap_of(text: str) -> tuple[str, str]:
