@@ -75,14 +75,14 @@ def examined(
     from dualfl.names import nearest
     from dualfl.tables.comparison import compare
     from dualfl.tables.inspection import inspect_file
-    from dualfl.tables.reading import check_distinct
+    from dualfl.tables.reading import check_given_once
 
     for path in files:
         if not path.is_file():
             raise InputError(
                 f"{path} is a folder; give the files in it." if path.is_dir() else f"There is no file {path}."
             )
-    check_distinct(files)
+    check_given_once(files)
     classes = None if model is None else MODELS[model].classes
     pairs = [inspect_file(path, own, target, classes) for path, own in zip(files, rules)]
     if (
@@ -95,10 +95,20 @@ def examined(
         if target and not any(target in table.columns for table in tables):
             raise InputError(nearest("column", target, {name for table in tables for name in table.columns}))
     silos = [silo for silo, _ in pairs]
-    found = compare(silos)
+    found = (*copies(files), *compare(silos))
     if target and not any(one.stops for one in (*found, *(one for silo in silos for one in silo.findings))):
         found += tuple(refusals(tables, rules[0], silos[0], model))
     return silos, found
+
+
+def copies(files: Sequence[Path]) -> Iterator[Finding]:
+    from dualfl.tables.findings import Finding
+    from dualfl.tables.reading import check_no_copies
+
+    try:
+        check_no_copies(files)
+    except InputError as error:
+        yield Finding("copy", "", tuple(map(str, files)), str(error).rstrip("."), stops=True)
 
 
 def refusals(tables: Sequence[Table], rules: Rules, silo: Inspection, model: str | None) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,9 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     from dualfl.analysis.models import Recipe
     from dualfl.analysis.whole_fit import Wishes, fit_tables
     from dualfl.outputs import alone
+    from dualfl.tables.advice import warned
+    from dualfl.tables.comparison import compare
+    from dualfl.tables.inspection import inspect
     from dualfl.tables.reading import read_tables
     from dualfl.tables.schema import Request
 
@@ -131,10 +135,11 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
             raise InputError(f"--{word} {given['target']!r} is the target; take other columns only.")
     rules, each = rules_for(given, given["files"])
     request = Request(given["target"], not kind.classes, rules.drop, rules.categorical, given["missing"])
+    spelling, positive = rules.spelling(given["target"]), given["positive"]
     wishes = Wishes(
         request,
         coding=given["coding"],
-        positive=given["positive"],
+        positive=None if positive is None else spelling.level(spelling.meant(positive.strip())),
         allow_empty=given["allow_empty"],
         standardise=given["standardise"],
         cross_validate=choose,
@@ -146,8 +151,10 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     )
     out = given["out"]
     model_folder.check_place(out, given["force"])
-    tables = read_tables(given["files"], each, given["target"])
+    tables = read_tables(given["files"], each, (given["target"],))
     check_columns(each, tables)
+    silos = [inspect(table, own, given["target"], kind.classes) for table, own in zip(tables, each)]
+    wishes = replace(wishes, rules=rules, warnings=tuple(warned(silos, compare(silos))))
     with alone(out):
         model_folder.check_place(out, given["force"])  # again: another fit may have ended just now
         fit = fit_tables(tables, recipe, wishes, progress=True, say=say)

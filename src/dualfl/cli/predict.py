@@ -51,7 +51,7 @@ def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Pat
     check_file(out, force)
     model = read(folder)
     rules, _ = rules_for(given, [file], model.rules)
-    table = read_table(file, rules)
+    table = read_table(file, rules, [feature.name for feature in model.schema.features])
     for name in given["id"]:
         if name not in table.ids:
             raise InputError(f"{file}: {nearest('column', name, (*table.columns, *table.left_out))}")

@@ -38,7 +38,13 @@ SPELLING = (
     ),
     click.option("--encoding", multiple=True, metavar="[FILE=]NAME", help="Of the text: utf-8, cp1252, utf-16, ..."),
     click.option("--fold-case", is_flag=True, help="Texts that differ by case or blanks only are one level."),
-    click.option("--dates", default="", metavar="RULE", help="as-days-since:2020-01-01 makes numbers of dates."),
+    click.option(
+        "--dates",
+        default="",
+        show_default=False,
+        metavar="RULE",
+        help="as-days-since:2020-01-01 makes numbers of dates.",
+    ),
 )
 
 

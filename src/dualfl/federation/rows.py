@@ -81,7 +81,7 @@ def read_rows(path: Path, target: str | None, rules: Rules = USUAL_RULES) -> Sil
     with not_quoted("its data file cannot be read"):
         table = _read(path, target, replace(rules, columns=()))  # without a target's name, one of them may be it
         chosen = TARGET if table.width else target_name(table.columns, target, path)
-    return SiloRows(table if table.width else wanted(table, rules, chosen), chosen, rules.categorical)
+    return SiloRows(table if table.width else wanted(table, rules, (chosen,)), chosen, rules.categorical)
 
 
 def _read(path: Path, target: str | None, rules: Rules) -> Table:

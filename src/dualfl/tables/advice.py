@@ -41,12 +41,14 @@ class Matter:
 
     def line(self, every: Sequence[str]) -> str:
         """All of it in a sentence."""
-        where = "" if len(self.silos) == len(every) > 1 else f" in {listed([brief(one, every) for one in self.silos])}"
+        names = listed([brief(one, every) for one in self.silos])
+        where = "" if len(self.silos) == len(every) > 1 else f"{' in ' * bool(self.first.column)}{names}"
+        head = f"{self.first.column}{where}"
         rows = sum(one.rows for one in self.findings)
         quotes = next((one.quotes for one in self.findings if one.quotes), "")
         told = f" ({': '.join(part for part in (_rows(rows), quotes) if part)})" if quotes or rows else ""
         remedy = self.remedy(every)
-        return f"{self.title}{where}{told}{f'; {remedy}' if remedy else ''}"
+        return f"{head}{': ' * bool(head)}{self.first.what}{told}{f'; {remedy}' if remedy else ''}"
 
 
 def matters(findings: Iterable[Finding]) -> list[Matter]:

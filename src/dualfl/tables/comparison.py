@@ -290,6 +290,8 @@ def _few_rows(silos: Sequence[Inspection]) -> Iterator[Finding]:
     for name in dict.fromkeys(name for silo in silos for name in silo.columns if name != target):
         facts = [silo.columns[name] for silo in silos if name in silo.columns]
         levels = {level for one in facts for level in one.levels}
+        if all(one.constant for one in facts) and len(levels) <= 1:
+            continue  # it is left out, or nearly
         gaps = any(one.missing for one in facts)
         coefficients += max(len(levels) - 1 + gaps, 1) if levels else 1
     count, what = sum(one or 0 for one in rows), "rows"

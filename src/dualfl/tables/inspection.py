@@ -23,7 +23,7 @@ from dualfl.tables.cells import (
 from dualfl.tables.dates import WORD, is_date
 from dualfl.tables.delimited import is_class_target, likely_encoding
 from dualfl.tables.findings import Facts, Finding, Inspection
-from dualfl.tables.reading import LARGEST, LONGEST, Table, as_text, is_numeric, missing, read_table
+from dualfl.tables.reading import LARGEST, LONGEST, Table, as_text, has_points, is_numeric, missing, read_table
 from dualfl.tables.rules import Rules
 from dualfl.tables.schema import MOST_LEVELS
 from dualfl.tables.suspicions import broken_letters, codes, names_rows, words_for_gaps
@@ -40,10 +40,10 @@ def inspect_file(
     first: tuple[Finding, ...] = ()
     try:
         try:
-            table = read_table(path, rules, target)
+            table = read_table(path, rules, (target,))
         except WrongEncoding as error:
             likely = likely_encoding(contents(path))
-            table = read_table(path, replace(rules, encoding=likely), target)
+            table = read_table(path, replace(rules, encoding=likely), (target,))
             what = f"its text is not {rules.encoding.upper()}, and perhaps {likely}"
             first = (
                 _finding("encoding", "", str(path), what, stops=True, mend={"encoding": likely}, quotes=error.where),
@@ -289,14 +289,9 @@ class _Column:
             what = "commas in the numbers, and signs between thousands"
         else:
             advice, what = "take them out if they are not decimal", "commas in the numbers"
-        mend: dict[str, object] = {"commas": [self.name]} if self._points_elsewhere() else {"decimal": ","}
+        mend: dict[str, object] = {"commas": [self.name]} if has_points(self.table) else {"decimal": ","}
         mend = mend if self.rules.spelling(self.name).decimal == "." else {}
         return self._found("decimal", what, stops=True, mend=mend, advice=advice, rows=rows, quotes=quoted(commas, 2))
-
-    def _points_elsewhere(self) -> bool:
-        """Whether other columns of the table have numbers with decimal points."""
-        others = (values for values in self.table.columns.values() if is_numeric(values))
-        return any(bool((values[~np.isnan(values)] % 1 != 0).any()) for values in others)
 
     def _date_texts(self, dates: dict[str, list[int]]) -> Iterator[Finding]:
         known = len(np.unique(self.values[~self.gaps]))

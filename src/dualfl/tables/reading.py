@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from dualfl.tables.cells import (
     Spelling,
     brief,
     decimal_commas,
+    is_grouped,
     level_of,
     odd_entries,
     parsed,
@@ -152,6 +153,12 @@ def _check_levels(table: Table, name: str, remedy: str) -> None:
         )
 
 
+def has_points(table: Table) -> bool:
+    """Whether some numbers of a table have decimal points, so that commas are decimal in single columns only."""
+    numbers = (values[np.isfinite(values)] for values in table.columns.values() if is_numeric(values))
+    return any(bool((values % 1 != 0).any()) for values in numbers)
+
+
 def check_odd(table: Table, name: str, remedies: Remedies) -> None:
     """Refuse a column of text of which most entries are numbers: a typing error must not make categories of all."""
     values = table.columns[name]
@@ -159,9 +166,11 @@ def check_odd(table: Table, name: str, remedies: Remedies) -> None:
         return
     commas = decimal_commas(values)
     if commas:
+        remedy = remedies.commas.format(name) if has_points(table) else remedies.decimal
+        first = "take out the signs between thousands, and " if any(map(is_grouped, commas)) else ""
         raise Unfit(
             f"{table.name} has commas in the numbers of column {name!r}, such as {quoted(commas, 1)}; if they are "
-            f"decimal, {remedies.decimal}, otherwise take them out.",
+            f"decimal, {first}{remedy}, otherwise take them out.",
             f"its data file has commas in the numbers of column {name!r}",
         )
     odd = odd_entries(values)
@@ -176,8 +185,8 @@ def check_odd(table: Table, name: str, remedies: Remedies) -> None:
         )
 
 
-def read_table(path: Path, rules: Rules = USUAL_RULES, target: str | None = None) -> Table:
-    """The columns of a file, as the rules say; the target is among them even if they do not name it."""
+def read_table(path: Path, rules: Rules = USUAL_RULES, needed: Collection[str] = ()) -> Table:
+    """The columns of a file, as the rules say; those that are needed are among them even if the rules do not say so."""
     if not path.exists():
         raise InputError(f"There is no file {path}.")
     if path.is_dir():
@@ -189,35 +198,33 @@ def read_table(path: Path, rules: Rules = USUAL_RULES, target: str | None = None
         named = f"is a {kind} file, whose columns have no names" if named_format(path) else "is neither CSV nor Parquet"
         raise InputError(f"{path} {named}; {WANTED}.")
     table = _from_csv(path, rules) if kind == "CSV" else _from_parquet(path, rules)
-    return wanted(table, rules, target)
+    return wanted(table, rules, needed)
 
 
-def wanted(table: Table, rules: Rules, target: str | None = None) -> Table:
-    """The target and the features that the rules name, and beside them what names the rows."""
-    columns = {name: values for name, values in table.columns.items() if rules.takes(name, target)}
-    ids = {name: table.columns[name] for name in rules.id if name in table.columns}
-    left_out = tuple(name for name in table.columns if name not in columns)
-    return replace(table, columns=columns, ids=ids, left_out=left_out)
+def wanted(table: Table, rules: Rules, needed: Collection[str] = ()) -> Table:
+    """The columns that are needed and the features that the rules name."""
+    columns = {name: values for name, values in table.columns.items() if name in needed or rules.takes(name)}
+    return replace(table, columns=columns, left_out=tuple(name for name in table.columns if name not in columns))
 
 
 def read_tables(
-    paths: Sequence[Path], rules: Rules | Sequence[Rules] = USUAL_RULES, target: str | None = None
+    paths: Sequence[Path], rules: Rules | Sequence[Rules] = USUAL_RULES, needed: Collection[str] = ()
 ) -> list[Table]:
     """One table a file, all by the same rules or each by its own; no file twice, not even under another name."""
     each = [rules] * len(paths) if isinstance(rules, Rules) else rules
-    check_distinct(paths)
-    return [read_table(path, own, target) for path, own in zip(paths, each)]
+    check_given_once(paths)
+    check_no_copies(paths)
+    return [read_table(path, own, needed) for path, own in zip(paths, each)]
 
 
-def check_distinct(paths: Sequence[Path]) -> None:
-    """Refuse a file that is given twice, and a copy."""
+def check_given_once(paths: Sequence[Path]) -> None:
+    """Refuse a file that is given twice, also under another name."""
     seen: set[Path] = set()
     for path in paths:
         real = Path(os.path.realpath(path))  # which does not fail where links point at each other
         if real in seen:
             raise InputError(f"{path} is given twice; each file is a silo, give each once.")
         seen.add(real)
-    check_no_copies(paths)
 
 
 def check_no_copies(paths: Sequence[Path]) -> None:
@@ -235,21 +242,23 @@ def check_no_copies(paths: Sequence[Path]) -> None:
 Column = tuple[AnyArray, AnyArray | None]  # values, and the levels of numbers that floats do not tell apart
 
 
-def _table(path: Path, found: Mapping[str, Column], unclear: Mapping[str, Unclear]) -> Table:
+def _table(
+    path: Path, found: Mapping[str, Column], unclear: Mapping[str, Unclear], ids: Mapping[str, AnyArray]
+) -> Table:
     exact = {name: levels for name, (_, levels) in found.items() if levels is not None}
-    return Table(str(path), {name: values for name, (values, _) in found.items()}, exact=exact, unclear=unclear)
+    return Table(str(path), {name: values for name, (values, _) in found.items()}, None, exact, unclear, ids)
 
 
 def _from_csv(path: Path, rules: Rules) -> Table:
     names, rows = csv_rows(path, libsvm=WANTED, encoding=rules.encoding)
     found: dict[str, Column] = {}
     unclear: dict[str, Unclear] = {}
+    ids = {}
     for name, cells in zip(names, zip(*rows)):
+        found[name] = _of_cells(name, cells, rules.spelling(name), unclear)
         if name in rules.id:
-            found[name] = np.array([brief(cell.strip()) for cell in cells], dtype=np.str_), None
-        else:
-            found[name] = _of_cells(name, cells, rules.spelling(name), unclear)
-    return _table(path, found, unclear)
+            ids[name] = np.array([brief(cell.strip()) for cell in cells], dtype=np.str_)
+    return _table(path, found, unclear, ids)
 
 
 def _of_cells(name: str, cells: Sequence[str], spelling: Spelling, unclear: dict[str, Unclear]) -> Column:
@@ -276,16 +285,16 @@ def _of_cells(name: str, cells: Sequence[str], spelling: Spelling, unclear: dict
 def _from_parquet(path: Path, rules: Rules) -> Table:
     found: dict[str, Column] = {}
     unclear: dict[str, Unclear] = {}
+    ids: dict[str, AnyArray] = {}
     for given, column in parquet_columns(path).items():
         name = tidy(given).strip()
         if name in found:
             raise InputError(f"{path} has more than one column {name!r}; give each a name of its own.")
+        found[name] = _of_arrow(name, column, rules.spelling(name), unclear)
         if name in rules.id:
-            texts = ["" if value is None else brief(str(value)) for value in column.to_pylist()]
-            found[name] = np.array(texts, dtype=np.str_), None
-        else:
-            found[name] = _of_arrow(name, column, rules.spelling(name), unclear)
-    return _table(path, found, unclear)
+            texts = ["" if value is None else brief(str(value).strip()) for value in column.to_pylist()]
+            ids[name] = np.array(texts, dtype=np.str_)
+    return _table(path, found, unclear, ids)
 
 
 def _of_arrow(name: str, column: Any, spelling: Spelling, unclear: dict[str, Unclear]) -> Column:

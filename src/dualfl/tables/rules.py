@@ -108,10 +108,8 @@ class Rules:
 
     # -- applied --------------------------------------------------------------------------------------
 
-    def takes(self, name: str, target: str | None = None) -> bool:
-        """Whether a column is the target or a feature."""
-        if name == target:
-            return True
+    def takes(self, name: str) -> bool:
+        """Whether a column is a feature."""
         return name not in self.drop and name not in self.id and (not self.columns or name in self.columns)
 
     @property
