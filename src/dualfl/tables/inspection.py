@@ -11,6 +11,7 @@ import numpy as np
 from dualfl.errors import InputError, WrongEncoding
 from dualfl.files import contents
 from dualfl.tables.cells import (
+    DECIMAL_COMMA,
     USUAL,
     decimal_commas,
     first_rows,
@@ -139,6 +140,8 @@ class _Column:
         present = len(gaps) - lost
         if kind in ("empty", "other") or (kind == "dates" and self.values.dtype.kind == "O"):
             return Facts(kind, present=present, missing=lost)  # type: ignore[arg-type]
+        if self.values.dtype.kind == "U" and self._no_levels():
+            return Facts("other", present=present, missing=lost)
         text = kind == "text" or self.as_levels or not is_numeric(self.values)
         levels = self.table.levels(self.name) if text else None
         there = self.values[~gaps]
@@ -149,7 +152,8 @@ class _Column:
             spans = spans or {"": (low, high)}
             return Facts("numbers", (), False, zero_one, low == high, present, lost, spans=spans)
         known = np.unique(levels[~gaps]).tolist()
-        many = len(known) > MOST_LEVELS
+        names_people = names_rows(self.name, levels) and not self.as_levels  # perhaps; they are told to nobody
+        many = len(known) > MOST_LEVELS or names_people
         zero_one = is_numeric(self.values) and bool(np.isin(there, (0.0, 1.0)).all())
         named = not many and (kind == "text" or self.as_levels)
         names, tables = (tuple(known), self._crossed(levels, known)) if named else ((), {})
@@ -320,6 +324,14 @@ class _Column:
         if len(known) > MOST_LEVELS or (names_rows(self.name, self.values) and not self.as_levels):
             yield self._many(len(known))
             return
+        if commas := [text for text in known if DECIMAL_COMMA.fullmatch(text)]:
+            found = rows_with(self.values, set(commas))
+            what, advice = (
+                "numbers with commas among texts",
+                "correct the texts; if all are numbers, --decimal reads them",
+            )
+            count, quotes = sum(map(len, found.values())), quoted(found, 2)
+            yield self._found("decimal", what, rows=count, quotes=quotes, advice=advice)
         for word in words_for_gaps(known):
             rows = rows_with(self.values, {word})[word]
             yield self._placeholder("a word that may stand for a gap", word, rows)
