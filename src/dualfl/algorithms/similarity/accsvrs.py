@@ -85,7 +85,7 @@ class AccSVRS(Algorithm):
         exchanges="2, and 2/p with one client",
         up="2d + 6 + (1 + 2/p) d/N",
         down="2d + (2/p) d/N",
-        participation="one, and now and then all",
+        participation="one",
         rate="(N + N^(3/4) sqrt(delta/mu)) log(1/eps)",
         accelerated=True,
         deterministic=False,

@@ -77,7 +77,7 @@ class SVRP(Algorithm):
         exchanges="1 with one client, and p with all",
         up="d/N + p (d + 3)",
         down="d/N + p d",
-        participation="one, and now and then all",
+        participation="one",
         rate="(N + (delta/mu)^2) log(1/eps)",
         deterministic=False,
     )
