@@ -15,8 +15,8 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, mean_poisson_deviance, roc_auc_score
 
-from dualfl.analysis.predicting import harmless
 from dualfl.cli import main
+from dualfl.fits.predicting import harmless
 from dualfl.report.results import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -324,6 +324,11 @@ class Algorithm(ABC):
     def model(self, s: State) -> Array:
         """What one would deploy now."""
 
+    @property
+    def additive(self) -> bool:
+        """Whether clients send nothing but sums over their rows: then several of them may be computed as one."""
+        return False
+
     def bound(self, s: State) -> float:
         """A proven lower bound of E*, below it whatever rounding did; -inf where there is none."""
         return -np.inf

@@ -111,10 +111,10 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     Example:
       dualfl fit a.csv b.csv c.csv --target outcome --model logistic
     """
-    from dualfl.analysis import model_folder
-    from dualfl.analysis.console import fit_text, places
     from dualfl.analysis.models import Recipe
     from dualfl.analysis.whole_fit import Wishes, fit_tables
+    from dualfl.fits import model_folder
+    from dualfl.fits.console import fit_text, places
     from dualfl.outputs import alone
     from dualfl.tables.cells import Spelling
     from dualfl.tables.reading import read_tables

@@ -99,6 +99,10 @@ class ProxNewton(Algorithm):
         rate="local quadratic, independent of kappa",
     )
 
+    @property
+    def additive(self) -> bool:
+        return not self.race
+
     def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         self.require(self.full >= 0, "full", "it must be >= 0; 0 always works with an active set")

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.analysis.model_folder import Model
 from dualfl.errors import InputError
 from dualfl.estimators.metrics import Evaluation, evaluate
+from dualfl.fits.model_folder import Model
 from dualfl.tables.encoding import features, substituted, targets
 from dualfl.tables.reading import Table, check_usable, missing
 

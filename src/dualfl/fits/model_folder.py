@@ -118,7 +118,7 @@ def describe(fit: Fit) -> dict[str, Any]:
         "coefficients": fit.theta[:-1].T.tolist(),  # one line an output
         "intercepts": fit.theta[-1].tolist(),
         "scaling": {"mean": fit.scaling.mean.tolist(), "spread": fit.scaling.spread.tolist()},
-        "rows": {one.name: one.rows for one in fit.summaries},
+        "rows": own_rows(fit),
         "objective": estimator.objective_,
         "certificate": estimator.certificate_,
         "no certificate because": estimator.certificate_reason_,
@@ -166,10 +166,15 @@ def partition(fit: Fit) -> dict[str, Any]:
     """Who holds how many rows, of which class."""
     labels = list(fit.schema.classes) or ["rows"]
     counts = [
-        [one.target.levels.get(label, 0) for label in labels] if fit.schema.classes else [one.rows]
-        for one in fit.summaries
+        [0] * len(labels) if own is None else own.classes.astype(int).tolist() if fit.schema.classes else [own.rows]
+        for own in fit.own
     ]
-    return {"clients": [one.name for one in fit.summaries], "labels": labels, "counts": counts}
+    return {"clients": list(fit.silos), "labels": labels, "counts": counts}
+
+
+def own_rows(fit: Fit) -> dict[str, int]:
+    """Of the silos that show how many they have."""
+    return {silo: own.rows for silo, own in zip(fit.silos, fit.own) if own is not None}
 
 
 def record(fit: Fit, command: str) -> dict[str, Any]:
@@ -195,13 +200,14 @@ def record(fit: Fit, command: str) -> dict[str, Any]:
             "rows": fit.rows,
             "columns": [feature.name for feature in fit.schema.features],
             "left out, constant": list(fit.schema.constant),
-            **{f"rows of {one.name}": one.rows for one in fit.summaries},
+            **{f"rows of {silo}": rows for silo, rows in own_rows(fit).items()},
         },
         "results": {
             "stopped": result.stopped,
             **({} if several else last._asdict()),
             "round": estimator.n_iter_,
-            "exchanges": estimator.n_exchanges_,
+            "exchanges": sum(one.exchanges for one in fit.spent),
+            "numbers up and down": sum(one.numbers for one in fit.spent),
             "best energy": estimator.objective_,
             "certificate": estimator.certificate_,
             "no certificate because": estimator.certificate_reason_,
