@@ -54,11 +54,15 @@ typedef struct {
 /* How a nonzero meets the numbers of its row or column; see sparse.h. */
 typedef enum { ROW_GATHERS, ROW_SCATTERS, COLUMN_GATHERS } Way;
 
-enum { SOFTMAX, LOGISTIC, SQUARED, HUBER, POISSON, SQUARED_HINGE, HINGE, ABSOLUTE, QUANTILE, EPSILON };
+enum {
+    SOFTMAX, LOGISTIC, SQUARED, HUBER, POISSON, SQUARED_HINGE, HINGE, ABSOLUTE, QUANTILE, EPSILON, GAMMA, TWEEDIE,
+    NEGATIVE_BINOMIAL, CLOGLOG, LOSSES
+};
 
 typedef struct {
     int code;
     double parameter;
+    double log_parameter; /* where it is of use: taken once, not for every row */
 } Loss;
 
 /* The first four pass over the rows, the others over predictors only. */

@@ -9,7 +9,7 @@ import numpy as np
 from dualfl import kernels
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Constants, Facts, Place, Round, State, Upload, ask, client_step
-from dualfl.objectives import losses
+from dualfl.objectives import families, losses
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.tilted import Tilted
@@ -68,7 +68,11 @@ def inverse(x: float) -> float:
 
 # -- for an algorithm that chooses another one ---------------------------------------------------------------
 
-NAMES = {cls.code: cls.__name__ for cls in vars(losses).values() if isinstance(getattr(cls, "code", None), int)}
+NAMES = {
+    cls.code: cls.__name__
+    for cls in (*vars(losses).values(), *vars(families).values())
+    if isinstance(getattr(cls, "code", None), int)
+}
 MIXED = -1  # the code of what is no linear model
 
 
