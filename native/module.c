@@ -578,6 +578,10 @@ static PyObject *sample_gradient(PyObject *module, PyObject *const *args, Py_ssi
     return stochastic(args, count, SAMPLE);
 }
 
+/* ---- survival ---- */
+
+#include "survival_calls.h"
+
 /* ---- instruction sets and limits ---- */
 
 static PyObject *names(int only_supported) {
@@ -647,6 +651,9 @@ static PyMethodDef methods[] = {
     FAST(svrg_epoch, "The inner loop of SVRG."),
     FAST(saga_epoch, "Steps of SAGA."),
     FAST(sample_gradient, "The gradient of some rows."),
+    FAST(cox_residual, "A partial likelihood and its slopes."),
+    FAST(cox_curvature_times, "Its second derivative times a vector."),
+    FAST(cox_means, "What the means of the risk sets take off the second moment."),
     {"isa", isa, METH_NOARGS, "The instruction set in use."},
     {"isas", isas, METH_NOARGS, "The instruction sets that can be used here."},
     {"built", built_isas, METH_NOARGS, "The instruction sets that were built."},

@@ -148,7 +148,7 @@ def _death(z: Array) -> tuple[Array, Array, Array]:
 
 
 def _cloglog(z: Array, y: Array, _: float) -> tuple[Array, Array]:
-    m, phi, _ = _death(z)
+    m, phi, _rest = _death(z)
     tiny = m < 1e-8  # -log(1 - e^-m) = -log m + m/2 - m^2/24 + ...
     safe = np.where(tiny, 1.0, m)
     e = np.exp(-safe)

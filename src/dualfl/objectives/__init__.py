@@ -1,6 +1,7 @@
 """Objectives, the functions that clients minimise: linear models with losses and penalties, quadratics, your own."""
 
 from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.objectives.cox import CoxPartialLikelihood
 from dualfl.objectives.families import CLogLog, Gamma, NegativeBinomial, Tweedie
 from dualfl.objectives.function import Function, JaxFunction, TorchFunction
 from dualfl.objectives.linear import LinearModel
@@ -35,6 +36,7 @@ __all__ = [
     "BoxConstraint",
     "CLogLog",
     "Cost",
+    "CoxPartialLikelihood",
     "ElasticNetPenalty",
     "EpsilonInsensitive",
     "Function",
