@@ -112,30 +112,39 @@ class LinearModel(Objective):
 
     @cached_property
     def _top(self) -> float:
-        """lambda_max(sum_i s_i x_i x_i'), from above."""
-        design, s = self.design, self.s[:, None]
+        """lambda_max(sum_i s_i c_i x_i x_i'), from above; c_i = 1, or the bound of l'' where that differs by rows."""
+        design, s = self.design, self._steepest[:, None]
 
         def times(v: Array) -> Array:
             return design.backward(s * design.forward(v[:, None]))[:, 0]
 
         with np.errstate(over="ignore", invalid="ignore"):
-            trace = float(self.s @ design.row_norms2())
+            trace = float(self._steepest @ design.row_norms2())
             return largest_eigenvalue(times, design.D, trace)
 
     @property
+    def _steepest(self) -> Array:
+        bound = self.loss.bound(self.y)
+        return self.s if np.ndim(bound) == 0 else self.s * bound
+
+    @property
+    def _factor(self) -> float:
+        """What `_top` lacks: the bound of l'' where it is one number."""
+        bound = self.loss.bound(self.y)
+        return float(bound) if np.ndim(bound) == 0 else 1.0
+
+    @property
     def L(self) -> float:
-        if not np.isfinite(self.loss.curvature):
-            return np.inf
-        return self.loss.curvature * self._top + self.ridge
+        return self._factor * self._top + self.ridge if np.isfinite(self._factor) else np.inf
 
     @cached_property
     def L_row(self) -> float:
         """The smoothness of the worst single row's loss, for stochastic solvers."""
-        if not np.isfinite(self.loss.curvature):
+        if not np.isfinite(self._factor):
             return np.inf
         with np.errstate(over="ignore", invalid="ignore"):
-            worst = float((self.n * self.s * self.design.row_norms2()).max())
-        return self.loss.curvature * worst + self.ridge
+            worst = float((self.n * self._steepest * self.design.row_norms2()).max())
+        return self._factor * worst + self.ridge
 
     # -- evaluation -------------------------------------------------------------------------------
 

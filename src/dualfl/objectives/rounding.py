@@ -115,6 +115,8 @@ def row_sizes(f: LinearModel, Z: Array) -> tuple[Array, Array, float]:
             extra += loss.parameter
         steepest = max(loss.parameter, 1 - loss.parameter) if loss.code == QUANTILE else 1.0
         return extra, np.full((f.n, 1), steepest), 0.0
+    if (sizes := loss.rounding_sizes(Z[:, 0], y)) is not None:
+        return sizes[0], sizes[1][:, None], sizes[2]
     slopes = np.abs(kernels.residual(loss, Z, y, np.ones(f.n))[1].reshape(f.n, f.k))
     curvature = loss.curvature
     if loss.code == POISSON:
