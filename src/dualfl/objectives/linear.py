@@ -12,6 +12,7 @@ Lanczos iteration bounds; L adds the ridge. mu is the ridge. A free intercept ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -353,6 +354,11 @@ class LinearRay(Ray):
 
     def value(self, t: float) -> float:
         return self._both(t)[0] + self.constant + t * (self.linear + t / 2 * self.quadratic)
+
+    def values(self, steps: Sequence[float]) -> Array:
+        t = np.asarray(steps, dtype=float)
+        values, _ = kernels.ray(self.f.loss, self.Z, self.P, t, self.f.y, self.f.s)
+        return np.asarray(values + self.constant + t * (self.linear + t / 2 * self.quadratic))
 
     def slope(self, t: float) -> float:
         return self._both(t)[1] + self.linear + t * self.quadratic

@@ -240,6 +240,8 @@ def built(basis: Basis, lead: Array, tail: Array, outside: Array) -> SketchedMet
 
 
 def inverse(blocks: Array) -> Array:
+    if blocks.shape[-1] == 1:
+        return np.asarray(1 / blocks)
     return np.asarray(np.linalg.inv(blocks))
 
 

@@ -116,7 +116,7 @@ class SmoothSilo:
         """The loss at base + t (x - base)."""
         ray = self.f.at(base).ray(x - base)
         points = [base + t * (x - base) for t in steps]
-        values = np.array([ray.value(t) - float((self.m * z) @ z) / 2 for t, z in zip(steps, points)])
+        values = ray.values(steps) - np.array([float((self.m * z) @ z) / 2 for z in points])
         return np.where(np.isfinite(values), values, HUGE)
 
 
