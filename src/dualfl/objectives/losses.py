@@ -43,6 +43,7 @@ class Loss(ABC):
     smooth: ClassVar[bool] = True
     nonnegative: ClassVar[bool] = True
     curvature: ClassVar[float]  # sup of l''; inf if there is no bound
+    self_concordance: ClassVar[float | None] = None  # c with |l'''| <= c l''; None if there is none
 
     @property
     def parameter(self) -> float:
@@ -103,6 +104,7 @@ class Softmax(Loss):
     classes: int
     code: ClassVar[int] = 0
     curvature: ClassVar[float] = 0.5
+    self_concordance: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.classes, (int, np.integer)) or self.classes < 2:
@@ -134,6 +136,7 @@ class Logistic(Loss):
 
     code: ClassVar[int] = 1
     curvature: ClassVar[float] = 0.25
+    self_concordance: ClassVar[float | None] = 1.0
 
     def _check(self, y: Array) -> None:
         _signs(self, y)
@@ -151,6 +154,7 @@ class Squared(Loss):
 
     code: ClassVar[int] = 2
     curvature: ClassVar[float] = 1.0
+    self_concordance: ClassVar[float | None] = 0.0
 
     def conjugate(self, u: Array, y: Array) -> Array:
         return u * u / 2 + u * y
@@ -184,6 +188,7 @@ class Poisson(Loss):
     code: ClassVar[int] = 4
     nonnegative: ClassVar[bool] = False
     curvature: ClassVar[float] = np.inf
+    self_concordance: ClassVar[float | None] = 1.0
 
     def _check(self, y: Array) -> None:
         if (y < 0).any():
