@@ -43,7 +43,7 @@ class Loss(ABC):
     smooth: ClassVar[bool] = True
     nonnegative: ClassVar[bool] = True
     curvature: ClassVar[float]  # sup of l''; inf if there is no bound
-    self_concordance: ClassVar[float | None] = None  # c with |l'''| <= c l''; None if there is none
+    self_concordance: ClassVar[float | None] = None  # c with |l'''| <= c l'' between kinks; None if there is none
 
     @property
     def parameter(self) -> float:
@@ -53,6 +53,10 @@ class Loss(ABC):
     def outputs(self) -> int:
         """How many numbers the predictor has per row."""
         return 1
+
+    def to_kink(self, z: Array, y: Array) -> Array | None:
+        """How far predictors are from where l'' jumps, row by row; None where it never does."""
+        return None
 
     def targets(self, y: AnyArray) -> Array:
         """`y` as the float64 vector the kernels take, or a sentence about what is wrong with it."""
@@ -168,6 +172,7 @@ class Huber(Loss):
     delta: float = 1.0
     code: ClassVar[int] = 3
     curvature: ClassVar[float] = 1.0
+    self_concordance: ClassVar[float | None] = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < np.inf:
@@ -176,6 +181,9 @@ class Huber(Loss):
     @property
     def parameter(self) -> float:
         return self.delta
+
+    def to_kink(self, z: Array, y: Array) -> Array | None:
+        return np.abs(np.abs(z - y) - self.delta)
 
     def conjugate(self, u: Array, y: Array) -> Array:
         return _inside(np.abs(u) <= self.delta * (1 + _SLACK), u * u / 2 + u * y)
@@ -207,6 +215,10 @@ class SquaredHinge(Loss):
 
     code: ClassVar[int] = 5
     curvature: ClassVar[float] = 2.0
+    self_concordance: ClassVar[float | None] = 0.0
+
+    def to_kink(self, z: Array, y: Array) -> Array | None:
+        return np.abs(1.0 - y * z)
 
     def _check(self, y: Array) -> None:
         _signs(self, y)

@@ -27,7 +27,9 @@ class Sums(NamedTuple):
     M: Array
     own: Array
     slip: float
+    kinks: float
     reach: float
+    radius: float
     grid: float
 
 
@@ -59,7 +61,7 @@ def proven(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> floa
         e = e + many * sums.grid * len(e) / np.sqrt(np.maximum(np.diag(H.reshape(len(e), -1)), 1e-300))
     r = (U.T @ G @ B).ravel()
     off_r = (np.abs(U).T @ off @ np.abs(B)).ravel()
-    curvature = Curvature(H.reshape(len(r), len(r)), e, many * sums.slip + beside.taken, sums.reach)
+    curvature = Curvature(H.reshape(len(r), len(r)), e, many * sums.slip + beside.taken, sums.reach, many * sums.kinks, sums.radius)
     found = gain(curvature, r, off_r, beside.decrement)
     return lower_bound(cut.E - cut.off, abs(cut.E) + cut.off, found, 8)
 
@@ -89,8 +91,9 @@ def left_out(basis: Basis, G: Array, off: Array, own: Array) -> Beside | None:
     return Beside(decrement, taken) if taken < MOST else None
 
 
-def of(m: Any, i: int, reach: float, grid: float) -> Sums | None:
+def of(m: Any, i: int, reach: float, radius: float, grid: float) -> Sums | None:
     """The sums that came with the i-th point, if they did and the metric is whole."""
     if not hasattr(m, f"own{i}") or len(getattr(m, f"T{i}")):
         return None
-    return Sums(getattr(m, f"M{i}"), getattr(m, f"own{i}"), float(getattr(m, f"slip{i}")), reach, grid)
+    sent = [getattr(m, f"{name}{i}") for name in ("M", "own", "slip", "kinks")]
+    return Sums(sent[0], sent[1], float(sent[2]), float(sent[3]), reach, radius, grid)

@@ -12,6 +12,11 @@ lam^2 = <G'(x), H^-1 G'(x)> and u = lam R < 1 the minimum over t is
 lam^2/2 for small u: as much as there is to gain. A penalty P enters by P(y) >= <p, y> - P*(p), for any p: G is then the
 smooth part of E and <p, .>, and E* >= G(x) - P*(p) - lam^2 psi(u).
 
+Kinks. Huber's loss and the squared hinge have no third derivative, but l'' may jump to 0. Within |z| <= r, in the coordinates below,
+rows that are farther than r |q_i| from their kink keep their curvature. Those that are not, and what else H has that E
+has not, take at most `kinks` = sum_i s_i w_i |q_i|^2 away from it, in every direction. With what is left, if |z| = r is
+so far out that G cannot be below G(x) there, lam <= r sqrt(lambda_min)/2, nor can it be beyond: G is convex.
+
 Coordinates. All is computed for theta = x + (U (x) B) z, with the matrix U that the clients were given taken as exact:
 they project their rows on it, q_i = U'x_i, so that H in z does not suffer from means and dependences of columns that U
 takes away. R <= max_i |q_i| / sqrt(lambda_min(H)). A softmax, of which only differences of predictors matter, has
@@ -33,6 +38,7 @@ from scipy.linalg import LinAlgError, cholesky, solve_triangular
 from dualfl.algorithms.cuts import below
 from dualfl.objectives import moments
 from dualfl.objectives.base import Objective
+from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.rounding import UNIT, roundings
 from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
@@ -42,6 +48,7 @@ FARTHEST = 1e4  # a row farther out than this proves nothing
 SINGLE = 2.0**29  # times as coarse as double precision
 LARGEST = 2000  # coefficients, for an eigenvalue at the server
 SERIES = 0.05
+KINKED = 1e-30  # what a loss with kinks has at least, so that one sees that there are some
 
 
 def psi(u: float) -> float:
@@ -51,6 +58,16 @@ def psi(u: float) -> float:
     if u > SERIES:
         return float((u + (1 - u) * np.log1p(-u)) / u**2)
     return sum(u**k / ((k + 1) * (k + 2)) for k in range(14))
+
+
+class Asked(NamedTuple):
+    """Which Hessian a client sent: how many numbers, in which directions, what straight pieces count for; and within
+    which radius its curvature is to last."""
+
+    numbers: int
+    U: Array
+    straight: float
+    radius: float
 
 
 # -- a client --------------------------------------------------------------------------------------------
@@ -73,14 +90,15 @@ def row_reach(f: Objective, U: Array, weight: float) -> float:
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def curvature_doubts(f: Objective, x: Array, weight: float, numbers: int) -> dict[str, Any]:
-    """`own` and `slip` of a Hessian of so many numbers at x."""
+def curvature_doubts(f: Objective, x: Array, weight: float, asked: Asked) -> dict[str, Any]:
+    """`own`, `slip` and `kinks` of a Hessian at x."""
     rows = rows_of(f)
-    if rows is None:
-        return {"own": np.zeros(f.shape[0]), "slip": 1.0 / weight}
+    nothing = {"own": np.zeros(f.shape[0]), "slip": 1.0 / weight, "kinks": 0.0}
+    if rows is None or rows.model.loss.self_concordance is None:
+        return nothing
     model, design = rows.model, rows.model.design
     K = roundings(model.n + design.D)
-    coarse = K * (SINGLE if moments.precision(design, numbers) != np.float64 else 1.0)
+    coarse = K * (SINGLE if moments.precision(design, asked.numbers) != np.float64 else 1.0)
     w = model.s if model.k > 1 else model.newton_curvatures(x, 0.0)[0, 0]
     own = coarse**2 * moments.squares(design, w)
     theta, far = np.abs(model.matrix(x)), 0.0
@@ -88,8 +106,24 @@ def curvature_doubts(f: Objective, x: Array, weight: float, numbers: int) -> dic
         far = max(far, float((np.abs(block) @ theta).max(initial=0.0)))
     slip = min(2 * K * far, 1.0) / weight
     if not (np.isfinite(own).all() and np.isfinite(slip)):
-        return {"own": np.zeros(design.D), "slip": 1.0 / weight}
-    return {"own": own, "slip": slip}
+        return nothing
+    return {"own": own, "slip": slip, "kinks": kinks(model, x, asked)}
+
+
+def kinks(model: LinearModel, x: Array, asked: Asked) -> float:
+    """What the curvature of rows near their kinks, and that which was added to straight ones, may amount to."""
+    Z = model.predictors_at(x)
+    distance = model.loss.to_kink(Z[:, 0], model.y)
+    if distance is None:
+        return 0.0
+    used, own = model.newton_curvatures(x, asked.straight)[0, 0], model.newton_curvatures(x, 0.0)[0, 0]
+    theta, K, total = np.abs(x), roundings(model.design.D), KINKED
+    for part, block in moments.blocks(model.design, model.design.D):
+        square = np.square(block @ asked.U).sum(axis=1) * (1 + 1e-6)
+        slack = K * (np.abs(block) @ theta + np.abs(model.y[part]) + model.loss.parameter + 1)
+        safe = distance[part] - slack > asked.radius * np.sqrt(square)
+        total += float((np.where(safe, used[part] - own[part], used[part])) @ square)
+    return total * (1 + 1e-6) if np.isfinite(total) else FARTHEST**POWER
 
 
 # -- the server ------------------------------------------------------------------------------------------
@@ -102,6 +136,8 @@ class Curvature(NamedTuple):
     off: Array
     slip: float
     reach: float
+    kinks: float = 0.0
+    radius: float = np.inf
 
 
 def errors_in(U: Array, own: Array, outputs: int, grid: float = 0.0) -> Array:
@@ -135,7 +171,8 @@ def gain(C: Curvature, r: Array, off_r: Array, beside: float = 0.0) -> Gain:
     smallest = float(np.linalg.eigvalsh(S)[0]) - roundings(10 * d)
     if not smallest > 2 * wrong:
         return NOTHING
-    sure = (1 - min(C.slip, 1.0)) * (1 - wrong / smallest)
+    left = smallest * float(diagonal.min())
+    sure = (1 - min(C.slip, 1.0)) * (1 - wrong / smallest) * (1 - min(C.kinks / left, 1.0))
     if not sure > 0:
         return NOTHING
     try:
@@ -145,7 +182,9 @@ def gain(C: Curvature, r: Array, off_r: Array, beside: float = 0.0) -> Gain:
     w = solve_triangular(L, (r / h), lower=True, check_finite=False)
     doubt = float(np.linalg.norm((off_r + roundings(4) * np.abs(r)) / h)) / np.sqrt(smallest)
     decrement = ((float(np.linalg.norm(w)) + doubt) ** 2 / sure) * (1 + roundings(4 * d)) + beside
-    least = sure * smallest * float(diagonal.min())
+    least = sure * left
+    if C.kinks and not 4 * decrement < least * C.radius**2:
+        return NOTHING
     u = np.sqrt(decrement / least) * C.reach * (1 + roundings(8))
     return Gain(float(decrement * psi(u) * (1 + roundings(32))), decrement, least)
 

@@ -44,7 +44,7 @@ from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.secants import learnt, two_loops
-from dualfl.algorithms.few_exchanges.self_concordance import curvature_doubts, largest_of, row_reach
+from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, largest_of, row_reach
 from dualfl.algorithms.few_exchanges.sketch_size import HEAVIEST, Budget, heaviest, more_columns
 from dualfl.algorithms.few_exchanges.sketched_metric import Basis, SketchedMetric
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
@@ -205,7 +205,7 @@ class SketchedNewton(Algorithm):
         where = (s.basis.at.scale, s.basis.at.centre) if s.more else (NONE, NONE)
         m = yield ask(
             self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more),
-            scale=where[0], centre=where[1], prove=s.prove,
+            scale=where[0], centre=where[1], prove=s.prove, radius=radius(s),
         )  # fmt: skip
         s = self.bounded(replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m))), X, m, at)
         after = self.raced(s, m) if len(s.rivals) else self.moved(s, m)
@@ -218,7 +218,7 @@ class SketchedNewton(Algorithm):
             if E < BEYOND:
                 cut = mean_cut(x, E, g, off, off_g, at.N)
                 bounds = bounds.with_point(s.mu, cut, self.cuts)
-                sums = metric_bound.of(m, i, reach, s.grid)
+                sums = metric_bound.of(m, i, reach, radius(s), s.grid)
                 if sums is not None:
                     doubt = Doubt(s.sizes2, s.grid, at.N).off(m.spread[i], g, s.basis.M.ravel() * np.abs(x))
                     proven = max(proven, metric_bound.proven(s.basis, cut, doubt, sums, at.N))
@@ -384,7 +384,7 @@ class SketchedNewton(Algorithm):
     @client_step
     def look(
         self, f: MomentCost, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: Any, straight: float,
-        columns: Any, scale: Array, centre: Array, prove: bool,
+        columns: Any, scale: Array, centre: Array, prove: bool, radius: float,
     ) -> tuple[Upload, Any]:  # fmt: skip
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(U):
@@ -403,7 +403,8 @@ class SketchedNewton(Algorithm):
                 parts = f.metric(x if sound else np.zeros(at.d), c.U, c.B, ranks[i], straight)
                 more |= {f"{name}{i}": part for name, part in zip("MTW", parts)}
                 if prove:
-                    doubts = curvature_doubts(f.objective, f.place(x if sound else np.zeros(at.d)), at.weight, parts[0].size)
+                    asked = Asked(parts[0].size, c.U, straight, radius)
+                    doubts = curvature_doubts(f.objective, f.place(x if sound else np.zeros(at.d)), at.weight, asked)
                     more |= {f"{name}{i}": value for name, value in doubts.items()}
             if i == 0 and len(p):
                 more["ray"] = np.nan_to_num(f.along(x, p, [1 - t for t in RAY]), nan=BEYOND, posinf=BEYOND)
@@ -418,6 +419,12 @@ class SketchedNewton(Algorithm):
 def share(s: Server) -> float:
     """How much of the parabola above it a straight piece of a loss counts for; see `straight`."""
     return 1.0 if not s.near else 0.0 if s.trusted and s.decrement <= SURE * scale(s) else STRAIGHT
+
+
+def radius(s: Server) -> float:
+    """Within which a Hessian should not change: a fraction of the last step, in directions that make it the identity."""
+    last = s.decrement if np.isfinite(s.decrement) else 0.0
+    return float(np.sqrt(max(0.01 * last, 1e-9 * abs(s.E))))
 
 
 def scale(s: Server) -> float:
