@@ -193,9 +193,10 @@ class SketchedMetric:
             solved[r:] = np.einsum("lab,lb->la", self.tail, c[r:])
         R += V @ solved
         R = R @ B.T
-        if basis.m < G.shape[1]:  # what B leaves out has the ridge alone; without one there is no gradient either
+        if basis.m < G.shape[1]:  # what B leaves out, the mean, has the ridge alone; without one there is no gradient
             ridges = basis.ridges
-            R += np.where(ridges > 0, basis.at.pull(G - G @ B @ B.T) / np.where(ridges > 0, ridges, 1.0), 0.0)
+            mean = np.repeat(G.mean(axis=1, keepdims=True), G.shape[1], axis=1)  # G - G B B' would be rounding elsewhere
+            R += np.where(ridges > 0, basis.at.pull(mean) / np.where(ridges > 0, ridges, 1.0), 0.0)
         return np.asarray(basis.at.to(R).ravel())
 
 
