@@ -54,6 +54,10 @@ class Loss(ABC):
         """How many numbers the predictor has per row."""
         return 1
 
+    def working(self, y: Array) -> Array | None:
+        """Predictors that the targets suggest, to begin with; None where 0 is as good."""
+        return None
+
     def to_kink(self, z: Array, y: Array) -> Array | None:
         """How far predictors are from where l'' jumps, row by row; None where it never does."""
         return None
@@ -201,6 +205,9 @@ class Poisson(Loss):
     def _check(self, y: Array) -> None:
         if (y < 0).any():
             raise InputError(f"Poisson takes counts >= 0, and y contains {y[y < 0][0]:g}.")
+
+    def working(self, y: Array) -> Array | None:
+        return np.asarray(np.log(y + 0.5))
 
     def conjugate(self, u: Array, y: Array) -> Array:
         rate = u + y

@@ -48,7 +48,7 @@ from dualfl.solvers.definite import definite
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
-RAY = (0.5, 0.25, 0.125, 1 / 32, 1 / 256)
+RAY = (0.5, 0.25, 0.125, 1 / 32, 1 / 256, 2.0**-12, 2.0**-17, 2.0**-23, 2.0**-30)
 ARMIJO = 1e-4
 NEAR_BY = 0.1  # of the energy: a step that promises less is near the minimiser
 NEAR = 0.7  # of the l1 strength, from where on a coordinate that is zero may soon not be
@@ -169,7 +169,7 @@ class ProxNewton(Algorithm):
         E = rival[1].loss + R.value(s.rival)
         if E <= min(m.loss + R.value(s.trial), s.E):
             there = self.accepted(*rival, s.rival, at)
-            if -there.predicted <= max(E, E - there.bound):
+            if -there.predicted <= 2 * max(abs(E), E - there.bound):
                 return replace(there, bound=max(there.bound, self.proven(s, m, s.trial, at)))
         after = self.stepped(rival[0], m, at)
         return replace(after, bound=max(after.bound, self.proven(s, rival[1], s.rival, at)))
@@ -203,6 +203,8 @@ class ProxNewton(Algorithm):
             H = symmetric(m.h, at.d) if frame is None else frame.hessian(m.h)[1]
             aim = dual_bound.leaning(R, x, self.doubt(s, at).off(m.spread, m.g, R.M * np.abs(x)))
             z = R.newton(H, aim - m.g, x)
+            if hasattr(m, "working_h"):
+                z = R.newton(symmetric(m.working_h, at.d), m.working_q, x)
             if frame is not None:
                 bound = max(bound, composite_bound.proven(R, frame, m, x, z, H, self.doubt(s, at)))
             s = replace(s, frame=self.next_frame(R, H, m, x, z, E))
@@ -274,6 +276,8 @@ class ProxNewton(Algorithm):
             "grid": at.grid,
         }
         sums |= silo.null()
+        if hessian and not x.any():
+            sums |= silo.working()
         if self.race:
             sums |= alone(silo, Regulariser.at(at, silo.m, np.zeros(at.d)), x, hessian)
         return at.send(**sums), c
@@ -314,6 +318,9 @@ def alone(silo: SmoothSilo, R: Regulariser, x: Array, newton: bool) -> dict[str,
 
 
 def own_minimiser(silo: SmoothSilo, R: Regulariser, x: Array) -> Array:
+    working = {} if x.any() else silo.working()
+    if working:
+        x = R.newton(symmetric(working["working_h"], len(x)), working["working_q"], x)
     for _ in range(ALONE):
         m = silo.sums(x, straight=STRAIGHT)
         E = m["loss"] + R.value(x)

@@ -52,6 +52,7 @@ from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows
 from dualfl.algorithms.messages import floats
 from dualfl.errors import InputError, NoMinimiser
+from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 RAY = (*(0.5**i for i in range(1, 6)), 2.0**-7, 2.0**-10, 2.0**-14, 2.0**-20, 2.0**-30)
@@ -187,7 +188,7 @@ class SketchedNewton(Algorithm):
                 basis, Omega, CO = sketch.diagonal(m.own, m.S, where, M), 0, None
                 trace = float(basis.variances.sum())
         metric = sketch.first_metric(basis, C)
-        newton = -metric.solve(basis, m.g)
+        newton = metric.solve(basis, getattr(m, "q", -m.g))
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
         s = Server(
             np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu),
@@ -368,11 +369,17 @@ class SketchedNewton(Algorithm):
         sums |= at.measured(f, zero, E)
         if f.objective.shape[0] <= self.widest:
             C, S = f.moment(zero)
+            own = C, S
+            rows = rows_of(f.objective)
+            working = None if rows is None or f.origin is not None else rows.model.working_sums()
+            if rows is not None and working is not None:
+                C, sums["q"] = working[0], working[1] + rows.c
             sums |= {"C": upper(C), "S": S}
             if self.local and sketch.whole(C, S):
-                sums["theta"] = own_minimiser(f.objective, C, S) - (0.0 if f.origin is None else f.origin)
+                start = sums.get("q")
+                sums["theta"] = own_minimiser(f.objective, C, S, start) - (0.0 if f.origin is None else f.origin)
             elif self.local:
-                sums["theta"] = first_order_minimiser(f, np.diag(C), C[:, -1], S)
+                sums["theta"] = first_order_minimiser(f, np.diag(own[0]), own[0][:, -1], S)
         else:
             CO, _, S = f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns))
             own, cross = f.column_moments(zero)

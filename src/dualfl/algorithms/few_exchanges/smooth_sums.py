@@ -123,6 +123,11 @@ class SmoothSilo:
         sums = {"conj": terms.sum(axis=1) + 2 * slack, "rows": 1.0}
         return sums | {"plus_conj": terms[:, up].sum(axis=1) + slack, "plus_g": plus}
 
+    def working(self) -> dict[str, Array]:
+        """The parabolas to begin with, where 0 is no good start."""
+        sums = None if self.model is None else self.model.working_sums()
+        return {} if sums is None else {"working_h": upper(sums[0]), "working_q": sums[1]}
+
     def null(self) -> dict[str, Array]:
         """What the models without features need, for a softmax with free intercepts: see `mixed`."""
         if self.model is None or self.model.k == 1 or self.f.free is None:
