@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dualfl.tables.reading import Table
     from dualfl.tables.rules import Rules
 
+MOST = 12  # matters of one kind that are shown
 NAME = 24  # characters of a file's name
 
 
@@ -143,8 +145,14 @@ def lines(silos: Sequence[Inspection], found: Sequence[Finding]) -> Iterator[str
     for title, group in (("Would stop a fit", odd[:stops]), ("Worth a look", odd[stops:])):
         if group:
             yield from ("", title)
+        shown: Counter[str] = Counter()
         for matter in group:
-            yield from ("", *told(matter, every))
+            shown[matter.first.kind] += 1
+            if shown[matter.first.kind] <= MOST:
+                yield from ("", *told(matter, every))
+        for kind, count in shown.items():
+            if count > MOST:
+                yield from ("", f"  and {count - MOST:,} more of this kind: {kind}; --json has all")
     mends = together([one for matter in odd for one in matter.findings if matter.first.stops or "drop" not in one.mend])
     if mends:
         yield from ("", "Options that mend what options can; give them to check again, and then to fit:")

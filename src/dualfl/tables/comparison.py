@@ -226,7 +226,7 @@ class _Together:
         if len(self.silos) > 1:
             what = "the same in every row, so it says nothing but which file a row is from"
             advice = "look whether that is so"
-            yield self._found("constant", same, what, advice=advice)
+            yield from (self._found("constant", [silo], what, advice=advice) for silo in same)
 
     def _separation(self) -> Iterator[Finding]:
         """Levels with one class only, or numbers of which those of one class lie all below those of the other."""
