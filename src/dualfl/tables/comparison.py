@@ -240,7 +240,8 @@ class _Together:
                 before = spans.get(label, (low, high))
                 spans[label] = (min(low, before[0]), max(high, before[1]))
         classes = {label for counts in totals.values() for label in counts}
-        alone = {level: counts for level, counts in totals.items() if len(counts) == 1 and len(classes) > 1}
+        gaps = words_for_gaps(totals)  # of which is told anyway
+        alone = {level: one for level, one in totals.items() if len(one) == 1 < len(classes) and level not in gaps}
         advice = "fit with a penalty, as is the default"
         if alone:
             shown = {level: next(iter(counts)) for level, counts in alone.items()}
