@@ -6,8 +6,8 @@
     x  all algorithms that apply, with the defaults of theory, and some of them once more as they are used in practice
 
 A cell ends when the relative error is 1e-6, at 200 exchanges, or when its time is up. It counts rounds, exchanges,
-contacts and floats to 1e-4 and to 1e-6. The lasso has the ridge too, so that all algorithms have their strong convexity; its targets
-are put into ten bins of equal size where a partition asks for labels.
+contacts and floats to 1e-4 and to 1e-6. The lasso has the ridge too, so that all algorithms have their strong
+convexity; its targets are put into ten bins of equal size where a partition asks for labels.
 """
 
 from __future__ import annotations
@@ -276,8 +276,8 @@ def markdown(found: MatrixTable, network: Network) -> str:
     """For each row the algorithms that reach 1e-6 or 1e-4, by exchanges; the best of every column is bold."""
     text = [
         "Rounds, exchanges, contacts with single clients and floats (all clients, up and down) to relative errors of "
-        f"1e-4 / 1e-6, and the seconds on a network with {network}; a dash is a level that was not reached within {MOST} exchanges or the time of a "
-        "cell. The best of each column is bold.",
+        f"1e-4 / 1e-6, and the seconds on a network with {network}; a dash is a level that was not reached within "
+        f"{MOST} exchanges or the time of a cell. The best of each column is bold.",
     ]
     for row in found.rows:
         ranked = sorted(
