@@ -41,7 +41,11 @@ def proven(R: Regulariser, m: Any, th: Array, doubt: Doubt, spread: float) -> fl
     if R.group is not None or R.c.any():
         return -np.inf
     off = doubt.off(spread, m.v)
-    F, w = faces(R, m.v, off, th)
+    return max(moved_to(R, m, th, doubt, off, *face) for face in (edges(R, m.v, off, th), slopes(R, m.v, off, th)))
+
+
+def moved_to(R: Regulariser, m: Any, th: Array, doubt: Doubt, off: Array, F: Any, w: Array) -> float:
+    """The bound of the dual point that has v_F = w_F."""
     d, many = np.where(F, m.v - w, 0.0), of_mean(doubt.silos)
     G = symmetric(m.room, len(th))
     delta = 0.0
@@ -52,9 +56,10 @@ def proven(R: Regulariser, m: Any, th: Array, doubt: Doubt, spread: float) -> fl
     if not delta < 1:
         return -np.inf
     moved = np.where(F, 0.0, np.sqrt(np.maximum(np.diag(G), 0.0)) * delta * (1 + 1e-6))
-    price = conjugate_above(R, np.where(F, 0.0, m.v), np.where(F, 0.0, off + moved))
+    exact = F & (R.m > 0)  # where R is flat R* is 0 on its edges, and at an end of a box w times it
+    price = conjugate_above(R, np.where(exact, w, np.where(F, 0.0, m.v)), np.where(F, 0.0, off + moved))
     ends = np.where(w > 0, R.P.hi, R.P.lo)
-    held = float(np.sum(np.where(F & np.isfinite(ends) & (R.P.l1 == 0), w * np.where(np.isfinite(ends), ends, 0.0), 0.0)))
+    held = float(np.sum(np.where(F & ~exact & np.isfinite(ends) & (w != 0), w * np.where(np.isfinite(ends), ends, 0), 0)))
     size = np.abs(th)
     ab = float(m.ab) - roundings(doubt.silos) * abs(float(m.ab))
     lost = delta * (float(m.comp) * (1 + 1e-6) + roundings(len(th)) * (abs(ab) + float(np.abs(m.v) @ size)))
@@ -64,8 +69,16 @@ def proven(R: Regulariser, m: Any, th: Array, doubt: Doubt, spread: float) -> fl
     return below(height - price - lost, sizes + lost, len(th) + 8)
 
 
-def faces(R: Regulariser, v: Array, off: Array, th: Array) -> tuple[Any, Array]:
-    """Which coordinates have to be moved, and where to."""
+def slopes(R: Regulariser, v: Array, off: Array, th: Array) -> tuple[Any, Array]:
+    """All coordinates where R has a slope at theta, and that slope: what a little ridge makes of errors is saved, too."""
+    F, w = edges(R, v, off, th)
+    P = R.P
+    inside = (th > P.lo) & (th < P.hi) & ((th != 0) | (P.l1 == 0))
+    return F | inside, np.where(inside, R.m * th + P.l1 * np.sign(th), w)
+
+
+def edges(R: Regulariser, v: Array, off: Array, th: Array) -> tuple[Any, Array]:
+    """The coordinates that have to be moved, and where to."""
     P, bare = R.P, R.m == 0
     sloped = bare & (P.l1 > 0)
     there = sloped & (((th != 0) & (np.abs(v) >= EDGE * P.l1)) | (np.abs(v) + off >= (1 - CLOSE) * P.l1))
