@@ -79,6 +79,7 @@ class Server:
     th: Array  # where to ask next
     t: float
     model: Array  # what to deploy
+    centre: Array  # of the columns beside a free intercept, as the last H has it; 0 where there is none
     end: Array | None = None  # theta_0: where the same step would lead for t = 0
     keep: float = KEEP  # how far samples may go towards their bounds
     bound: float = -np.inf
@@ -134,19 +135,21 @@ class FedIPM(Algorithm):
     def start(self, at: Place) -> Server:
         th = np.zeros(at.d) if at.start is None else at.start
         th = th if at.penalty is None else at.penalty.penalised.nearest(th)  # into a box, if there is one
-        return Server(th=th, t=np.inf, model=th)
+        return Server(th=th, t=np.inf, model=th, centre=np.zeros(at.d))
 
     def round(self, s: Server, at: Place) -> Round:
         if s.M is None:
             m = yield ask(self.begin, th=s.th)
             return self.opened(s, m, at)
         if s.rival is not None:
-            m = yield ask(self.both, th=s.th, t=s.t, end=s.end, keep=s.keep, rival=s.rival, rival_t=self.rival_t(s))
+            m = yield ask(
+                self.both, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, rival=s.rival, rival_t=self.rival_t(s)
+            )
             return self.raced(s, m, at)
         if s.base is not None:
             m = yield ask(self.follow, th=s.th, t=s.t, base=s.base)
             return self.followed(s, m, at)
-        m = yield ask(self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, switch=s.switch)
+        m = yield ask(self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, switch=s.switch)
         return self.stepped(replace(s, switch=False), m, at)
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
@@ -190,6 +193,8 @@ class FedIPM(Algorithm):
             t = max(t, CUT * (m.comp + res))
         else:
             th, end = R.newton(H, m.r0 + t * m.r1, s.th), R.newton(H, m.r0, s.th)
+        if R.flat[-1] and H[-1, -1] > 0:
+            s = replace(s, centre=np.append(H[:-1, -1] / H[-1, -1], 0.0))
         ended = s.end is not None and hasattr(m, "end_loss") and m.end_loss + R.value(s.end) < m.loss + R.value(s.th)
         model = end if ended and end is not None else th
         return replace(s, th=th, t=t, end=end, keep=reach(sigma), model=model, bound=bound, calm=max(s.calm - 1, 0))
@@ -228,7 +233,7 @@ class FedIPM(Algorithm):
     def proven(self, s: Server, m: Any, at: Place, far: Array | None) -> float:
         """What sums prove of E*."""
         assert s.sizes2 is not None
-        return lower_bound(self.regulariser(s, at), m, Doubt(s.sizes2, s.grid, at.N), s.spread, far, s.end)
+        return lower_bound(self.regulariser(s, at), m, Doubt(s.sizes2, s.grid, at.N), s.spread, far, s.end, s.centre)
 
     def regulariser(self, s: Server, at: Place) -> Regulariser:
         assert s.M is not None and s.c is not None
@@ -267,12 +272,13 @@ class FedIPM(Algorithm):
         t: float,
         end: Array,
         keep: float,
+        centre: Array,
         rival: Array,
         rival_t: float,
     ) -> tuple[Upload, Local]:
         """Exchange 2: at theta, and at the mean of the clients' own solutions."""
         silo = PiecewiseSilo(f, at)
-        ends = silo.at_the_end(end, c.a, c.D)
+        ends = silo.at_the_end(end, c.a, c.D, centre)
         sums, a, D = silo.step(th, t, keep, c.a, c.D)
         sums |= ends
         u = silo.margins(rival)
@@ -283,12 +289,12 @@ class FedIPM(Algorithm):
 
     @client_step
     def step(
-        self, f: ClientCost, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, switch: bool
+        self, f: ClientCost, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, centre: Array, switch: bool
     ) -> tuple[Upload, Local]:
         a, D = (c.rival_a, c.rival_D) if switch else (c.a, c.D)
         assert a is not None and D is not None
         silo = PiecewiseSilo(f, at)
-        ends = silo.at_the_end(end, a, D)
+        ends = silo.at_the_end(end, a, D, centre)
         sums, a, D = silo.step(th, t, keep, a, D)
         return at.send(**sums, **ends), Local(a, D)
 
