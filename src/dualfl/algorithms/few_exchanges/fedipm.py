@@ -49,7 +49,9 @@ import numpy as np
 
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
+from dualfl.algorithms.few_exchanges import dependence
 from dualfl.algorithms.few_exchanges.centring import KEEP, ROUNDING, centring, lowered, lowest, reach
+from dualfl.algorithms.few_exchanges.dependence import NONE
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.interior_point import central, first, metric, smoothed
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
@@ -97,6 +99,8 @@ class Server:
     idle: int = 0  # exchanges since then
     calm: int = 0  # exchanges in which t still falls slowly
     warned: bool = False  # it has done so before
+    guesses: Array | None = None  # of columns that are others: see `dependence`
+    copies: Array | None = None  # those that are
     base: Array | None = None  # of the current step on E_t; then the safeguard is on
 
 
@@ -141,21 +145,30 @@ class FedIPM(Algorithm):
         if s.M is None:
             m = yield ask(self.begin, th=s.th)
             return self.opened(s, m, at)
+        guesses = NONE if s.guesses is None else s.guesses
         if s.rival is not None:
             m = yield ask(
-                self.both, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, rival=s.rival, rival_t=self.rival_t(s)
-            )
-            return self.raced(s, m, at)
+                self.both, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, rival=s.rival,
+                rival_t=self.rival_t(s), guesses=guesses,
+            )  # fmt: skip
+            return self.raced(self.known(s, m), m, at)
         if s.base is not None:
             m = yield ask(self.follow, th=s.th, t=s.t, base=s.base)
             return self.followed(s, m, at)
-        m = yield ask(self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, switch=s.switch)
-        return self.stepped(replace(s, switch=False), m, at)
+        m = yield ask(self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, switch=s.switch, guesses=guesses)
+        return self.stepped(self.known(replace(s, switch=False), m), m, at)
+
+    @staticmethod
+    def known(s: Server, m: Any) -> Server:
+        """With the guesses that the clients confirmed."""
+        return s if s.guesses is None else replace(s, guesses=None, copies=dependence.proven(s.guesses, m.unlike))
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
         s = replace(s, M=m.M, c=m.tilt, size=m.size, optimism=at.d * m.row / 2, t=m.size)
         s = replace(s, sizes2=m.sizes2, spread=float(m.spread), grid=float(m.grid))
-        s = replace(s, reach=reach_of(self.regulariser(s, at), m, s.th))
+        R = self.regulariser(s, at)
+        guesses = dependence.guessed(symmetric(m.h, at.d), R.m == 0)
+        s = replace(s, reach=reach_of(R, m, s.th), guesses=guesses if len(guesses) else None)
         if not self.race:
             return self.stepped(s, m, at)
         bound = self.proven(s, part(m, "local_"), at, None)
@@ -233,7 +246,9 @@ class FedIPM(Algorithm):
     def proven(self, s: Server, m: Any, at: Place, far: Array | None) -> float:
         """What sums prove of E*."""
         assert s.sizes2 is not None
-        return lower_bound(self.regulariser(s, at), m, Doubt(s.sizes2, s.grid, at.N), s.spread, far, s.end, s.centre)
+        return lower_bound(
+            self.regulariser(s, at), m, Doubt(s.sizes2, s.grid, at.N), s.spread, far, s.end, s.centre, NONE if s.copies is None else s.copies
+        )
 
     def regulariser(self, s: Server, at: Place) -> Regulariser:
         assert s.M is not None and s.c is not None
@@ -275,12 +290,13 @@ class FedIPM(Algorithm):
         centre: Array,
         rival: Array,
         rival_t: float,
+        guesses: Array,
     ) -> tuple[Upload, Local]:
         """Exchange 2: at theta, and at the mean of the clients' own solutions."""
         silo = PiecewiseSilo(f, at)
         ends = silo.at_the_end(end, c.a, c.D, centre)
         sums, a, D = silo.step(th, t, keep, c.a, c.D)
-        sums |= ends
+        sums |= ends | silo.copies(guesses)
         u = silo.margins(rival)
         b = central(silo.P, u, rival_t)
         E = metric(silo.P, u, b, rival_t)
@@ -289,14 +305,15 @@ class FedIPM(Algorithm):
 
     @client_step
     def step(
-        self, f: ClientCost, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, centre: Array, switch: bool
-    ) -> tuple[Upload, Local]:
+        self, f: ClientCost, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, centre: Array,
+        switch: bool, guesses: Array,
+    ) -> tuple[Upload, Local]:  # fmt: skip
         a, D = (c.rival_a, c.rival_D) if switch else (c.a, c.D)
         assert a is not None and D is not None
         silo = PiecewiseSilo(f, at)
         ends = silo.at_the_end(end, a, D, centre)
         sums, a, D = silo.step(th, t, keep, a, D)
-        return at.send(**sums, **ends), Local(a, D)
+        return at.send(**sums, **ends, **silo.copies(guesses)), Local(a, D)
 
     @client_step
     def follow(self, f: ClientCost, c: Local, at: Place, th: Array, t: float, base: Array) -> tuple[Upload, Local]:

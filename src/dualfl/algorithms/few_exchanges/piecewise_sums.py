@@ -26,7 +26,7 @@ import numpy as np
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Place
 from dualfl.algorithms.cuts import below
-from dualfl.algorithms.few_exchanges import dual_bound, vertex_bound
+from dualfl.algorithms.few_exchanges import dependence, dual_bound, vertex_bound
 from dualfl.algorithms.few_exchanges.centring import centring, lowered, lowest, reach
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, tipped
 from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, first, metric, pieces
@@ -145,6 +145,10 @@ class PiecewiseSilo:
         sums["comp"] = float(self.s @ np.maximum(loss - ends * u, 0.0).sum(axis=0))
         return {f"end_{k}": v for k, v in sums.items()}
 
+    def copies(self, guesses: Array) -> dict[str, Array]:
+        """Which columns are not what the server guessed; nothing if it did not guess."""
+        return {"unlike": dependence.unlike(self.model.design, guesses)} if len(guesses) else {}
+
     def room(self, a: Array, centre: Array) -> dict[str, Any]:
         """G of `vertex_bound`, and how far off it may be."""
         room = np.maximum(np.minimum(self.P.hi - a, a - self.P.lo), 0.0) * (1 - FEW)
@@ -194,14 +198,15 @@ class PiecewiseSilo:
 
 
 def lower_bound(
-    R: Regulariser, m: Any, doubt: Doubt, spread: float, far: Array | None, end: Array | None, centre: Array
+    R: Regulariser, m: Any, doubt: Doubt, spread: float, far: Array | None, end: Array | None, centre: Array, copies: Array
 ) -> float:
     """What the sums m prove of E*; `far` is how far out a minimiser may be, if that is known, `end` is theta_0."""
     here = proven(R, m, doubt, spread, far)
     if end is None or not hasattr(m, "end_v"):
         return here
     there = part(m, "end_")
-    return max(here, proven(R, there, doubt, spread, None), vertex_bound.proven(R, there, end, doubt, spread, centre))
+    beside = vertex_bound.proven(R, there, end, doubt, spread, centre, copies)
+    return max(here, proven(R, there, doubt, spread, None), beside)
 
 
 def proven(R: Regulariser, m: Any, doubt: Doubt, spread: float, far: Array | None) -> float:

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualfl.algorithms.cuts import below
+from dualfl.algorithms.few_exchanges.dependence import NONE
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, conjugate_above
 from dualfl.algorithms.few_exchanges.packing import symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
@@ -38,24 +39,41 @@ APART = 1e-7  # of the diagonal of G, that a coordinate must have on its own to 
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def proven(R: Regulariser, m: Any, th: Array, doubt: Doubt, spread: float, centre: Array) -> float:
+def proven(
+    R: Regulariser, m: Any, th: Array, doubt: Doubt, spread: float, centre: Array, copies: Array = NONE
+) -> float:
     """The bound from the sums m of a dual point, at theta; -inf where it says nothing.
 
-    G is that of the features x_k - centre_k x_D; `centre` is 0 unless the last coefficient is free.
+    G is that of the features x_k - centre_k x_D; `centre` is 0 unless the last coefficient is free. `copies` are columns
+    that are others (see `dependence`): v_k = c v_l, so they follow.
     """
     if R.group is not None or R.c.any():
         return -np.inf
     off = doubt.off(spread, m.v)
     room = Room.of(m, centre, doubt)
-    must, w = edges(R, m.v, off, th)
-    may, slope = slopes(R, m.v, off, th)
-    best = moved_to(R, m, th, off, room, must, w)
+    must, w = followed(copies, *edges(R, m.v, off, th))
+    may, slope = followed(copies, *slopes(R, m.v, off, th))
+    alone = np.ones(len(th), dtype=bool)
+    alone[copies[:, 0].astype(int)] = False
+    best = moved_to(R, m, th, off, room, must, w, alone)
     if (may & ~must).any():
         order = np.argsort(-(np.abs(m.v - slope) + off) / room.h * (1 + 1e6 * must), kind="stable")
-        F = independent(room.G, order[may[order]])
+        F = independent(room.G, order[(may & alone)[order]])
+        F = followed(copies, F | (may & ~alone), slope)[0]
         if F[must].all():
-            best = max(best, moved_to(R, m, th, off, room, F, slope))
+            best = max(best, moved_to(R, m, th, off, room, F, slope, alone))
     return best
+
+
+def followed(copies: Array, F: Any, w: Array) -> tuple[Any, Array]:
+    """With copies that go where their columns go; those whose columns are not moved are not either."""
+    F, w = F.copy(), w.copy()
+    for k, other, c in copies:
+        if other >= 0:
+            F[int(k)], w[int(k)] = F[int(k)] and F[int(other)], c * w[int(other)]
+        else:
+            w[int(k)] = 0.0
+    return F, w
 
 
 class Room(NamedTuple):
@@ -102,7 +120,7 @@ def independent(G: Array, order: Any) -> Any:
     return F
 
 
-def moved_to(R: Regulariser, m: Any, th: Array, off: Array, room: Room, F: Any, w: Array) -> float:
+def moved_to(R: Regulariser, m: Any, th: Array, off: Array, room: Room, F: Any, w: Array, alone: Any) -> float:
     """The bound of the dual point that has v_F = w_F.
 
     In two steps: y = G^-1 d as it is computed moves v by G y, of which the server knows all but errors; what they leave
@@ -110,15 +128,16 @@ def moved_to(R: Regulariser, m: Any, th: Array, off: Array, room: Room, F: Any, 
     """
     d, y, shift = np.where(F, m.v - w, 0.0), np.zeros(len(th)), np.zeros(len(th))
     delta, left = 0.0, np.zeros(len(th))
-    if F.any():
+    move = F & alone
+    if move.any():
         if room.centre.any() and not F[-1]:
             return -np.inf
         goal, doubt = room.pulled(d), off + np.abs(room.centre) * off[-1] + roundings(4) * np.abs(d)
-        block = room.G[np.ix_(F, F)]
-        y[F] = solve(block, goal[F])
+        block = room.G[np.ix_(move, move)]
+        y[move] = solve(block, goal[move])
         Gy, error = room.G @ y, room.doubtful(y)
-        rest = (np.abs(goal - Gy) + error + doubt)[F]
-        second = gain(Curvature(block, room.e[F], 0.0, 0.0), np.zeros(int(F.sum())), rest)
+        rest = (np.abs(goal - Gy) + error + doubt)[move]
+        second = gain(Curvature(block, room.e[move], 0.0, 0.0), np.zeros(int(move.sum())), rest)
         first, more = float(np.sqrt(max(y @ Gy, 0.0) + np.abs(y) @ error)), float(np.sqrt(second.decrement))
         delta, left = (first + more) * (1 + 1e-6), error + room.h * more * (1 + 1e-6)
         shift = Gy + room.centre * d[-1]
