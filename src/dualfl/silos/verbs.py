@@ -295,8 +295,8 @@ def evaluate(
     predictor = Predictor.from_json(model)
     found = chamber.chosen(Rows(**rows)) or blank_rows(chamber)
     if len(predictor.classes_):
-        return to_wire(classification_sums(predictor, found, bins), centre)
-    return to_wire(regression_sums(predictor, found, quantile), centre)
+        return to_wire(classification_sums(predictor, found, bins), centre, counts=False)
+    return to_wire(regression_sums(predictor, found, quantile), centre, counts=predictor.kind == "counts")
 
 
 def blank_rows(chamber: Chamber) -> SiloRows:
