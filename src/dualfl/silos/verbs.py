@@ -28,6 +28,7 @@ from dualfl.tables.sums import counted, deviations
 from dualfl.typing import AnyArray, Array
 
 Wire = dict[str, Any]
+BLOCK = 2048  # rows at a time
 VERBS: dict[str, Callable[..., Wire]] = {}
 
 
@@ -235,6 +236,33 @@ def products(chamber: Chamber, rows: Mapping[str, Any]) -> Wire:
     """Of the columns with each other, the intercept last."""
     f, mass = with_model(chamber, Cost(Squared(), rows=Rows(**rows)).as_json())
     return {"products": half(mass * f.hessian(np.zeros(f.d)))}
+
+
+@verb
+def moments(chamber: Chamber, rows: Sequence[Mapping[str, Any]], center: Array, target: float) -> Wire:
+    """For each of several choices of rows: the products of [X - center, y - target, 1] with each other."""
+    width = len(center) + 2
+    sums = np.zeros((len(rows), width * (width + 1) // 2))
+    for line, one in zip(sums, rows):
+        found = chamber.chosen(Rows(**one))
+        if found is not None:
+            line[:] = half(products_around(found, np.append(np.asarray(center), target)))
+    return {"moments": sums}
+
+
+def products_around(rows: SiloRows, center: Array) -> Array:
+    """Z'WZ, Z = [X - c, y - t, 1], some rows at a time."""
+    weights = np.ones(rows.n) if rows.weights is None else rows.weights
+    y = np.asarray(rows.y, dtype=np.float64)
+    total = np.zeros((len(center) + 1, len(center) + 1))
+    for first in range(0, rows.n, BLOCK):
+        part = slice(first, first + BLOCK)
+        X = rows.X[part]
+        X = X.toarray() if is_sparse(X) else np.asarray(X)
+        Z = np.column_stack([X - center[:-1], y[part] - center[-1], np.ones(len(y[part]))])
+        Z *= np.sqrt(weights[part])[:, None]
+        total += Z.T @ Z
+    return total
 
 
 @verb
