@@ -26,9 +26,11 @@ from dualfl.estimators.regressors import (
     Ridge,
 )
 from dualfl.estimators.scaler import StandardScaler
+from dualfl.estimators.survival import CoxPH, survival_target
 
 __all__ = [
     "ClassificationSums",
+    "CoxPH",
     "ElasticNet",
     "ElasticNetCV",
     "Evaluation",
@@ -50,4 +52,5 @@ __all__ = [
     "RidgeCV",
     "StandardScaler",
     "evaluate",
+    "survival_target",
 ]

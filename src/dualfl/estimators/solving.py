@@ -17,6 +17,7 @@ from dualfl.engines.history import Row
 from dualfl.engines.inprocess import Result
 from dualfl.engines.session import CONTRADICTION, SMALLEST, run
 from dualfl.errors import InputError, NotSupported
+from dualfl.estimators.cox_proof import CoxProof
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.estimators.silos import SiloRows
 from dualfl.objectives import L1, LinearModel, Loss
@@ -74,7 +75,7 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
     check_able(problem, chosen)
-    settled = Settled(limits, problem, FreeIntercept(problem) if FreeIntercept.applies(problem) else None)
+    settled = Settled(limits, problem, proof_of(problem))
     result = run(
         problem,
         chosen,
@@ -84,7 +85,17 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
         stop=settled,
         progress=limits.progress,
     )
-    return settled.with_proof(result)
+    result = settled.with_proof(result)
+    if isinstance(settled.proof, CoxProof):
+        result = replace(result, theta=settled.proof.refined(result.theta))
+    return result
+
+
+def proof_of(problem: Problem) -> FreeIntercept | CoxProof | None:
+    """What can prove a bound of E* where the algorithm itself may not."""
+    if CoxProof.applies(problem):
+        return CoxProof(problem)
+    return FreeIntercept(problem) if FreeIntercept.applies(problem) else None
 
 
 def algorithm_named(algorithm: str) -> Algorithm:
@@ -95,7 +106,7 @@ def algorithm_named(algorithm: str) -> Algorithm:
 class Settled:
     """Ends a run: certified by the algorithm, or by `proof`; or once the energy has stopped falling."""
 
-    def __init__(self, limits: FitLimits, problem: Problem, proof: FreeIntercept | None = None) -> None:
+    def __init__(self, limits: FitLimits, problem: Problem, proof: FreeIntercept | CoxProof | None = None) -> None:
         self.limits, self.proof, self.pooled = limits, proof, problem.pooled
         self.nonnegative = all(isinstance(f, LinearModel) and f.loss.nonnegative for f in problem.clients)
         self.energies: list[float] = []  # the best of all rounds up to each
