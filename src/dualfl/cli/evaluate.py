@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from dualfl.cli.options import spelling_options
+from dualfl.cli.reading import rules_for, spelling_options
 
 
 @click.command("evaluate", context_settings={"show_default": True})
@@ -29,10 +29,9 @@ def evaluate_command(
     files: tuple[Path, ...],
     bins: int,
     unseen: str,
-    na: tuple[str, ...],
-    decimal: str,
     force: bool,
     out: Path | None,
+    **given: Any,
 ) -> None:
     """Evaluate a model on files, each a silo, and on all of them together.
 
@@ -44,16 +43,16 @@ def evaluate_command(
     Example:
       dualfl evaluate model new_a.csv new_b.csv
     """
-    from dualfl.analysis.model_folder import as_json, read
-    from dualfl.analysis.predicting import evaluate_model
     from dualfl.files import write_atomically
+    from dualfl.fits.model_folder import as_json, read
+    from dualfl.fits.predicting import evaluate_model
     from dualfl.outputs import check_file
-    from dualfl.tables.cells import Spelling
     from dualfl.tables.reading import read_tables
 
     check_file(out, force)
     model = read(folder)
-    evaluation, lost = evaluate_model(model, read_tables(files, Spelling(na, decimal)), unseen, bins)
+    _, rules = rules_for(given, files, model.rules)
+    evaluation, lost = evaluate_model(model, read_tables(files, rules), unseen, bins)
     if out is not None:
         write_atomically(out, as_json(details(evaluation, model.schema.classes)))
     click.echo("\n".join(lines(evaluation, model, bins, lost)))
@@ -82,7 +81,7 @@ def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
-    from dualfl.analysis.console import NAME, short, table
+    from dualfl.fits.console import NAME, short, table
 
     target, classes = short(model.schema.target, NAME), model.schema.classes
     found = evaluation.table()
@@ -112,7 +111,7 @@ def number(key: str, value: float) -> str:
 
 def calibration(total: Any, classes: tuple[str, ...]) -> list[str]:
     """Whether rows that were given a probability of 0.3 are so in three of ten cases."""
-    from dualfl.analysis.console import table
+    from dualfl.fits.console import table
 
     shown = list(enumerate(classes[1:] if len(classes) == 2 else classes))
     rows = []

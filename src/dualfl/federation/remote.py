@@ -24,7 +24,6 @@ from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
 from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
 from dualfl.engines.inprocess import digest
-from dualfl.engines.survey import Survey
 from dualfl.errors import InputError, NotSupported
 from dualfl.federation import fixed_point
 from dualfl.federation.courier import Courier
@@ -269,8 +268,7 @@ class Remote(Engine):
         )
         self.bound = algorithm
 
-    def _survey(self, survey: Survey) -> Constants:
-        found = super()._survey(survey)
+    def _surveyed(self, found: Constants) -> Constants:
         # Secret maxima are rounded up, so mu is a little low; the ridge, which everybody has, is known exactly.
         return replace(found, mu=max(found.mu, self.template.mu)) if self.secure and self.setup.schema else found
 

@@ -56,6 +56,11 @@ class Design:
         parts = [getattr(self.X, name) for name in names] if sparse.issparse(self.X) else [self.X]
         return sum(int(part.nbytes) for part in parts)
 
+    @property
+    def entries(self) -> int:
+        """The numbers that are stored: all of a dense matrix, the nonzeros of a sparse one."""
+        return int(getattr(self.X, "nnz", self.X.size))
+
     def forward(self, W: Array) -> Array:
         """The predictors Xtilde W, shape (n, k)."""
         return self.kernel.forward(W)

@@ -12,6 +12,7 @@ Lanczos iteration bounds; L adds the ridge. mu is the ridge. A free intercept ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -239,6 +240,19 @@ class LinearModel(Objective):
         C = moments.moment(self.design, curvature.row_curvatures(W, self.s))
         return C, curvature.mean_block(W)
 
+    def working_sums(self) -> tuple[Array, Array] | None:
+        """C as in `moment` and q, so that C and q - C theta are the Hessian and minus the gradient of the parabolas that
+        touch the losses where targets suggest, as iteratively reweighted least squares begins; None where 0 will do."""
+        z = self.loss.working(self.y)
+        if z is None:
+            return None
+        self.cost.passes += 1
+        Z = np.ascontiguousarray(z[:, None])
+        w = curvature.curvatures(self.loss, Z, self.y, self.s)[0, 0]
+        slopes = kernels.residual(self.loss, Z, self.y, self.s)[1][:, 0]
+        q = self.design.backward(np.ascontiguousarray((w * z - slopes)[:, None]))[:, 0]
+        return moments.moment(self.design, curvature.row_curvatures(w[None, None], self.s)), q
+
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         """C Omega and the trace of C for the C of `moment`, and its S; for more features than C may have."""
         self.cost.passes += 1
@@ -353,6 +367,11 @@ class LinearRay(Ray):
 
     def value(self, t: float) -> float:
         return self._both(t)[0] + self.constant + t * (self.linear + t / 2 * self.quadratic)
+
+    def values(self, steps: Sequence[float]) -> Array:
+        t = np.asarray(steps, dtype=float)
+        values, _ = kernels.ray(self.f.loss, self.Z, self.P, t, self.f.y, self.f.s)
+        return np.asarray(values + self.constant + t * (self.linear + t / 2 * self.quadratic))
 
     def slope(self, t: float) -> float:
         return self._both(t)[1] + self.linear + t * self.quadratic

@@ -43,7 +43,7 @@ class Loss(ABC):
     smooth: ClassVar[bool] = True
     nonnegative: ClassVar[bool] = True
     curvature: ClassVar[float]  # sup of l''; inf if there is no bound
-    self_concordance: ClassVar[float | None] = None  # c with |l'''| <= c l'' everywhere; None if there is none
+    self_concordance: ClassVar[float | None] = None  # c with |l'''| <= c l'' between kinks; None if there is none
     location: ClassVar[bool] = False  # whether it depends on z - y only
 
     @property
@@ -54,6 +54,14 @@ class Loss(ABC):
     def outputs(self) -> int:
         """How many numbers the predictor has per row."""
         return 1
+
+    def working(self, y: Array) -> Array | None:
+        """Predictors that the targets suggest, to begin with; None where 0 is as good."""
+        return None
+
+    def to_kink(self, z: Array, y: Array) -> Array | None:
+        """How far predictors are from where l'' jumps, row by row; None where it never does."""
+        return None
 
     def targets(self, y: AnyArray) -> Array:
         """`y` as the float64 vector the kernels take, or a sentence about what is wrong with it."""
@@ -114,6 +122,7 @@ class Softmax(Loss):
     classes: int
     code: ClassVar[int] = 0
     curvature: ClassVar[float] = 0.5
+    self_concordance: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.classes, (int, np.integer)) or self.classes < 2:
@@ -179,6 +188,7 @@ class Huber(Loss):
     code: ClassVar[int] = 3
     location: ClassVar[bool] = True
     curvature: ClassVar[float] = 1.0
+    self_concordance: ClassVar[float | None] = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < np.inf:
@@ -187,6 +197,9 @@ class Huber(Loss):
     @property
     def parameter(self) -> float:
         return self.delta
+
+    def to_kink(self, z: Array, y: Array) -> Array | None:
+        return np.abs(np.abs(z - y) - self.delta)
 
     def conjugate(self, u: Array, y: Array) -> Array:
         return _inside(np.abs(u) <= self.delta * (1 + _SLACK), u * u / 2 + u * y)
@@ -205,6 +218,9 @@ class Poisson(Loss):
         if (y < 0).any():
             raise InputError(f"Poisson takes counts >= 0, and y contains {y[y < 0][0]:g}.")
 
+    def working(self, y: Array) -> Array | None:
+        return np.asarray(np.log(y + 0.5))
+
     def conjugate(self, u: Array, y: Array) -> Array:
         rate = u + y
         ok = rate >= -_SLACK * (1 + y)
@@ -218,6 +234,10 @@ class SquaredHinge(Loss):
 
     code: ClassVar[int] = 5
     curvature: ClassVar[float] = 2.0
+    self_concordance: ClassVar[float | None] = 0.0
+
+    def to_kink(self, z: Array, y: Array) -> Array | None:
+        return np.abs(1.0 - y * z)
 
     def _check(self, y: Array) -> None:
         _signs(self, y)

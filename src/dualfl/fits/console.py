@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from dualfl.analysis.influence import Without
-from dualfl.analysis.ledger import ledger
 from dualfl.analysis.whole_fit import Fit
 from dualfl.lines import LABEL, WIDTH, entry
 from dualfl.objectives import Squared
 from dualfl.tables.schema import INTERCEPT, MISSING
 
 SHOWN = 40  # coefficients in a table
+WARNED = 8  # warnings
 NAME = 40  # characters of a name in a sentence
 LEAST = 12  # characters of a text in a table, however little room there is
 
@@ -32,6 +32,9 @@ def entries(fit: Fit) -> Iterator[tuple[str, str]]:
     yield "missing", missing_line(fit)
     yield "categories", categories_line(fit)
     yield "left out", left_out_line(fit)
+    yield from (("warning", one) for one in fit.wishes.warnings[:WARNED])
+    if len(fit.wishes.warnings) > WARNED:
+        yield "warning", f"and {len(fit.wishes.warnings) - WARNED} more; `dualfl check` says all"
     yield "algorithm", fit.estimator.algorithm_.rstrip(".")
     yield "exchanges", exchanges_line(fit)
     yield "certificate", certificate(fit)
@@ -41,8 +44,7 @@ def entries(fit: Fit) -> Iterator[tuple[str, str]]:
 
 
 def data_line(fit: Fit) -> str:
-    files, lost = len(fit.summaries), sum(one.without_target for one in fit.summaries)
-    gaps = sum(one.with_gaps for one in fit.summaries)
+    files, lost, gaps = len(fit.silos), fit.overview.without_target, fit.overview.with_gaps
     text = f"{files} file{'s' * (files > 1)}, each a silo; {fit.rows:,} rows"
     text += f", {lost:,} more without a target were left out" if lost else ""
     text += f", {gaps:,} more with other gaps were left out" if gaps else ""
@@ -82,9 +84,8 @@ def missing_line(fit: Fit) -> str:
     """Which rule was applied to how many entries."""
     kinds = {feature.name: feature.kind for feature in fit.schema.features}
     gaps = {"numeric": 0, "categorical": 0}
-    for one in fit.summaries:
-        for name, kind in kinds.items():
-            gaps[kind] += one.columns[name].missing
+    for name, kind in kinds.items():
+        gaps[kind] += fit.overview.columns[name].missing
     parts = []
     if gaps["numeric"]:
         extra = ", with a column that says so" if fit.wishes.request.missing == "indicator" else ""
@@ -108,14 +109,14 @@ def left_out_line(fit: Fit) -> str:
     names = fit.schema.constant
     if not names:
         return ""
-    gaps = any(one.columns[name].missing for one in fit.summaries for name in names)
+    gaps = any(fit.overview.columns[name].missing for name in names)
     where = "every row of every file" + (" that has an entry" if gaps else "")
     return f"{', '.join(short(name, NAME) for name in names)}: the same in {where}"
 
 
 def exchanges_line(fit: Fit) -> str:
     """All exchanges by their purpose, and all numbers that silos and server sent."""
-    spent = list(ledger(fit))
+    spent = [one for one in fit.spent if one.exchanges]
     parts = ", ".join(f"{one.exchanges:,} for {one.what}" for one in spent)
     numbers = sum(one.numbers for one in spent)
     return f"{sum(one.exchanges for one in spent):,}: {parts}; {numbers:,} numbers up and down in all, no row"
@@ -178,11 +179,11 @@ def silo_table(fit: Fit) -> list[str]:
     name, score = ("accuracy", "accuracy") if fit.schema.classes else ("R2", "r2")
     head = ["silo", "rows", "loss", name]
     rows = []
-    for one, loss, sums in zip(fit.summaries, fit.losses, fit.evaluation.silos.values()):
-        rows.append([one.name, f"{one.rows:,}", f"{loss:.4g}", f"{getattr(sums, score):.4g}"])
-    sizes = np.array([one.rows for one in fit.summaries])
-    overall = float(sizes @ np.array(fit.losses) / sizes.sum())
-    rows.append(["all", f"{fit.rows:,}", f"{overall:.4g}", f"{getattr(fit.evaluation.overall, score):.4g}"])
+    for silo, own, loss in zip(fit.silos, fit.own, fit.losses):
+        sums = fit.evaluation.silos.get(silo)
+        scores = [f"{loss:.4g}", f"{getattr(sums, score):.4g}"] if sums is not None and loss is not None else ["-", "-"]
+        rows.append([silo, "withheld" if own is None else f"{own.rows:,}", *scores])
+    rows.append(["all", f"{fit.rows:,}", f"{fit.loss:.4g}", f"{getattr(fit.evaluation.overall, score):.4g}"])
     if fit.without:
         head.append("without it, moves most")
         rows = [[*row, moved] for row, moved in zip(rows, [*(moves(fit, one) for one in fit.without), ""])]
