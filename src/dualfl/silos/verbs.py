@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import xlogy
 
 from dualfl.errors import InputError
 from dualfl.kernels import is_sparse
-from dualfl.objectives import Poisson, Squared
+from dualfl.objectives import Squared
 from dualfl.objectives.losses import Loss
 from dualfl.silos.chamber import Chamber, SiloRows
 from dualfl.silos.costs import Cost, Rows, loss_from_json
@@ -155,8 +154,8 @@ def measure(
 
 
 def least_losses(loss: Loss, y: Array) -> Array:
-    """What no predictor gets below, row by row: 0, but for counts."""
-    return np.asarray(y - xlogy(y, y)) if isinstance(loss, Poisson) else np.zeros(len(y))
+    """What no predictor gets below, row by row, -l*(0): 0, but for counts and amounts."""
+    return np.zeros(len(y)) if loss.nonnegative else -loss.conjugate(np.zeros(len(y)), loss.targets(y))
 
 
 @verb

@@ -160,7 +160,7 @@ def tamed(sums: dict[str, Any]) -> dict[str, Any]:
 
 def conjugates(model: LinearModel, u: Array) -> Array:
     """l* at u, row by row; a scale of a dual point is a dual point, so infinity would be rounding."""
-    values = model.loss.conjugate(u, model.y)
+    values = model.conjugate(u)
     return np.where(np.isfinite(values), values, HUGE)
 
 
