@@ -339,11 +339,12 @@ def test_every_exchange_is_counted(pooled):
     counts = spent(found)
     numeric = sum(one.kind == "numeric" for one in found.schema.features)
     assert counts.pop("columns and levels")[0] == 2  # names, and counts
-    # up: two sums a column and two of the target, and 5 numbers that every silo shows; down: the centre, twice the target's
+    # up: two sums a column, two of the target, 5 numbers that every silo shows; down: the centre, twice the target's
     assert counts.pop("the scaling") == (1, 3 * (2 * numeric + 2 + 5 + numeric + 2))
     assert counts.pop("products of columns") == (1, 3 * 21)
-    # up: sums of the evaluation and of losses, the information and the residuals; down: the model three times, two numbers
-    assert counts.pop("errors and the table of silos") == (1, 3 * (7 + 1 + 21 + 1 + 3 * 6 + 2))
+    # up: sums of the evaluation and of losses, the information and the residuals; down: the model three times, and what
+    # is asked of it: quantile and centre, and twice the three numbers of a cost
+    assert counts.pop("errors and the table of silos") == (1, 3 * (7 + 1 + 21 + 1 + 3 * 6 + 2 + 2 * 3))
     exchanges, numbers = counts.pop("the fit")
     runs = [*found.estimator.results_]
     assert exchanges >= max(one.history[-1].exchanges for one in runs)

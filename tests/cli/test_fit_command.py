@@ -525,13 +525,14 @@ def test_predictions_are_harmless_in_a_spreadsheet(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda text: text.replace('"format": 2', '"format": 3').replace('"dualfl": "0.', '"dualfl": "9.'), "format 3"),
+        (lambda text: text.replace('"format": 3', '"format": 4').replace('"dualfl": "0.', '"dualfl": "9.'), "format 4"),
         (lambda text: text[:200], "not JSON"),
         (lambda text: "[]", "format None"),
         (lambda text: text.replace('"intercepts"', '"constants"'), "somebody has edited it"),
         (lambda text: changed(text, lambda model: model["coefficients"][0].__setitem__(0, None)), "edited"),
         (lambda text: changed(text, lambda model: model["schema"]["features"].reverse()), "edited"),
         (lambda text: changed(text, lambda model: model["coefficients"][0].reverse()), "edited"),
+        (lambda text: changed(text, lambda model: model["rules"].update(decimal=",")), "edited"),
         (lambda text: changed(text, lambda model: model.pop("digest")), "edited"),
         (lambda text: changed(text, unsigned(lambda model: model.pop("intercepts"))), "damaged"),
         (lambda text: changed(text, unsigned(lambda model: model["coefficients"][0].__setitem__(0, None))), "damaged"),

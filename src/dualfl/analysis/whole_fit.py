@@ -35,6 +35,7 @@ from dualfl.silos.scores import BINS, from_wire
 from dualfl.silos.verbs import whole
 from dualfl.tables.encoding import Scaling
 from dualfl.tables.reading import Table
+from dualfl.tables.rules import USUAL_RULES, Rules
 from dualfl.tables.schema import Request, Schema, listed_briefly
 from dualfl.typing import Array
 
@@ -59,6 +60,8 @@ class Wishes:
     level: float = 0.95
     influence: bool = True
     said_nothing: bool = False  # about the penalty, so that it is the small ridge
+    rules: Rules = USUAL_RULES  # by which new files are read
+    warnings: tuple[str, ...] = ()  # what is odd about the tables, a sentence each
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +166,14 @@ def fitting(
 
 
 def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
-    least = 0.0 if recipe.model == "poisson" else None
-    return ColumnWishes(wishes.request, coding, wishes.positive, wishes.allow_empty, wishes.standardise, least)
+    return ColumnWishes(
+        wishes.request, coding, wishes.positive, wishes.allow_empty, wishes.standardise, least_target(recipe)
+    )
+
+
+def least_target(recipe: Recipe) -> float | None:
+    """What no target may be below, for models of counts."""
+    return 0.0 if recipe.model == "poisson" else None
 
 
 def check_classes(schema: Schema, recipe: Recipe) -> None:

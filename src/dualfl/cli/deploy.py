@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from dualfl.analysis.models import SMALL_RIDGE
-from dualfl.cli.options import spelling_options
+from dualfl.cli.reading import rules_for, spelling_options
 from dualfl.cli.run import command_line, parse_set
 from dualfl.errors import Diverged, InputError
 
@@ -264,20 +264,18 @@ def join_command(
     coordinator: str,
     data: Path,
     target: str | None,
-    ignore: tuple[str, ...],
-    categorical: tuple[str, ...],
-    na: tuple[str, ...],
-    decimal: str,
     ca: Path | None,
     insecure: bool,
     minimum: int,
     secure_only: bool | None,
+    **given: Any,
 ) -> None:
     """Silo: make this silo's folder and its keys."""
     need_flower()
     from dualfl.deploy import keys, member
-    from dualfl.tables.cells import Spelling
 
+    given["drop"] = given.pop("ignore")
+    _, (rules,) = rules_for(given, [data])
     if (ca is None) != insecure:
         raise InputError("Give --ca with the coordinator's certificate, or --insecure to do without TLS and keys.")
     if insecure and secure_only:
@@ -290,9 +288,7 @@ def join_command(
         target,
         coordinator,
         ca,
-        ignore=ignore,
-        categorical=categorical,
-        spelling=Spelling(na, decimal),
+        rules=rules,
         minimum=minimum,
         allow_plain=allow_plain,
     )

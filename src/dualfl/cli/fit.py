@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import click
 from click.core import ParameterSource
 
 from dualfl.analysis.models import MODELS, PENALTIES, SMALL_RIDGE
-from dualfl.cli.options import page_option, spelling_options
+from dualfl.cli.options import page_option
+from dualfl.cli.reading import check_columns, rules_for, table_options
 from dualfl.cli.run import command_line, say
 from dualfl.errors import InputError
 
@@ -65,9 +67,7 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option("--delta", type=float, help="For huber: residual beyond which it is linear.  [default: 1.35 spreads]")
 @click.option("--tol", default=1e-6, help="Stop when E - E* <= TOL |E| is proven.")
 @click.option("--standardise/--no-standardise", default=True, help="Whether alpha acts on columns of unit spread.")
-@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave this column out; repeatable.")
-@click.option("--categorical", multiple=True, metavar="COLUMN", help="Treat its numbers as categories; repeatable.")
-@spelling_options
+@table_options
 @click.option(
     "--missing",
     type=click.Choice(["fill", "indicator", "drop"]),
@@ -116,7 +116,9 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     from dualfl.fits import model_folder
     from dualfl.fits.console import fit_text, places
     from dualfl.outputs import alone
-    from dualfl.tables.cells import Spelling
+    from dualfl.tables.advice import warned
+    from dualfl.tables.comparison import compare
+    from dualfl.tables.inspection import inspect
     from dualfl.tables.reading import read_tables
     from dualfl.tables.schema import Request
 
@@ -128,16 +130,16 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     if not 0 < given["level"] < 1:
         raise InputError(f"--level must be between 0 and 1, but it is {given['level']:g}.")
     recipe = Recipe(given["model"], penalty, alpha, given["l1_ratio"], given["quantile"], given["delta"], given["tol"])
-    if given["target"] in given["drop"]:
-        raise InputError(f"--drop {given['target']!r} is the target; drop other columns only.")
-    for name in given["drop"]:
-        if name in given["categorical"]:
-            raise InputError(f"--drop {name!r} and --categorical {name!r} contradict each other; give one of them.")
-    request = Request(given["target"], not kind.classes, given["drop"], given["categorical"], given["missing"])
+    for word in ("drop", "id"):
+        if given["target"] in given[word]:
+            raise InputError(f"--{word} {given['target']!r} is the target; take other columns only.")
+    rules, each = rules_for(given, given["files"])
+    request = Request(given["target"], not kind.classes, rules.drop, rules.categorical, given["missing"])
+    spelling, positive = rules.spelling(given["target"]), given["positive"]
     wishes = Wishes(
         request,
         coding=given["coding"],
-        positive=given["positive"],
+        positive=None if positive is None else spelling.level(spelling.meant(positive.strip())),
         allow_empty=given["allow_empty"],
         standardise=given["standardise"],
         cross_validate=choose,
@@ -149,20 +151,13 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     )
     out = given["out"]
     model_folder.check_place(out, given["force"])
-    tables = read_tables(given["files"], Spelling(given["na"], given["decimal"]))
-    for name in (*given["drop"], *given["categorical"]):
-        check_column(name, tables)
+    tables = read_tables(given["files"], each, (given["target"],))
+    check_columns(each, tables)
+    silos = [inspect(table, own, given["target"], kind.classes) for table, own in zip(tables, each)]
+    wishes = replace(wishes, rules=rules, warnings=tuple(warned(silos, compare(silos))))
     with alone(out):
         model_folder.check_place(out, given["force"])  # again: another fit may have ended just now
         fit = fit_tables(tables, recipe, wishes, progress=True, say=say)
         written = model_folder.write(fit, out, command_line(ctx), page=given["page"])
     click.echo(fit_text(fit))
     click.echo("\n" + places(out, written, given["page"]))
-
-
-def check_column(name: str, tables: Any) -> None:
-    """A name that no file has is a mistake."""
-    from dualfl.names import nearest
-
-    if not any(name in table.columns for table in tables):
-        raise InputError(nearest("column", name, {column for table in tables for column in table.columns}))

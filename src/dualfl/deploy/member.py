@@ -15,9 +15,9 @@ from dualfl.deploy.project import MINIMUM, NAME, write_script
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 from dualfl.federation.rows import SiloRows, read_rows
-from dualfl.federation.silo_folder import SiloFolder
+from dualfl.federation.silo_folder import OLDEST, SiloFolder
 from dualfl.files import write_atomically
-from dualfl.tables.cells import USUAL, Spelling
+from dualfl.tables.rules import USUAL_RULES, Rules
 
 LOGIN = "login"  # the key for Flower, which its processes read; `key` signs, and the keeper alone reads it
 PAUSE = 5.0  # seconds before a SuperNode that ended is started again
@@ -42,9 +42,7 @@ def join(
     coordinator: str,
     ca: Path | None,
     *,
-    ignore: tuple[str, ...] = (),
-    categorical: tuple[str, ...] = (),
-    spelling: Spelling = USUAL,
+    rules: Rules = USUAL_RULES,
     minimum: int = MINIMUM,
     allow_plain: bool | None = None,
 ) -> tuple[str, SiloRows]:
@@ -66,9 +64,7 @@ def join(
         raise InputError(f"minimum must be at least 1 silo, but it is {minimum}.")
     if ca is not None:
         check_certificate(ca)
-    rows = read_rows(
-        data, target, ignore, categorical, spelling
-    )  # a file that cannot be read is known now, not in the first round
+    rows = read_rows(data, target, rules)  # a file that cannot be read is known now, not in the first round
     private, public = keys.new_key_pair()
     login, login_public = keys.new_key_pair()
     card = keys.make_card(name, private, public, login_public)
@@ -76,10 +72,11 @@ def join(
         "name": name,
         "data": str(data.absolute()),
         "target": target,
-        "ignore": list(ignore),
-        "categorical": list(categorical),
-        "na": list(spelling.na),
-        "decimal": spelling.decimal,
+        "ignore": list(rules.drop),
+        "categorical": list(rules.categorical),
+        "na": list(rules.na),
+        "decimal": rules.decimal,
+        **{word: value for word, value in rules.as_json().items() if word not in OLDEST},
         "coordinator": coordinator,
         "minimum": minimum,
         "allow_plain": ca is None if allow_plain is None else allow_plain,

@@ -18,6 +18,7 @@ from dualfl.errors import DualflError, InputError, NoMinimiser
 from dualfl.estimators.silos import KINDS, checked_silos, split_by_groups
 from dualfl.estimators.solving import FitCost, FitLimits, Task, solving, warn_unless_certified
 from dualfl.kernels.blas_threads import one_blas_thread
+from dualfl.objectives.joined import stacked
 from dualfl.objectives.linear import Intercept
 from dualfl.silos.chamber import Chamber, Dealing, SiloRows
 from dualfl.silos.costs import ALL, Cost, Sample
@@ -221,8 +222,7 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
     """Classes of any kind; a silo may lack some of them."""
 
     def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
-        for silo in silos:
-            check_classification_targets(silo.y)
+        check_classification_targets(silos[0].y if len(silos) == 1 else stacked([silo.y for silo in silos], copy=True))
         self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
         if len(self.classes_) < 2:
             raise InputError(

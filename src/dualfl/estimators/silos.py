@@ -70,7 +70,7 @@ def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
     )  # nan stays nan
     if len(labels) != n:
         raise InputError(f"groups names the silo of each row, but it has {len(labels)} entries for {n} rows.")
-    missing = np.flatnonzero([label is None or label != label for label in labels])
+    missing = _unnamed(labels)
     if len(missing):
         raise InputError(
             f"groups names the silo of each row, and row {missing[0]} has {labels[missing[0]]}; name its silo, or "
@@ -83,6 +83,15 @@ def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
         raise InputError(f"groups mixes labels that have no common order ({kinds}); give all as text.") from None
     order = np.argsort(number, kind="stable")
     return dict(zip(map(str, names), np.split(order, np.cumsum(np.bincount(number))[:-1])))
+
+
+def _unnamed(labels: AnyArray) -> npt.NDArray[np.intp]:
+    """Where a label is None, or nan."""
+    if labels.dtype.kind in "biuUS":
+        return np.zeros(0, dtype=np.intp)
+    if labels.dtype.kind == "f":
+        return np.flatnonzero(np.isnan(labels))
+    return np.flatnonzero([label is None or label != label for label in labels])
 
 
 def checked_silos(estimator: Any, silos: Sequence[Any], names: Sequence[str] | None = None) -> list[SiloRows]:

@@ -225,14 +225,15 @@ class Settled:
         rounding = self.rounding
         if limits.met(row.certificate, best, rounding):
             return True
-        if self.nonnegative and best <= PERFECT * rounding:  # a perfect fit: no loss and no penalty is below 0
+        # A perfect fit: no loss and no penalty is below 0. Rounding that hides everything proves nothing is left.
+        if self.nonnegative and best <= PERFECT * rounding <= limits.tol * max(self.seen[:1] + [0.0]):
             self.proven = max(self.proven, 0.0)
             return True
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
         idle = self.idle(patience, min(1e-2 * limits.tol, 1e-14) * abs(best))
         # A method that converges quadratically has about the square of its last gain to go.
         near = row.energy <= best + 2 * rounding and self.gain(1) <= min(np.sqrt(limits.tol) * scale, self.enough)
-        if self.proof is not None and (near or idle):
+        if self.proof is not None and (near or idle) and row.certificate is None:
             self.proven = max(self.proven, self.proof.bound(theta))
             gap = best + rounding - self.proven
             # What is left is about proportional to the last gain, so the next attempt waits for that.

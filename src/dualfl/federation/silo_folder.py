@@ -24,10 +24,24 @@ from typing import Any
 from dualfl.errors import InputError
 from dualfl.federation.rows import SiloRows, digest_of, no_file, read_rows
 from dualfl.files import locked, write_atomically
-from dualfl.tables.cells import Spelling
+from dualfl.tables.refusals import Unfit
+from dualfl.tables.rules import Rules
 
 PRIVATE = 0o600  # rows, uploads without masks and secrets: nobody else on this machine reads them
 LOG = "logs/silo.log"
+RULES = (
+    "columns",
+    "id",
+    "categorical",
+    "na",
+    "recode",
+    "decimal",
+    "commas",
+    "encoding",
+    "fold_case",
+    "dates",
+)  # of silo.json
+OLDEST = ("drop", "categorical", "na", "decimal")  # rules that every version had
 
 
 def write(path: Path, data: bytes) -> None:
@@ -70,15 +84,24 @@ class SiloFolder:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that decides what is read: the file, and which columns of it."""
-        lists = [sorted(self.settings.get(name, ())) for name in ("ignore", "categorical", "na")]
-        decisive = [self.data_digest, self.settings.get("target"), *lists, self.spelling.decimal]
-        return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+        """Of all that decides what is read: the file, and by which rules."""
+        rules = self.rules
+        lists = [sorted(names) for names in (rules.drop, rules.categorical, rules.na)]
+        decisive = [self.data_digest, self.settings.get("target"), *lists, rules.decimal]
+        others = {word: value for word, value in rules.as_json().items() if word not in OLDEST}
+        decisive += [others] if others else []  # where there are none, the number is that of older versions
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
     @property
-    def spelling(self) -> Spelling:
-        """How the data file writes gaps and the decimal point."""
-        return Spelling(tuple(self.settings.get("na", ())), str(self.settings.get("decimal", ".")))
+    def rules(self) -> Rules:
+        """How the data file is read; silo.json calls columns that stay out 'ignore'."""
+        given = {word: self.settings[word] for word in RULES if word in self.settings}
+        try:
+            return Rules.from_json(given | {"drop": self.settings.get("ignore", ())})
+        except InputError as error:
+            raise Unfit(
+                f"{self.path / 'silo.json'}: {error}", "its silo.json has a rule that cannot be used"
+            ) from error
 
     @property
     def salted(self) -> str:
@@ -91,8 +114,7 @@ class SiloFolder:
         return hashlib.sha256(path.read_bytes() + self.fingerprint.encode()).hexdigest()[:16]
 
     def rows(self) -> SiloRows:
-        ignore, categorical = self.settings.get("ignore", ()), self.settings.get("categorical", ())
-        return read_rows(self.data, self.settings.get("target"), ignore, categorical, self.spelling)
+        return read_rows(self.data, self.settings.get("target"), self.rules)
 
     @property
     def masked_only(self) -> bool:

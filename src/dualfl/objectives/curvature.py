@@ -25,6 +25,8 @@ TAIL_ROWS = 2048  # about so many rows, evenly spaced, are enough for means that
 def curvatures(loss: Loss, Z: Array, y: Array, s: Array) -> Array:
     """W."""
     n, k = Z.shape
+    if k == 1:
+        return kernels.curvature_times(loss, Z, np.ones((n, 1)), y, s).reshape(1, 1, n)
     columns = [kernels.curvature_times(loss, Z, np.tile(e, (n, 1)), y, s).T for e in np.eye(k)]
     return np.stack(columns)
 
@@ -83,7 +85,10 @@ def metric(design: Design, W: Array, s: Array, U: Array, B: Array, rank: int) ->
     """What a sketch of f'' needs, of the basis U of features and B of outputs (see `moments`): the metric on the first
     `rank` directions, its diagonal blocks on the others, and its mean block."""
     a, b = moments.pairs(B.shape[1])
-    V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
+    if len(W) == 1:  # one output
+        V = float(B[0, 0]) ** 2 * W[0, 0][:, None]
+    else:
+        V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
     kind = moments.precision(design, rank * (rank + 1) // 2 * len(a))
     M = moments.metric(moments.projected(design, U[:, :rank]).astype(kind, copy=False), V)
     stride = max(1, design.n // TAIL_ROWS)

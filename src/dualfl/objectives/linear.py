@@ -12,6 +12,7 @@ Lanczos iteration bounds; L adds the ridge. mu is the ridge. A free intercept ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -112,30 +113,39 @@ class LinearModel(Objective):
 
     @cached_property
     def _top(self) -> float:
-        """lambda_max(sum_i s_i x_i x_i'), from above."""
-        design, s = self.design, self.s[:, None]
+        """lambda_max(sum_i s_i c_i x_i x_i'), from above; c_i = 1, or the bound of l'' where that differs by rows."""
+        design, s = self.design, self._steepest[:, None]
 
         def times(v: Array) -> Array:
             return design.backward(s * design.forward(v[:, None]))[:, 0]
 
         with np.errstate(over="ignore", invalid="ignore"):
-            trace = float(self.s @ design.row_norms2())
+            trace = float(self._steepest @ design.row_norms2())
             return largest_eigenvalue(times, design.D, trace)
 
     @property
+    def _steepest(self) -> Array:
+        bound = self.loss.bound(self.y)
+        return self.s if np.ndim(bound) == 0 else self.s * bound
+
+    @property
+    def _factor(self) -> float:
+        """What `_top` lacks: the bound of l'' where it is one number."""
+        bound = self.loss.bound(self.y)
+        return float(bound) if np.ndim(bound) == 0 else 1.0
+
+    @property
     def L(self) -> float:
-        if not np.isfinite(self.loss.curvature):
-            return np.inf
-        return self.loss.curvature * self._top + self.ridge
+        return self._factor * self._top + self.ridge if np.isfinite(self._factor) else np.inf
 
     @cached_property
     def L_row(self) -> float:
         """The smoothness of the worst single row's loss, for stochastic solvers."""
-        if not np.isfinite(self.loss.curvature):
+        if not np.isfinite(self._factor):
             return np.inf
         with np.errstate(over="ignore", invalid="ignore"):
-            worst = float((self.n * self.s * self.design.row_norms2()).max())
-        return self.loss.curvature * worst + self.ridge
+            worst = float((self.n * self._steepest * self.design.row_norms2()).max())
+        return self._factor * worst + self.ridge
 
     # -- evaluation -------------------------------------------------------------------------------
 
@@ -229,6 +239,19 @@ class LinearModel(Objective):
         W = self.newton_curvatures(x, 1.0)
         C = moments.moment(self.design, curvature.row_curvatures(W, self.s))
         return C, curvature.mean_block(W)
+
+    def working_sums(self) -> tuple[Array, Array] | None:
+        """C as in `moment` and q, so that C and q - C theta are the Hessian and minus the gradient of the parabolas that
+        touch the losses where targets suggest, as iteratively reweighted least squares begins; None where 0 will do."""
+        z = self.loss.working(self.y)
+        if z is None:
+            return None
+        self.cost.passes += 1
+        Z = np.ascontiguousarray(z[:, None])
+        w = curvature.curvatures(self.loss, Z, self.y, self.s)[0, 0]
+        slopes = kernels.residual(self.loss, Z, self.y, self.s)[1][:, 0]
+        q = self.design.backward(np.ascontiguousarray((w * z - slopes)[:, None]))[:, 0]
+        return moments.moment(self.design, curvature.row_curvatures(w[None, None], self.s)), q
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         """C Omega and the trace of C for the C of `moment`, and its S; for more features than C may have."""
@@ -344,6 +367,11 @@ class LinearRay(Ray):
 
     def value(self, t: float) -> float:
         return self._both(t)[0] + self.constant + t * (self.linear + t / 2 * self.quadratic)
+
+    def values(self, steps: Sequence[float]) -> Array:
+        t = np.asarray(steps, dtype=float)
+        values, _ = kernels.ray(self.f.loss, self.Z, self.P, t, self.f.y, self.f.s)
+        return np.asarray(values + self.constant + t * (self.linear + t / 2 * self.quadratic))
 
     def slope(self, t: float) -> float:
         return self._both(t)[1] + self.linear + t * self.quadratic

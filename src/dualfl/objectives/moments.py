@@ -13,6 +13,7 @@ and proves nothing. Its blocks are multiplied in single precision, scaled so tha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,19 @@ from dualfl.typing import AnyArray, Array
 BLOCK = 1 << 20  # numbers in a dense block of rows
 PAIRS = 1 << 21  # numbers in a block of products of pairs
 LARGE = 1 << 18  # numbers in a metric
+REMEMBERED = 512  # rows of a triangle whose indices are kept: 2 MB each
 
 
 def pairs(k: int) -> tuple[Any, Any]:
     """The indices (a, b), a <= b, in the order in which triangles travel."""
-    return np.triu_indices(k)
+    return _remembered(k) if k <= REMEMBERED else np.triu_indices(k)
+
+
+@lru_cache(maxsize=16)
+def _remembered(k: int) -> tuple[Any, Any]:
+    a, b = np.triu_indices(k)
+    a.flags.writeable = b.flags.writeable = False  # everybody has the same
+    return a, b
 
 
 def unpacked(packed: Array, k: int) -> Array:

@@ -194,7 +194,9 @@ class FedIPM(Algorithm):
             t = max(t, CUT * (m.comp + res))
         else:
             th, end = R.newton(H, m.r0 + t * m.r1, s.th), R.newton(H, m.r0, s.th)
-        return replace(s, th=th, t=t, end=end, keep=reach(sigma), model=th, bound=bound, calm=max(s.calm - 1, 0))
+        ended = s.end is not None and hasattr(m, "end_loss") and m.end_loss + R.value(s.end) < m.loss + R.value(s.th)
+        model = end if ended and end is not None else th
+        return replace(s, th=th, t=t, end=end, keep=reach(sigma), model=model, bound=bound, calm=max(s.calm - 1, 0))
 
     def watched(self, s: Server, gap: float, E: float) -> Server:
         """The safeguard: calm down when comp + res stops falling, and change the method when that does not help."""
@@ -230,7 +232,7 @@ class FedIPM(Algorithm):
     def proven(self, s: Server, m: Any, at: Place, far: Array | None) -> float:
         """What sums prove of E*."""
         assert s.sizes2 is not None
-        return lower_bound(self.regulariser(s, at), m, Doubt(s.sizes2, s.grid, at.N), s.spread, far)
+        return lower_bound(self.regulariser(s, at), m, Doubt(s.sizes2, s.grid, at.N), s.spread, far, s.end)
 
     def regulariser(self, s: Server, at: Place) -> Regulariser:
         assert s.M is not None and s.c is not None

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.algorithms.contract import Place
-from dualfl.objectives.penalties import GroupL2, Penalised
+from dualfl.objectives.penalties import L1, GroupL2, Penalised
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.solvers.coordinate_descent import Separable, minimise_model, separable
 from dualfl.solvers.definite import definite, solve
@@ -46,8 +46,14 @@ class Regulariser:
 
     @cached_property
     def group(self) -> GroupL2 | None:
+        """The penalty on groups; groups of one are single coordinates, |z_k|."""
         penalty = None if self.penalised is None else self.penalised.penalty
-        return penalty if isinstance(penalty, GroupL2) else None
+        return penalty if isinstance(penalty, GroupL2) and not self._single(penalty) else None
+
+    def _single(self, penalty: GroupL2) -> bool:
+        assert self.penalised is not None
+        rows = self.penalised.shape[0]
+        return rows == len(self.M) and (penalty.groups is None or len(set(penalty.groups)) == rows)
 
     @cached_property
     def P(self) -> Separable:
@@ -55,6 +61,8 @@ class Regulariser:
         if self.penalised is None or self.group is not None:
             zero, infinite = np.zeros(len(self.M)), np.full(len(self.M), np.inf)
             return Separable(zero, zero, -infinite, infinite)
+        if isinstance(self.penalised.penalty, GroupL2):
+            return separable(Penalised(self.penalised.smooth_part, L1(self.penalised.penalty.alpha)))
         return separable(self.penalised)
 
     @cached_property
@@ -181,10 +189,19 @@ class Regulariser:
             return max(self.value(z) + self.conjugate(v) - float(v @ z), 0.0)
         curved = Regulariser(np.where(flat, 1.0, self.M), self.c, self.penalised)
         most = np.where(flat, v + self.c, 0.0)
-        over = np.sign(most) * np.maximum(np.abs(most) - self.P.l1, 0.0)
+        if self.group is not None:
+            over = self._beyond_groups(most)
+        else:
+            over = np.sign(most) * np.maximum(np.abs(most) - self.P.l1, 0.0)
         inside = np.where(flat, v - over, v)
         rest = curved.value(z) - float(np.sum(z[flat] ** 2)) / 2 + curved.conjugate(inside) - float(inside @ z)
         return max(rest, 0.0) + float(np.abs(over) @ np.abs(z))
+
+    def _beyond_groups(self, w: Array) -> Array:
+        """What of w is outside of the balls of its groups; all of it where there is no group."""
+        assert self.group is not None and self.penalised is not None
+        kept = np.where(self.penalised_at, w, 0.0).reshape(self.penalised.shape)
+        return np.asarray(np.where(self.penalised_at, self.group.prox(1.0, kept).ravel(), w))
 
 
 def minimise_groups(Q: Array, q: Array, penalised: Penalised, start: Array) -> Array:
