@@ -27,6 +27,16 @@ from dualfl.federation.remote import Setup, Terms
 from dualfl.files import write_atomically
 
 Say = Callable[[str], None]
+LEFTOVERS = (
+    "journal",
+    "checkpoint.npz",
+    "checkpoint.npz.rows",
+    "setup.pkl",
+    "result.pkl",
+    "rows.jsonl",
+    "outcome.json",
+    "traffic.json",
+)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
 
