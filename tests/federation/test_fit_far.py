@@ -9,9 +9,8 @@ from test_same_as_fit import hospitals, regression, with_gaps
 
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes, fitting
-from dualfl.federation.chambers import fold_secret
+from dualfl.federation.chambers import fold_dealing
 from dualfl.silos import Chamber, SilosHere, drive
-from dualfl.silos.chamber import Dealing
 from dualfl.tables.reading import read_table
 from dualfl.tables.schema import Request
 
@@ -45,9 +44,9 @@ CASES = {
 
 def here(paths, homes, recipe, wishes):
     """The same files on this machine, dealt into folds by the same secrets, in the order of the silos' names."""
-    secret = fold_secret(homes_of(homes)[0])
+    dealing = fold_dealing(homes_of(homes)[0])
     tables = {path.stem: read_table(path) for path in paths}
-    chambers = [Chamber(tables[name], Dealing(secret, j), name) for j, name in enumerate(sorted(tables))]
+    chambers = [Chamber(tables[name], dealing, name) for name in sorted(tables)]
     silos = SilosHere(chambers)
     return drive(fitting(silos, recipe, wishes), silos), silos
 
@@ -79,8 +78,8 @@ def test_a_fit_is_a_fit_wherever_the_silos_are(case, secure, tmp_path):
     assert found.schema.names == expected.schema.names
     assert [one.reference for one in found.schema.features] == [one.reference for one in expected.schema.features]
     assert found.estimator.algorithm_ == expected.estimator.algorithm_
-    assert silos.ledger.exchanges == mine.ledger.exchanges
     if secure is None:
+        assert silos.ledger.exchanges == mine.ledger.exchanges
         same_bits(found, expected)
     else:
         same_but_for_rounding(found, expected)
@@ -104,7 +103,7 @@ def same_bits(found, expected):
 def same_but_for_rounding(found, expected):
     assert np.isclose(found.recipe.alpha, expected.recipe.alpha, rtol=1e-9)
     unit = np.abs(expected.theta).max() if expected.standard_errors is None else expected.standard_errors
-    loose = 1e-4 if expected.recipe.tol > 1e-8 else 1e-9
+    loose = 1e3 * expected.recipe.tol
     assert (np.abs(found.theta - expected.theta) <= loose * unit).all()
     if expected.standard_errors is not None:
         np.testing.assert_allclose(found.standard_errors, expected.standard_errors, rtol=1e-9)
@@ -117,7 +116,7 @@ def test_the_secret_of_folds_is_the_silos_own(tmp_path):
         home = tmp_path / name
         home.mkdir(exist_ok=True)
         (home / "silo.json").write_text(json.dumps({"name": name}))
-    one, other = (fold_secret(home) for home in homes_of([tmp_path / "a", tmp_path / "b"]))
-    assert one != other and one == fold_secret(homes_of([tmp_path / "a"])[0])
+    one, other = (fold_dealing(home) for home in homes_of([tmp_path / "a", tmp_path / "b"]))
+    assert one != other and one == fold_dealing(homes_of([tmp_path / "a"])[0])
     assert (tmp_path / "a" / "folds").stat().st_mode & 0o077 == 0
     assert PINNED not in (tmp_path / "a" / "folds").read_text()

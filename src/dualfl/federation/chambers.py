@@ -47,8 +47,7 @@ class FarChamber:
     def chamber(self) -> Chamber:
         rows = self.home.rows()
         self.experiment.check_data()  # after reading, so that a file which is changed meanwhile is noticed
-        number = sorted(self.experiment.plan["names"]).index(self.home.name) if self.has_plan else 0
-        made = Chamber(rows.table, Dealing(fold_secret(self.home), number), self.home.name, IN_SILOS)
+        made = Chamber(rows.table, fold_dealing(self.home), self.home.name, IN_SILOS)
         self._recall(made)
         return made
 
@@ -212,9 +211,10 @@ def unpacked(data: bytes, algorithm: Algorithm) -> ClientMemory:
     return memory
 
 
-def fold_secret(home: SiloFolder) -> int:
-    """By which rows are dealt into folds; nobody else knows it."""
+def fold_dealing(home: SiloFolder) -> Dealing:
+    """How rows are dealt into folds: by a secret of the silo, which also says with which fold it begins."""
     path = home.path / "folds"
     if not path.exists():
         write(path, secrets.token_hex(16).encode())
-    return int(hashlib.sha256(path.read_bytes()).hexdigest()[:15], 16)
+    secret = int(hashlib.sha256(path.read_bytes()).hexdigest()[:15], 16)
+    return Dealing(secret, secret % 1000)
