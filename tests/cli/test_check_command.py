@@ -351,6 +351,15 @@ def test_silos_that_tell_no_number_are_compared_all_the_same(tables):
     assert {one.kind for one in told} == {"spelling", "yes/no", "columns"}
 
 
+def test_options_that_are_proposed_do_not_contradict_each_other(tables):
+    spoilt(tables, put("age", "999"), "river.csv")
+    spoilt(tables, lambda i, row: row.pop("age"), "hill.csv")
+    spoilt(tables, each("who", lambda i, row: f"P{i}"), "north.csv", "river.csv")
+    said = run(*CHECK, code=1).stdout
+    assert sorted(zip(proposed(said)[::2], proposed(said)[1::2])) == [("--drop", "age"), ("--id", "who")]
+    assert run(*CHECK, *proposed(said)).stdout.endswith("5 columns: nothing is wrong.\n")
+
+
 def test_rules_for_a_silo_are_lines_of_its_settings():
     assert json.loads("{" + for_silo({"drop": ["a"], "recode": {"y": {"yes": "1"}}}) + "}") == {
         "ignore": ["a"], "recode": {"y": {"yes": "1"}}
