@@ -15,8 +15,8 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, mean_poisson_deviance, roc_auc_score
 
-from dualfl.analysis.predicting import harmless
 from dualfl.cli import main
+from dualfl.fits.predicting import harmless
 from dualfl.report.results import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -251,7 +251,7 @@ BAD = {
     "names": (
         "x,g,y\n" + "".join(f"1,patient {i},{'no' if i % 3 else 'yes'}\n" for i in range(60)),
         [],
-        ["'g'", "62 different texts", "--drop 'g'"],
+        ["b.csv", "'g'", "60 different texts", "--drop 'g'"],
     ),
     "not a column": (GOOD, ["--drop", "gg"], ["There is no column 'gg'", "g"]),
     "not a class": (GOOD, ["--positive", "yess"], ["'yess'", "did you mean yes"]),
@@ -307,7 +307,7 @@ def test_one_class_only(place):
     (place / "a.csv").write_text(GOOD.replace("no", "yes"))
     (place / "b.csv").write_text(GOOD.replace("no", "yes") + "\n")
     sentence = refused(place, [])
-    assert "'y', the target, is 'yes' in all 40 rows of a.csv, b.csv" in sentence
+    assert "'y', the target, is 'yes' in all rows of a.csv, b.csv" in sentence
     (place / "b.csv").write_text(GOOD)  # one file with one class is fine
     dualfl("fit", "a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report")
 

@@ -115,17 +115,22 @@ def copies(files: Sequence[Path]) -> Iterator[Finding]:
 
 def refusals(tables: Sequence[Table], rules: Rules, silo: Inspection, model: str | None) -> Iterator[Finding]:
     """What a fit would say to tables in which nothing else was found: it has the last word."""
+    from dualfl.analysis.agreeing import ColumnWishes, agreeing
     from dualfl.analysis.models import Recipe
-    from dualfl.analysis.whole_fit import check_targets
+    from dualfl.analysis.whole_fit import check_classes, least_target
+    from dualfl.silos import Chamber, SilosHere, drive
     from dualfl.tables.findings import Finding
-    from dualfl.tables.schema import Request, agree, summarise
+    from dualfl.tables.schema import Request
 
     request = Request(silo.target, not silo.classes, rules.drop, rules.categorical)
+    recipe = None if model is None else Recipe(model, MODELS[model].penalty)
+    here = SilosHere([Chamber(table) for table in tables])
     try:
-        summaries = [summarise(table, request) for table in tables]
-        schema = agree(summaries, request)
-        if model is not None:
-            check_targets(summaries, schema, Recipe(model, MODELS[model].penalty))
+        agreed = drive(
+            agreeing(here, ColumnWishes(request, least=None if recipe is None else least_target(recipe))), here
+        )
+        if recipe is not None:
+            check_classes(agreed.schema, recipe)
     except InputError as error:
         yield Finding("refused", "", tuple(table.name for table in tables), str(error).rstrip("."), stops=True)
 
@@ -179,7 +184,7 @@ def verdict(stops: int, others: int) -> str:
 
 def told(matter: Matter, every: Sequence[str]) -> Iterator[str]:
     """What it is; in each file, how often and where; and what can be done."""
-    from dualfl.analysis.console import short
+    from dualfl.fits.console import short
     from dualfl.tables.advice import brief
 
     yield from wrapped(matter.title, "  ", "    ")

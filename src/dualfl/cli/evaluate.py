@@ -43,9 +43,9 @@ def evaluate_command(
     Example:
       dualfl evaluate model new_a.csv new_b.csv
     """
-    from dualfl.analysis.model_folder import as_json, read
-    from dualfl.analysis.predicting import evaluate_model
     from dualfl.files import write_atomically
+    from dualfl.fits.model_folder import as_json, read
+    from dualfl.fits.predicting import evaluate_model
     from dualfl.outputs import check_file
     from dualfl.tables.reading import read_tables
 
@@ -81,7 +81,7 @@ def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
-    from dualfl.analysis.console import NAME, short, table
+    from dualfl.fits.console import NAME, short, table
 
     target, classes = short(model.schema.target, NAME), model.schema.classes
     found = evaluation.table()
@@ -111,7 +111,7 @@ def number(key: str, value: float) -> str:
 
 def calibration(total: Any, classes: tuple[str, ...]) -> list[str]:
     """Whether rows that were given a probability of 0.3 are so in three of ten cases."""
-    from dualfl.analysis.console import table
+    from dualfl.fits.console import table
 
     shown = list(enumerate(classes[1:] if len(classes) == 2 else classes))
     rows = []

@@ -41,9 +41,9 @@ def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Pat
     Example:
       dualfl predict model new.csv --out predictions.csv
     """
-    from dualfl.analysis.model_folder import as_csv, read
-    from dualfl.analysis.predicting import predictions, substitutions
     from dualfl.files import write_atomically
+    from dualfl.fits.model_folder import as_csv, read
+    from dualfl.fits.predicting import predictions, substitutions
     from dualfl.names import nearest
     from dualfl.outputs import check_file
     from dualfl.tables.reading import read_table

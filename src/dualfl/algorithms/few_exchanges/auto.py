@@ -3,6 +3,7 @@
     squared loss, any penalty, d <= 2000                  one-shot          one exchange
     smooth loss                                           sketched-newton   Newton, or a sketch of it, from sums
     smooth loss with l1, elastic net, group, box          prox-newton       the penalty inside Newton's model
+    proportional hazards, any penalty, d <= 1000          prox-newton       Newton with the summed Hessians
     hinge, absolute, quantile, epsilon-insensitive        fedipm            interior points, d <= 2000
     anything else                                         the best first-order method that applies
 
@@ -32,6 +33,7 @@ from dualfl.objectives.penalties import L1, ElasticNetPenalty, Penalty
 from dualfl.typing import Array
 
 ALIKE = 2.0
+BY_HESSIAN = ("CoxPartialLikelihood",)  # costs that are no losses of a row, and have a Hessian to send
 Choice = tuple[Algorithm, str]
 
 
@@ -41,13 +43,13 @@ class Auto(Algorithm):
 
     Parameters
     ----------
-    cost : "exchanges", or "floats".
+    cost : "exchanges", "floats", or "time" of a fit in one process, where exchanges cost nothing.
     least_rows : clients with fewer rows send no second-order sums; then a first-order method runs.
     proof : the method itself must prove how near it is, also where the intercept is free; a fit in one process need not
         ask for that, because it has a proof of its own.
     """
 
-    cost: Literal["exchanges", "floats"] = "exchanges"
+    cost: Literal["exchanges", "floats", "time"] = "exchanges"
     least_rows: int = 5
     proof: bool = False
 
@@ -73,8 +75,8 @@ class Auto(Algorithm):
 
     def specialise(self, k: Constants, penalty: Penalty | None) -> Choice:
         """What to run, and why."""
-        if self.cost not in ("exchanges", "floats"):
-            raise InputError(f'auto: cost = {self.cost!r} is not allowed; it is "exchanges" or "floats".')
+        if self.cost not in ("exchanges", "floats", "time"):
+            raise InputError(f'auto: cost = {self.cost!r} is not allowed; it is "exchanges", "floats" or "time".')
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         facts = k.facts
         if facts is None:
@@ -84,7 +86,7 @@ class Auto(Algorithm):
 
     def few(self, k: Constants, facts: Facts, penalty: Penalty | None) -> Choice:
         """The fewest exchanges."""
-        what = describe(facts, penalty)
+        what, race = describe(facts, penalty), self.cost == "exchanges"
         if 0 < facts.least < self.least_rows:
             return self.first_order(
                 k, facts, penalty, f"a client has {facts.least} rows, and second-order sums of fewer than "
@@ -93,15 +95,23 @@ class Auto(Algorithm):
         if facts.loss == "Squared" and k.d <= one_shot.LARGEST:
             return one_shot.OneShot(self.least_rows), f"{what} is solved by its second moments, in one exchange"
         if self.proof and proves_by_prox_newton(facts) and penalty is None and self.fits_prox_newton(k, penalty):
-            return prox_newton.ProxNewton(least_rows=self.least_rows), f"{what} with Newton's model, the intercept free"
+            return prox_newton.ProxNewton(
+                race, least_rows=self.least_rows
+            ), f"{what} with Newton's model, the intercept free"
         if facts.smooth and penalty is None and facts.moments and k.d <= sketched_newton.LARGEST:
             how = "the whole Hessian" if small(facts) else "a sketch of the Hessian and secant pairs"
-            return sketched_newton.SketchedNewton(least_rows=self.least_rows), f"{what} with {how}, from sums"
+            return sketched_newton.SketchedNewton(
+                local=race, least_rows=self.least_rows
+            ), f"{what} with {how}, from sums"
         if facts.smooth and penalty is not None and facts.moments and self.fits_prox_newton(k, penalty):
-            return prox_newton.ProxNewton(least_rows=self.least_rows), f"{what} with the penalty in Newton's model"
+            return prox_newton.ProxNewton(
+                race, least_rows=self.least_rows
+            ), f"{what} with the penalty in Newton's model"
+        if facts.loss in BY_HESSIAN and self.fits_prox_newton(k, penalty):
+            return prox_newton.ProxNewton(race, least_rows=self.least_rows), f"{what} with the summed Hessians"
         if facts.piecewise and facts.loss:
             if k.d <= fedipm.LARGEST:
-                return fedipm.FedIPM(least_rows=self.least_rows), f"{what} by interior points that stay at home"
+                return fedipm.FedIPM(race, self.least_rows), f"{what} by interior points that stay at home"
             numbers = k.d * (k.d + 1) // 2
             return self.first_order(
                 k, facts, penalty, f"d = {k.d:,} would make sums of {numbers:,} numbers, {8e-6 * numbers:,.0f} MB, "

@@ -31,7 +31,8 @@ import numpy.typing as npt
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.cuts import below
-from dualfl.algorithms.few_exchanges import dual_bound
+from dualfl.algorithms.few_exchanges import composite_bound, dual_bound
+from dualfl.algorithms.few_exchanges.composite_bound import Frame, framed
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
@@ -47,8 +48,9 @@ from dualfl.solvers.definite import definite
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
-RAY = (0.5, 0.25, 0.125, 1 / 32, 1 / 256)
+RAY = (0.5, 0.25, 0.125, 1 / 32, 1 / 256, 2.0**-12, 2.0**-17, 2.0**-23, 2.0**-30)
 ARMIJO = 1e-4
+NEAR_BY = 0.1  # of the energy: a step that promises less is near the minimiser
 NEAR = 0.7  # of the l1 strength, from where on a coordinate that is zero may soon not be
 ALONE = 30  # Newton steps, or hundreds of first-order ones, of a client's own solution
 LARGEST = 100_000
@@ -70,6 +72,7 @@ class Server:
     index: npt.NDArray[np.intp] | None = None
     model: Array | None = None
     straight: float = STRAIGHT  # what straight pieces of the loss count for in the next Hessian
+    frame: tuple[Any, ...] | None = None  # directions in which the next Hessian is asked for: see `composite_bound`
     wary: bool = False  # the last Newton step led too far: the next one is deployed only after it was tried
 
 
@@ -99,6 +102,10 @@ class ProxNewton(Algorithm):
         rate="local quadratic, independent of kappa",
     )
 
+    @property
+    def additive(self) -> bool:
+        return not self.race
+
     def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         self.require(self.full >= 0, "full", "it must be >= 0; 0 always works with an active set")
@@ -121,7 +128,15 @@ class ProxNewton(Algorithm):
         if s.rival is not None:
             m = yield ask(self.both, x=s.trial, base=s.x, rival=s.rival, index=s.index, straight=s.straight)
             return self.raced(s, m, at)
-        m = yield ask(self.step, x=s.trial, base=s.x, index=s.index, straight=s.straight)
+        frame = s.frame or ()
+        m = yield ask(
+            self.step,
+            x=s.trial,
+            base=s.x,
+            index=s.index,
+            straight=s.straight,
+            frame=(frame[0], *frame[2:]) if frame else (),
+        )
         return self.stepped(s, m, at)
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
@@ -131,7 +146,7 @@ class ProxNewton(Algorithm):
         if self.race:
             s = replace(s, bound=self.local_bound(R, m, self.doubt(s, at)), rival=R.nearest(m.local))
         s = self.accepted(s, m, s.trial, at)
-        return s if s.rival is None else replace(s, model=s.rival)
+        return s if s.rival is None else replace(s, model=s.rival, frame=None)
 
     @staticmethod
     def local_bound(R: Regulariser, m: Any, doubt: Doubt) -> float:
@@ -163,7 +178,7 @@ class ProxNewton(Algorithm):
         E = rival[1].loss + R.value(s.rival)
         if E <= min(m.loss + R.value(s.trial), s.E):
             there = self.accepted(*rival, s.rival, at)
-            if -there.predicted <= max(E, E - there.bound):
+            if -there.predicted <= 2 * max(abs(E), E - there.bound):
                 return replace(there, bound=max(there.bound, self.proven(s, m, s.trial, at)))
         after = self.stepped(rival[0], m, at)
         return replace(after, bound=max(after.bound, self.proven(s, rival[1], s.rival, at)))
@@ -193,14 +208,30 @@ class ProxNewton(Algorithm):
         if at.d > self.full:
             z = self.newton_on(R, m, x, s.index)
         else:
+            frame = None if s.frame is None else Frame(*s.frame)
+            H = symmetric(m.h, at.d) if frame is None else frame.hessian(m.h)[1]
             aim = dual_bound.leaning(R, x, self.doubt(s, at).off(m.spread, m.g, R.M * np.abs(x)))
-            z = R.newton(symmetric(m.h, at.d), aim - m.g, x)
+            z = R.newton(H, aim - m.g, x)
+            if hasattr(m, "working_h"):
+                z = R.newton(symmetric(m.working_h, at.d), m.working_q, x)
+            if frame is not None:
+                bound = max(bound, composite_bound.proven(R, frame, m, x, z, H, self.doubt(s, at)))
+            s = replace(s, frame=self.next_frame(R, H, m, x, z, E))
         predicted = float(m.g @ (z - x)) + R.value(z) - R.value(x)
         index = self.active(R, z, m.g) if at.d > self.full else None
-        # A step that promises more than there is to gain leads too far to be deployed before it is tried.
+        # A step that promises more than there is to gain leads too far to be deployed before it is tried; it gains half
+        # of what its slope promises, or more.
         room = E - bound if bound > -np.inf else abs(E)
-        model = z if -predicted <= room and not s.wary else x
+        model = z if -predicted <= 2 * room and not s.wary else x
         return replace(s, x=x, trial=z, E=E, predicted=min(predicted, 0.0), bound=bound, index=index, model=model)
+
+    def next_frame(self, R: Regulariser, H: Array, m: Any, x: Array, z: Array, E: float) -> Frame | None:
+        """The directions in which to ask for the next Hessian, once the minimiser is near."""
+        gain = -(float(m.g @ (z - x)) + R.value(z) - R.value(x))
+        if not all_rows(m) or not gain <= NEAR_BY * abs(E):
+            return None
+        k = 1 if R.penalised is None or len(R.penalised.shape) == 1 else R.penalised.shape[1]
+        return framed(H, R.m, k, float(np.sqrt(max(0.02 * gain, 1e-9 * abs(E)))))
 
     def active(self, R: Regulariser, x: Array, g: Array) -> npt.NDArray[np.intp]:
         """The coordinates that may move."""
@@ -254,6 +285,8 @@ class ProxNewton(Algorithm):
             "grid": at.grid,
         }
         sums |= silo.null()
+        if hessian and not x.any():
+            sums |= silo.working()
         if self.race:
             sums |= alone(silo, Regulariser.at(at, silo.m, np.zeros(at.d)), x, hessian)
         return at.send(**sums), c
@@ -269,10 +302,11 @@ class ProxNewton(Algorithm):
 
     @client_step
     def step(
-        self, f: ClientCost, c: Any, at: Place, x: Array, base: Array, index: Any, straight: float
+        self, f: ClientCost, c: Any, at: Place, x: Array, base: Array, index: Any, straight: float, frame: Any
     ) -> tuple[Upload, Any]:
         silo = SmoothSilo(f)
-        return at.send(**silo.sums(x, index=index, straight=straight), ray=silo.ray(x, base, RAY)), c
+        sums = silo.sums(x, index=index, straight=straight, frame=(*frame, at.weight) if frame else ())
+        return at.send(**sums, ray=silo.ray(x, base, RAY)), c
 
 
 def alone(silo: SmoothSilo, R: Regulariser, x: Array, newton: bool) -> dict[str, Any]:
@@ -293,6 +327,9 @@ def alone(silo: SmoothSilo, R: Regulariser, x: Array, newton: bool) -> dict[str,
 
 
 def own_minimiser(silo: SmoothSilo, R: Regulariser, x: Array) -> Array:
+    working = {} if x.any() else silo.working()
+    if working:
+        x = R.newton(symmetric(working["working_h"], len(x)), working["working_q"], x)
     for _ in range(ALONE):
         m = silo.sums(x, straight=STRAIGHT)
         E = m["loss"] + R.value(x)

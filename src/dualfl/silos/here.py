@@ -1,0 +1,147 @@
+"""Silos on this machine, asked one after the other; nobody has secrets from the person who has all the files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm, Constants
+from dualfl.algorithms.messages import floats
+from dualfl.engines.decision import ClientsHere
+from dualfl.engines.engine import Result
+from dualfl.engines.exchanges import Answer, Exchanges, Gathered, Measurement, Request
+from dualfl.engines.history import History
+from dualfl.engines.inprocess import InProcess
+from dualfl.engines.survey import Inquiry
+from dualfl.objectives import L1
+from dualfl.objectives.base import Objective
+from dualfl.objectives.joined import joined
+from dualfl.objectives.penalties import Penalty
+from dualfl.problem import Problem
+from dualfl.silos.chamber import Chamber
+from dualfl.silos.costs import Cost, Sample
+from dualfl.silos.ledger import Ledger
+from dualfl.silos.questions import Exchange, Query
+from dualfl.silos.verbs import Wire, answered
+from dualfl.typing import Array
+
+
+class SilosHere:
+    """Chambers in this process.
+
+    joined : compute silos as one where only sums over rows travel. It is faster, and changes last bits.
+    """
+
+    withheld: frozenset[str] = frozenset()
+
+    def __init__(self, chambers: Sequence[Chamber], joined: bool = False) -> None:
+        self.chambers, self.joined = list(chambers), joined
+        self.ledger = Ledger()
+        self._ahead: set[int] = set()  # engines whose next step travels with the measurement before it
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(chamber.name for chamber in self.chambers)
+
+    @property
+    def features(self) -> int:
+        return int(self.chambers[0].rows.X.shape[1])
+
+    def side(self, cost: Cost, sample: Sample) -> SideHere:
+        """Silos that have no rows in it are not asked."""
+        clients = [f for chamber in self.chambers if (f := chamber.objective(cost)) is not None]
+        return SideHere(Problem(clients, penalty=L1(cost.l1) if cost.l1 else None), self.joined)
+
+    def carry(self, exchange: Exchange) -> list[Any]:
+        answers: list[Any] = []
+        up = down = messages = 0
+        for ask in exchange.asks:
+            if isinstance(ask, Query):
+                wires = [answered(chamber, ask.verb, ask.given) for chamber in self.chambers]
+                answers.append(wires if ask.reduce == "each" else added(wires))
+                up += sum(map(numbers_in, wires))
+                down += len(wires) * numbers_in(ask.given)
+                messages |= ask.reduce != "none"
+            else:  # of a run, which keeps its own books
+                answers.append(carried(ask))
+                if isinstance(answers[-1], Gathered):
+                    up += answers[-1].floats
+                    down += len(ask.clients) * floats(ask.asked.message)
+                messages |= self._travels(ask)
+        self.ledger.note(exchange.purpose, up, down, messages)
+        return answers
+
+    def _travels(self, ask: Request) -> bool:
+        """Whether a request needs a message: silos elsewhere get a measurement and the step after it in one."""
+        engine = id(ask.engine)
+        if isinstance(ask, Measurement):
+            self._ahead.add(engine)
+            return True
+        rides = engine in self._ahead
+        self._ahead.discard(engine)
+        return not rides
+
+
+def carried(request: Request) -> Answer | Exception:
+    """What came back, or the error, which is that of one run and not of all."""
+    try:
+        return request.carried_out()
+    except Exception as error:
+        return error
+
+
+class SideHere:
+    """The clients of one fit in this process."""
+
+    def __init__(self, problem: Problem, join: bool = False) -> None:
+        self.problem, self.join, self.silos = problem, join, problem.N
+
+    @property
+    def template(self) -> Objective:
+        return self.problem.clients[0]
+
+    @property
+    def penalty(self) -> Penalty | None:
+        return self.problem.penalty
+
+    def inquiring(self, inquiry: Inquiry) -> Exchanges[Constants]:
+        return ClientsHere(self.problem).inquiring(inquiry)
+
+    def engine(self, algorithm: Algorithm, start: Array | None, seed: int) -> InProcess:
+        whole = joined(self.problem.clients) if self.join and algorithm.additive else None
+        if whole is not None:
+            self.problem = Problem([whole], penalty=self.penalty)
+        return InProcess(self.problem, algorithm, start=start, seed=seed, settle=False)
+
+    def counted(self, result: Result) -> Result:
+        """If silos were computed as one, each of them would have sent what the one sent."""
+        if self.problem.N == self.silos:
+            return result
+        N = self.silos
+        rows = [
+            row._replace(
+                floats_up=N * row.floats_up, floats_down=N * row.floats_down, local_gradients=N * row.local_gradients
+            )
+            for row in result.history
+        ]
+        return replace(result, history=History(rows, [N * each for each in result.history.iterations]))
+
+
+def added(wires: Sequence[Wire]) -> Wire:
+    """The sums of what silos said, in the order of the silos."""
+    total = dict(wires[0])
+    for wire in wires[1:]:
+        total = {name: total[name] + wire[name] for name in total}
+    return total
+
+
+def numbers_in(given: Any) -> int:
+    """How many numbers a question holds; texts and names are none."""
+    if isinstance(given, dict):
+        return sum(numbers_in(value) for value in given.values())
+    if isinstance(given, list | tuple):
+        return sum(numbers_in(value) for value in given)
+    return int(np.size(given)) if isinstance(given, np.ndarray | float) else 0
