@@ -27,6 +27,7 @@ from dualfl.estimators.cox_proof import CoxProof
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Loss
+from dualfl.objectives.joined import joined
 from dualfl.problem import Problem
 from dualfl.silos.costs import Cost, Sample
 from dualfl.silos.here import SideHere
@@ -172,7 +173,7 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
 def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:
     """A problem in this process."""
     with one_blas_thread():
-        return drive(running(SideHere(problem, join=True), algorithm, limits, start))
+        return drive(running(SideHere(problem, joined), algorithm, limits, start))
 
 
 def proof_of(side: Side) -> FreeIntercept | CoxProof | None:
