@@ -122,7 +122,7 @@ def curvature(R: Regulariser, frame: Frame, m: Any, ridge: Array, reach: float, 
     e = many * errors_in(U, m.own, outputs) + np.repeat(roundings(len(U)) * np.sqrt(np.diag(own)), outputs)
     if doubt.grid:
         e = e + many * doubt.grid * len(e) / np.sqrt(np.maximum(np.diag(Z), 1e-300))
-    return Curvature(Z, e, many * float(m.slip), reach, many * float(m.kinks), frame.radius)
+    return Curvature(Z, e, many * float(m.slip), reach, many * m.kinks, frame.radius)
 
 
 # -- the penalty -----------------------------------------------------------------------------------------
