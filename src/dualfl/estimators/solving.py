@@ -126,14 +126,7 @@ def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str) -> Conversatio
             requests = merged.send(answers)
         except StopIteration as end:
             return list(end.value.outcomes)
-        try:
-            answers = yield Exchange(purpose, tuple(requests))
-        except KeyboardInterrupt as error:  # every run keeps what it has
-            try:
-                merged.throw(error)
-            except StopIteration as end:
-                return list(end.value.outcomes)
-            raise
+        answers = yield Exchange(purpose, tuple(requests))
 
 
 def one_fit(

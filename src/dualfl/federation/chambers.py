@@ -45,7 +45,7 @@ class FarChamber:
 
     @cached_property
     def chamber(self) -> Chamber:
-        rows = self.home.rows()
+        rows = self.home.rows(held_out=self.evaluates)
         self.experiment.check_data()  # after reading, so that a file which is changed meanwhile is noticed
         made = Chamber(rows.table, fold_dealing(self.home), self.home.name, IN_SILOS)
         self._recall(made)
@@ -54,6 +54,12 @@ class FarChamber:
     @property
     def has_plan(self) -> bool:
         return (self.experiment.path / "plan").exists()
+
+    @cached_property
+    def evaluates(self) -> bool:
+        """Whether this is an evaluation, for which rows may have been kept apart."""
+        path = self.experiment.path / "analysis"
+        return path.exists() and decode(path.read_bytes()).get("analysis") == "evaluate"
 
     def _recall(self, chamber: Chamber) -> None:
         """What it was told before: which columns, and how they become numbers."""
@@ -77,7 +83,8 @@ class FarChamber:
     def allowed(self, given: Mapping[str, Any]) -> Content:
         """The question as the operator's settings have it."""
         request, settings = dict(given["request"]), self.home.settings
-        mine = self.home.rows()
+        mine = self.home.rows(held_out=self.evaluates)
+        request["target"] = request["target"] or mine.target  # "" is whatever the operator has said
         if request["target"] != mine.target:
             raise InputError(
                 f"this silo's target is {mine.target!r}, and the analysis is about {request['target']!r}; its operator "
