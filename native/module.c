@@ -257,12 +257,17 @@ typedef struct {
     const Kernels *kernels;
 } JobObject;
 
+static Loss as_loss(PyObject *code, PyObject *parameter) {
+    const double given = PyFloat_AsDouble(parameter);
+    return (Loss){(int)PyLong_AsLong(code), given, given > 0 ? log(given) : 0};
+}
+
 static int check_loss(Loss loss, Task task, int64_t k) {
-    if (loss.code < SOFTMAX || loss.code > EPSILON)
-        PyErr_Format(PyExc_ValueError, "loss.code is %d: it must be one of 0..9", loss.code);
+    if (loss.code < SOFTMAX || loss.code >= LOSSES)
+        PyErr_Format(PyExc_ValueError, "loss.code is %d: it must be one of 0..%d", loss.code, LOSSES - 1);
     else if (loss.code != SOFTMAX && k != 1)
         PyErr_Format(PyExc_ValueError, "loss %d needs one column of predictors, not %lld", loss.code, (long long)k);
-    else if (loss.code >= HINGE && (task == HESSIAN || task == CURVATURE))
+    else if (loss.code >= HINGE && loss.code <= EPSILON && (task == HESSIAN || task == CURVATURE))
         PyErr_Format(PyExc_ValueError, "loss %d has no curvature: use a method for nonsmooth losses", loss.code);
     else
         return 1;
@@ -274,7 +279,7 @@ static int parse_job(PyObject *const *args, Py_ssize_t count, Job *job, Arrays *
     if (!check_count(count, 14, "a job")) return 0;
     *job = (Job){.task = (Task)PyLong_AsLong(args[1])};
     job->rows = args[0] == Py_None ? NULL : as_rows(args[0]);
-    job->loss = (Loss){(int)PyLong_AsLong(args[2]), PyFloat_AsDouble(args[3])};
+    job->loss = as_loss(args[2], args[3]);
     job->n = PyLong_AsLongLong(args[4]);
     job->k = PyLong_AsLongLong(args[5]);
     if (PyErr_Occurred()) return 0;
@@ -471,7 +476,7 @@ static PyObject *lbfgs(PyObject *module, PyObject *const *args, Py_ssize_t count
     Arrays arrays = {.used = 0};
     if (!check_count(count, 14, "lbfgs")) return NULL;
     Quasi at = {.rows = as_rows(args[0]), .k = PyLong_AsLongLong(args[3]), .m = PyFloat_AsDouble(args[6])};
-    at.loss = (Loss){(int)PyLong_AsLong(args[1]), PyFloat_AsDouble(args[2])};
+    at.loss = as_loss(args[1], args[2]);
     at.memory = PyLong_AsLongLong(args[11]);
     at.eps = PyFloat_AsDouble(args[12]);
     at.cap = PyLong_AsLongLong(args[13]);
@@ -565,7 +570,7 @@ static PyObject *stochastic(PyObject *const *args, Py_ssize_t count, Stochastic 
     Arrays arrays = {.used = 0};
     if (!check_count(count, 13, "a stochastic method")) return NULL;
     Epoch at = {.rows = as_rows(args[0]), .k = PyLong_AsLongLong(args[3])};
-    at.loss = (Loss){(int)PyLong_AsLong(args[1]), PyFloat_AsDouble(args[2])};
+    at.loss = as_loss(args[1], args[2]);
     if (PyErr_Occurred() || !check_loss(at.loss, GRADIENT, at.k)) return NULL;
     const int64_t n = at.rows->n, nk = n * at.k, Dk = at.rows->D * at.k;
     at.y = array(&arrays, args[4], "y", 'd', n, 0);
@@ -604,6 +609,10 @@ static PyObject *saga_epoch(PyObject *module, PyObject *const *args, Py_ssize_t 
 static PyObject *sample_gradient(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     return stochastic(args, count, SAMPLE);
 }
+
+/* ---- survival ---- */
+
+#include "survival_calls.h"
 
 /* ---- instruction sets and limits ---- */
 
@@ -675,6 +684,9 @@ static PyMethodDef methods[] = {
     FAST(svrg_epoch, "The inner loop of SVRG."),
     FAST(saga_epoch, "Steps of SAGA."),
     FAST(sample_gradient, "The gradient of some rows."),
+    FAST(cox_residual, "A partial likelihood and its slopes."),
+    FAST(cox_curvature_times, "Its second derivative times a vector."),
+    FAST(cox_means, "What the means of the risk sets take off the second moment."),
     {"isa", isa, METH_NOARGS, "The instruction set in use."},
     {"isas", isas, METH_NOARGS, "The instruction sets that can be used here."},
     {"built", built_isas, METH_NOARGS, "The instruction sets that were built."},

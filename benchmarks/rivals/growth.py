@@ -1,6 +1,6 @@
 """How time and memory grow: with columns, classes, clients and rows. Each fit runs in a process of its own.
 
-    python -m benchmarks.rivals.growth CELL PROGRAM        one of them, as a line of JSON
+python -m benchmarks.rivals.growth CELL PROGRAM        one of them, as a line of JSON
 """
 
 from __future__ import annotations
@@ -130,9 +130,7 @@ def program(name: str, cell: Cell, X: Any, y: np.ndarray, tol: float) -> Model:
 
     solver = "liblinear" if who == "liblinear" else how
     X = sparse.csr_matrix(X) if sparse.issparse(X) else X
-    return model_of(
-        Theirs(**penalty, solver=solver, tol=tol, max_iter=MANY, fit_intercept=cell.intercept).fit(X, y)
-    )
+    return model_of(Theirs(**penalty, solver=solver, tol=tol, max_iter=MANY, fit_intercept=cell.intercept).fit(X, y))
 
 
 TOLS = {"dualfl": (1e-6,), "liblinear": (1e-2, 1e-3, 1e-4, 1e-5), "": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)}

@@ -14,12 +14,16 @@ from ._native import built, cd_quadratic, isa, isas, use_isa
 from ._native import newer as pairs_newer
 from ._native import older as pairs_older
 from .losses import Array, Loss
+from .native_survival import cox_curvature_times, cox_means, cox_residual
 from .thread_count import get_threads
 
 __all__ = [
     "Rows",
     "built",
     "cd_quadratic",
+    "cox_curvature_times",
+    "cox_means",
+    "cox_residual",
     "curvature_times",
     "isa",
     "isas",

@@ -85,6 +85,9 @@ def linear(f: LinearModel, x: Array, drift: float = 0.0) -> Rounding:
     ridge, size = f.ridge * np.abs(f.ridge_part(x)), theta.ravel()
     sizes = abs(point.value) + float(f.s @ extra) + float(ridge @ size) + float(pull.ravel() @ size)
     gradient = K * (pull.ravel() + ridge)
+    if f.offset is not None:  # like a column whose coefficient is 1
+        reach = float(np.sqrt(f.s @ f.offset**2))
+        off, sizes = off + K * float(np.abs(f.offset).max()), sizes + float(P.sum()) * reach
     value = K * sizes + float((P * more).sum() + curvature / 2 * ((off + more) ** 2).sum())
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
         return Rounding(np.inf, np.full(f.d, np.inf))
@@ -118,6 +121,8 @@ def row_sizes(f: LinearModel, Z: Array) -> tuple[Array, Array, float]:
             extra += loss.parameter
         steepest = max(loss.parameter, 1 - loss.parameter) if loss.code == QUANTILE else 1.0
         return extra, np.full((f.n, 1), steepest), 0.0
+    if (sizes := loss.rounding_sizes(Z[:, 0], y)) is not None:
+        return sizes[0], sizes[1][:, None], sizes[2]
     slopes = np.abs(kernels.residual(loss, Z, y, np.ones(f.n))[1].reshape(f.n, f.k))
     curvature = loss.curvature
     if loss.code == POISSON:
