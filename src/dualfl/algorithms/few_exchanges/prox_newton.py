@@ -14,7 +14,8 @@ exchange 2 it is compared with the first Newton step; the lower energy wins, if 
 gain more than there is to gain.
 
 Active set. Beyond `full` coefficients, and with an l1 penalty, only a block of the Hessian travels: coordinates that
-are not zero, or whose |g_k| is at least 0.7 of the l1 strength; at most `most`, the largest |g_k| first. The others rest.
+are not zero, or whose |g_k| is at least 0.7 of the l1 strength, the largest first; the others rest. It has room for as
+many coordinates as are not zero once more, so it doubles while it is too small, up to `most`.
 The block is chosen one exchange ahead, from the gradient before.
 
 Certificate. The slopes of the losses at x, scaled, are a dual point: smooth_sums.py and dual_bound.py.
