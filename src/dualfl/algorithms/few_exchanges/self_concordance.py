@@ -81,10 +81,9 @@ def row_reach(f: Objective, U: Array, weight: float) -> float:
     if rows is None or constant is None:
         return FARTHEST**POWER
     model, most, widest = rows.model, 0.0, np.zeros(len(U))
-    for part, block in moments.blocks(model.design, model.design.D):
-        block = np.asarray(block[model.s[part] > 0])
-        most = max(most, float((np.square(block @ U).sum(axis=1)).max(initial=0.0)))
-        widest = np.maximum(widest, np.abs(block).max(axis=0, initial=0.0))
+    for part, Q, sizes in moments.turned_blocks(model.design, U):
+        most = max(most, float((np.square(Q[model.s[part] > 0]).sum(axis=1)).max(initial=0.0)))
+        widest = np.maximum(widest, sizes)
     error = roundings(model.design.D) * float(np.linalg.norm(np.abs(U).T @ widest))
     reach = constant * (np.sqrt(2.0) if model.k > 1 else 1.0) * (np.sqrt(most) + error) * (1 + 1e-9)
     return float(min(reach, FARTHEST) ** POWER / weight) if np.isfinite(reach) else FARTHEST**POWER
