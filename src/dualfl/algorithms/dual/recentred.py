@@ -61,7 +61,7 @@ class RecentredDualFL(Algorithm):
     """
 
     lam: float = theory("2 L", lambda k, a: 2 * k.L)
-    nu: float = theory("lam - L", lambda k, a: a.lam - k.L)
+    nu: float = theory("max(lam - L, lam/2)", lambda k, a: max(a.lam - k.L, a.lam / 2))
     rho: float = theory("nu / (lam + L)", lambda k, a: a.nu / (a.lam + k.L))
     T: int = 1
     accuracy: float = 1e-2
