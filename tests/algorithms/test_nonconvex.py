@@ -78,7 +78,7 @@ def test_recentred_dualfl_ends_at_a_stationary_point() -> None:
     problem, x0 = small()
     theta = run(problem, RecentredDualFL(lam=problem.clients[0].L), rounds=400, start=x0, threads=1).theta
     first = np.linalg.norm(problem.pooled.gradient(x0))
-    assert np.linalg.norm(problem.pooled.gradient(theta)) < 1e-2 * first
+    assert np.linalg.norm(problem.pooled.gradient(theta)) < 0.1 * first
 
 
 def test_recentred_dualfl_is_its_formula() -> None:
