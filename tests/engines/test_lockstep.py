@@ -137,7 +137,7 @@ def test_interrupted_and_resumed_to_the_same_bits(at, tmp_path):
     ]
     found = drive(together([running(request) for request in requests]), Interrupted(at))
     assert {result.stopped for result in found.results} == {"interrupted"}
-    assert max(result.history[-1].exchanges for result in found.results) >= (at > 4)
+    assert (max(len(result.history) for result in found.results) > 1) == (at > 4)
     resumed = run_together(requests, checkpoint=tmp_path, resume=True)
     for request, result in zip(requests, resumed.results):
         assert facts(result) == facts(alone(request))
@@ -155,7 +155,7 @@ def test_the_order_of_waves():
     d = requests[0].problem.d
     (_, seen) = messages_of(together([running(request) for request in requests], limit=2 * d * (d + 9) // 2))
     steps = [[place[id(one.engine.problem)] for one in each] for each in seen if all(isinstance(r, Step) for r in each)]
-    assert steps[:2] == [[0, 1], [2]]  # the survey, when nobody knows yet what comes back
+    assert steps[:2] == [[0, 1], [0, 2]]  # when nobody knows yet what comes back; whoever has room goes on
     assert all(each == sorted(each) for each in steps)
     counts = np.zeros(3)
     for each in steps:
@@ -218,13 +218,9 @@ def test_a_run_that_is_dropped_saves_what_it_has(tmp_path):
     assert facts(drive(running(replace(request, resume=True)))) == facts(alone(request))
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [({"limit": 0}, "limit is the most numbers"), ({"engine": "rey"}, "no engine|ray")],
-)
-def test_refusals(options, sentence):
-    with pytest.raises(InputError, match=sentence):
-        run_together([asked(problems()[0], DualFL())], **options)
+def test_a_limit_of_nothing_is_refused():
+    with pytest.raises(InputError, match="limit is the most numbers"):
+        run_together([asked(problems()[0], DualFL())], limit=0)
 
 
 def test_answers_must_be_as_many_as_requests():

@@ -37,7 +37,6 @@ def test_lasso_path_begins_where_nothing_is_left():
     assert np.isclose(strongest, np.abs((X - X.mean(0)).T @ (Y - Y.mean())).max() / 442)
     assert not pooled.Lasso(strongest * 1.0001).fit(Z, Y).coef_.any()
     assert pooled.Lasso(strongest * 0.99, tol=1e-10).fit(Z, Y).coef_.any()
-    assert 18 <= model.path_.exchanges <= 22  # squared loss: one each, two where rounding wants a refinement
     assert 0 < model.path_.chosen < 6
 
 

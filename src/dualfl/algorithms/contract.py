@@ -51,6 +51,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 
@@ -377,7 +378,7 @@ class Algorithm(ABC):
 
     def check_kinds(self) -> None:
         """Refuse hyperparameters that are of the wrong kind, such as a text where a number should be."""
-        hints = hints_of(type(self))
+        hints = _kinds(type(self))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is not None or "compute" not in field.metadata:
@@ -416,3 +417,9 @@ class Algorithm(ABC):
         """One sentence for a hyperparameter outside its range."""
         if not ok:
             raise InputError(f"{self.name}: {field} = {getattr(self, field)} is not allowed; {right}.")
+
+
+@cache
+def _kinds(algorithm: type[Algorithm]) -> dict[str, Any]:
+    """The annotations of an algorithm; to find them takes as long as a small fit."""
+    return hints_of(algorithm)

@@ -22,12 +22,12 @@ from dualfl.analysis.models import SMALL_RIDGE, Fitted, Recipe
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
 from dualfl.estimators.metrics import Evaluation
-from dualfl.estimators.path import PenaltyPath, following, make_folds, strongest_l1
+from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
 from dualfl.estimators.solving import Task, solving, warn_unless_certified
 from dualfl.objectives import Logistic, Poisson, Softmax, Squared
 from dualfl.silos.chamber import Chamber, Dealing
 from dualfl.silos.costs import ALL, Cost, Sample
-from dualfl.silos.here import SilosHere
+from dualfl.silos.here import SilosHere, added
 from dualfl.silos.ledger import Spent
 from dualfl.silos.predictor import Predictor
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos, drive, measuring
@@ -35,6 +35,7 @@ from dualfl.silos.scores import BINS, from_wire
 from dualfl.silos.verbs import whole
 from dualfl.tables.encoding import Scaling
 from dualfl.tables.reading import Table
+from dualfl.tables.rules import USUAL_RULES, Rules
 from dualfl.tables.schema import Request, Schema, listed_briefly
 from dualfl.typing import Array
 
@@ -59,6 +60,8 @@ class Wishes:
     level: float = 0.95
     influence: bool = True
     said_nothing: bool = False  # about the penalty, so that it is the small ridge
+    rules: Rules = USUAL_RULES  # by which new files are read
+    warnings: tuple[str, ...] = ()  # what is odd about the tables, a sentence each
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +166,14 @@ def fitting(
 
 
 def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
-    least = 0.0 if recipe.model == "poisson" else None
-    return ColumnWishes(wishes.request, coding, wishes.positive, wishes.allow_empty, wishes.standardise, least)
+    return ColumnWishes(
+        wishes.request, coding, wishes.positive, wishes.allow_empty, wishes.standardise, least_target(recipe)
+    )
+
+
+def least_target(recipe: Recipe) -> float | None:
+    """What no target may be below, for models of counts."""
+    return 0.0 if recipe.model == "poisson" else None
 
 
 def check_classes(schema: Schema, recipe: Recipe) -> None:
@@ -192,7 +201,7 @@ def with_delta(silos: Silos, recipe: Recipe, sample: Sample) -> Conversation[Rec
     if recipe.model != "huber" or recipe.delta is not None:
         return recipe
     linear = Recipe("linear", "l2", recipe.ridge or SMALL_RIDGE, tol=recipe.tol).estimator()
-    ((result,),) = yield from linear._solving(silos, [Task(linear, sample)])
+    ((result,),) = yield from linear._solving(silos, [Task(linear, sample)], "huber's delta")
     cost = replace(linear._costs(sample)[0], ridge=0.0, shift=0.0)
     query = Query("losses", {"costs": [cost.as_json()], "thetas": [result.theta]})
     (answer,) = yield Exchange("huber's delta", (query,))
@@ -216,16 +225,20 @@ def choosing(silos: Silos, recipe: Recipe, wishes: Wishes, classes: int, sample:
     def model(alpha: float) -> Any:
         return replace(recipe, alpha=alpha).estimator(classes)
 
-    values = yield from penalties(silos, recipe, model(1.0), sample)
-    return (yield from following(silos, model, values, make_folds(silos.names, wishes.cv), "alpha", wishes.rule))
+    def values(dealt: Dealt) -> Conversation[Array]:
+        return penalties(silos, recipe, model(1.0), dealt)
+
+    folds = make_folds(silos.names, wishes.cv)
+    path, _ = yield from following(silos, model, values, folds, "alpha", wishes.rule)
+    return path
 
 
-def penalties(silos: Silos, recipe: Recipe, model: Fitted, sample: Sample) -> Conversation[Array]:
+def penalties(silos: Silos, recipe: Recipe, model: Fitted, dealt: Dealt) -> Conversation[Array]:
     """From the strongest to the weakest: with an l1 part, from where nothing is left."""
     count = PENALTIES[recipe.share > 0]
     if recipe.share == 0:
         return np.geomspace(LARGEST_RIDGE, SMALLEST_RIDGE, count)
-    strongest = yield from strongest_l1(silos, model, sample)
+    strongest = yield from dealt.strongest(silos, model)
     path: Array = np.geomspace(1.0, WEAKEST, count) * (strongest or 1.0) / recipe.share
     return path
 
@@ -328,17 +341,10 @@ def described(
         "centre": agreed.overview.target_mean,
     }
     losses = {"costs": [one.as_json() for one in costs], "thetas": thetas}
-    queries = [Query("evaluate", given), Query("losses", losses)]
-    if not reason:
-        queries.append(Query("information", {"cost": costs[0].as_json(), "theta": thetas[0]}))
-    if not silos.withheld or len(silos.withheld) > 1:
-        queries += [Query("evaluate", given, "each"), Query("losses", losses, "each")]
-    answers = yield Exchange("errors and the table of silos", tuple(queries))
-    scores, lost = answers[:2]
-    errors = None
-    if not reason:
-        errors = make_errors(silos, recipe, wishes, agreed, loss, answers[2], products)
-    own = (answers[-2], answers[-1]) if queries[-1].reduce == "each" else ([None] * len(silos.names),) * 2
+    about = [Query("evaluate", given), Query("losses", losses)]
+    further = [] if reason else [Query("information", {"cost": costs[0].as_json(), "theta": thetas[0]})]
+    own, (scores, lost), rest = yield from of_each_and_all(silos, about, further)
+    errors = None if reason else make_errors(silos, recipe, wishes, agreed, loss, rest[0], products)
     how = classes > 0, recipe.quantile, agreed.overview.target_mean
     evaluation = Evaluation(
         {name: from_wire(one, *how) for name, one in zip(silos.names, own[0]) if one is not None},
@@ -365,6 +371,21 @@ def described(
         tuple(notes),
         coding,
     )
+
+
+def of_each_and_all(
+    silos: Silos, queries: Sequence[Query], further: Sequence[Query]
+) -> Conversation[tuple[list[Sequence[Any]], list[Any], list[Any]]]:
+    """The answers of each silo that shows its own, and of all together; and those to what is asked of all only.
+
+    If one silo alone withholds its numbers, those of the others would give them away, so nobody is asked.
+    """
+    each = [replace(one, reduce="each") for one in queries] if len(silos.withheld) != 1 else []
+    total = list(queries) if silos.withheld else []
+    answers = list((yield Exchange("errors and the table of silos", (*each, *total, *further))))
+    own = answers[: len(each)] or [[None] * len(silos.names)] * len(queries)
+    whole = answers[len(each) : len(each) + len(total)] or [added(one) for one in own]
+    return own, whole, answers[len(answers) - len(further) :]
 
 
 def predictor(estimator: Fitted, classes: int) -> Predictor:

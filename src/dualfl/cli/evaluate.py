@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from dualfl.cli.options import spelling_options
+from dualfl.cli.reading import rules_for, spelling_options
 
 
 @click.command("evaluate", context_settings={"show_default": True})
@@ -29,10 +29,9 @@ def evaluate_command(
     files: tuple[Path, ...],
     bins: int,
     unseen: str,
-    na: tuple[str, ...],
-    decimal: str,
     force: bool,
     out: Path | None,
+    **given: Any,
 ) -> None:
     """Evaluate a model on files, each a silo, and on all of them together.
 
@@ -48,12 +47,12 @@ def evaluate_command(
     from dualfl.fits.model_folder import as_json, read
     from dualfl.fits.predicting import evaluate_model
     from dualfl.outputs import check_file
-    from dualfl.tables.cells import Spelling
     from dualfl.tables.reading import read_tables
 
     check_file(out, force)
     model = read(folder)
-    evaluation, lost = evaluate_model(model, read_tables(files, Spelling(na, decimal)), unseen, bins)
+    _, rules = rules_for(given, files, model.rules)
+    evaluation, lost = evaluate_model(model, read_tables(files, rules), unseen, bins)
     if out is not None:
         write_atomically(out, as_json(details(evaluation, model.schema.classes)))
     click.echo("\n".join(lines(evaluation, model, bins, lost)))

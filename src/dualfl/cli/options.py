@@ -55,16 +55,3 @@ def problems_options(command: Command) -> Command:
 page_option = click.option(
     "--report/--no-report", "page", default=True, help="Whether to write report.html, a page for the browser."
 )
-
-
-SPELLING = (
-    click.option("--na", multiple=True, metavar="VALUE", help="An entry that counts as missing; repeatable."),
-    click.option("--decimal", type=click.Choice([".", ","]), default=".", help="The decimal sign in the files."),
-)
-
-
-def spelling_options(command: Command) -> Command:
-    """How files write gaps and numbers."""
-    for option in reversed(SPELLING):
-        command = option(command)
-    return command

@@ -26,10 +26,9 @@ from dualfl.engines.engine import Account, Result
 from dualfl.engines.exchanges import Answer, Exchanges, Gathered, Measured, Measurement, Outcome, Request, Step, drive
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import RunRequest, check_limits, check_recording, check_tol
-from dualfl.engines.session import HERE, Session, make_engine
+from dualfl.engines.session import Session, make_engine
 from dualfl.errors import InputError
 from dualfl.kernels.blas_threads import one_blas_thread
-from dualfl.names import nearest
 from dualfl.outputs import alone
 
 MOST = 2**24  # numbers in one message to or from a client: 128 MB
@@ -206,7 +205,7 @@ class _Lockstep(Generic[Outcome]):
         self.account = self.account._replace(exchanges=self.account.exchanges + counted)
 
 
-# -- in one process, or on Ray --------------------------------------------------------------------------------
+# -- in one process -------------------------------------------------------------------------------------------
 
 
 def running(request: RunRequest, engine: str = "inprocess", bar: Bar | None = None) -> Exchanges[Result]:
@@ -234,13 +233,12 @@ def running(request: RunRequest, engine: str = "inprocess", bar: Bar | None = No
 def run_together(
     requests: Sequence[RunRequest],
     *,
-    engine: str = "inprocess",
     checkpoint: Path | str | None = None,
     resume: bool = False,
     keep: Kept = (),
     limit: int = MOST,
 ) -> Together[Result]:
-    """Run all requests in lockstep; each result is, to the last bit, that of `run` alone.
+    """Run all requests in lockstep in this process; each result is, to the last bit, that of `run` alone.
 
     Parameters
     ----------
@@ -249,15 +247,13 @@ def run_together(
     keep : errors that become the outcome of their run instead of ending all.
     limit : the most numbers in a message to or from a client; above it runs go in waves.
     """
-    if engine not in HERE:
-        raise InputError(nearest("engine", engine, HERE))
     folder = None if checkpoint is None else Path(checkpoint)
     if folder is not None:
         requests = [
             replace(one, resume=resume, recording=replace(one.recording, checkpoint=folder / f"run-{place:04}.npz"))
             for place, one in enumerate(requests)
         ]
-    fits = [running(one, engine) for one in requests]
+    fits = [running(one) for one in requests]
     with one_blas_thread(), nullcontext() if folder is None else alone(folder):
         return drive(together(fits, keep=keep, limit=limit), carry_all)
 

@@ -18,6 +18,7 @@ from dualfl.errors import DualflError, InputError, NoMinimiser
 from dualfl.estimators.silos import KINDS, checked_silos, split_by_groups
 from dualfl.estimators.solving import FitCost, FitLimits, Task, solving, warn_unless_certified
 from dualfl.kernels.blas_threads import one_blas_thread
+from dualfl.objectives.joined import stacked
 from dualfl.objectives.linear import Intercept
 from dualfl.silos.chamber import Chamber, Dealing, SiloRows
 from dualfl.silos.costs import ALL, Cost, Sample
@@ -37,7 +38,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- what a user calls ------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, *, offset: Any = None) -> Self:
         """Fit to rows that belong to silos.
 
         Parameters
@@ -46,8 +47,9 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         y : one target a row.
         groups : the silo of each row, any labels; None is one silo.
         sample_weight : how much each row counts; None counts every row once.
+        offset : a number a row that is added to its predictor, such as the logarithm of an exposure.
         """
-        return self._fit_here(split_by_groups(self, X, y, groups, sample_weight), joined=True)
+        return self._fit_here(split_by_groups(self, X, y, groups, sample_weight, offset), joined=True)
 
     def fit_silos(self, silos: Any, names: Sequence[str] | None = None) -> Self:
         """Fit to silos.
@@ -98,9 +100,11 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         (results,) = yield from self._solving(silos, [Task(self, sample)])
         self._note(results, sample)
 
-    def _solving(self, silos: Silos, tasks: Sequence[Task]) -> Conversation[list[list[Result]]]:
+    def _solving(
+        self, silos: Silos, tasks: Sequence[Task], purpose: str = "the fit"
+    ) -> Conversation[list[list[Result]]]:
         """The results of tasks, all of which must be solved, and have a minimiser."""
-        found = yield from solving(silos, tasks)
+        found = yield from solving(silos, tasks, purpose)
         results = []
         for task, outcome in zip(tasks, found):
             if isinstance(outcome, DualflError):
@@ -219,8 +223,7 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
     """Classes of any kind; a silo may lack some of them."""
 
     def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
-        for silo in silos:
-            check_classification_targets(silo.y)
+        check_classification_targets(silos[0].y if len(silos) == 1 else stacked([silo.y for silo in silos], copy=True))
         self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
         if len(self.classes_) < 2:
             raise InputError(

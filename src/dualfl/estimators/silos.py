@@ -16,6 +16,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from dualfl.errors import InputError
+from dualfl.objectives.inputs import check_offset
 from dualfl.silos.chamber import SiloRows
 from dualfl.typing import AnyArray, Array
 
@@ -26,11 +27,13 @@ def total_mass(silos: Sequence[SiloRows]) -> float:
     return sum(silo.mass for silo in silos)
 
 
-def split_by_groups(estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> list[SiloRows]:
+def split_by_groups(
+    estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any, offset: Any = None
+) -> list[SiloRows]:
     """One table, and for each row the silo it belongs to; None: all rows are one silo."""
     X, y = _checked(estimator, X, y, reset=True)
     weights = _weights(sample_weight, X)
-    whole = SiloRows("all", X, y, weights)
+    whole = SiloRows("all", X, y, weights, None if offset is None else check_offset(offset, X.shape[0]))
     if groups is None:
         return _counting([whole])
     parts = rows_by_silo(groups, whole.n)
@@ -49,6 +52,7 @@ def _slices(whole: SiloRows, parts: dict[str, npt.NDArray[np.intp]]) -> list[Sil
             _row_slice(whole.X, first, last),
             whole.y[first:last],
             None if whole.weights is None else whole.weights[first:last],
+            None if whole.offset is None else whole.offset[first:last],
         )
         for name, first, last in zip(parts, ends, ends[1:])
     ]
@@ -70,7 +74,7 @@ def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
     )  # nan stays nan
     if len(labels) != n:
         raise InputError(f"groups names the silo of each row, but it has {len(labels)} entries for {n} rows.")
-    missing = np.flatnonzero([label is None or label != label for label in labels])
+    missing = _unnamed(labels)
     if len(missing):
         raise InputError(
             f"groups names the silo of each row, and row {missing[0]} has {labels[missing[0]]}; name its silo, or "
@@ -83,6 +87,15 @@ def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
         raise InputError(f"groups mixes labels that have no common order ({kinds}); give all as text.") from None
     order = np.argsort(number, kind="stable")
     return dict(zip(map(str, names), np.split(order, np.cumsum(np.bincount(number))[:-1])))
+
+
+def _unnamed(labels: AnyArray) -> npt.NDArray[np.intp]:
+    """Where a label is None, or nan."""
+    if labels.dtype.kind in "biuUS":
+        return np.zeros(0, dtype=np.intp)
+    if labels.dtype.kind == "f":
+        return np.flatnonzero(np.isnan(labels))
+    return np.flatnonzero([label is None or label != label for label in labels])
 
 
 def checked_silos(estimator: Any, silos: Sequence[Any], names: Sequence[str] | None = None) -> list[SiloRows]:

@@ -23,9 +23,11 @@ from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording
 from dualfl.engines.session import Session
 from dualfl.errors import DualflError, InputError, NotSupported
+from dualfl.estimators.cox_proof import CoxProof
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Loss
+from dualfl.objectives.joined import joined
 from dualfl.problem import Problem
 from dualfl.silos.costs import Cost, Sample
 from dualfl.silos.here import SideHere
@@ -126,8 +128,11 @@ def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str) -> Conversatio
             return list(end.value.outcomes)
         try:
             answers = yield Exchange(purpose, tuple(requests))
-        except (Exception, KeyboardInterrupt) as error:
-            merged.throw(error)
+        except KeyboardInterrupt as error:  # every run keeps what it has
+            try:
+                merged.throw(error)
+            except StopIteration as end:
+                return list(end.value.outcomes)
             raise
 
 
@@ -155,21 +160,27 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     yield from engine.settling(chosen, constants)
     session = Session(engine, Recording())
     loss = getattr(side.template, "loss", None)
-    settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof_of(side))
+    proof = None if engine.algorithm.certifies else proof_of(side)
+    settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
-    return side.counted(settled.with_proof(replace(result, choice=why)))
+    result = side.counted(settled.with_proof(replace(result, choice=why)))
+    if isinstance(settled.proof, CoxProof):
+        result = replace(result, theta=settled.proof.refined(result.theta))
+    return result
 
 
 def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:
     """A problem in this process."""
     with one_blas_thread():
-        return drive(running(SideHere(problem, join=True), algorithm, limits, start))
+        return drive(running(SideHere(problem, joined), algorithm, limits, start))
 
 
-def proof_of(side: Side) -> FreeIntercept | None:
+def proof_of(side: Side) -> FreeIntercept | CoxProof | None:
     """A proof that this process can make beside the algorithm's own."""
     problem = getattr(side, "problem", None)
+    if problem is not None and CoxProof.applies(problem):
+        return CoxProof(problem)
     return FreeIntercept(problem) if problem is not None and FreeIntercept.applies(problem) else None
 
 
@@ -202,7 +213,7 @@ class Settled:
         limits: FitLimits,
         nonnegative: bool,
         rounding_of_best: Callable[[], float],
-        proof: FreeIntercept | None = None,
+        proof: FreeIntercept | CoxProof | None = None,
     ) -> None:
         self.limits, self.nonnegative, self.proof = limits, nonnegative, proof
         self.rounding_of_best = rounding_of_best  # of the best model: a trial far out may have any
@@ -225,14 +236,15 @@ class Settled:
         rounding = self.rounding
         if limits.met(row.certificate, best, rounding):
             return True
-        if self.nonnegative and best <= PERFECT * rounding:  # a perfect fit: no loss and no penalty is below 0
+        # A perfect fit: no loss and no penalty is below 0. Rounding that hides everything proves nothing is left.
+        if self.nonnegative and best <= PERFECT * rounding <= limits.tol * max(self.seen[:1] + [0.0]):
             self.proven = max(self.proven, 0.0)
             return True
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
         idle = self.idle(patience, min(1e-2 * limits.tol, 1e-14) * abs(best))
         # A method that converges quadratically has about the square of its last gain to go.
         near = row.energy <= best + 2 * rounding and self.gain(1) <= min(np.sqrt(limits.tol) * scale, self.enough)
-        if self.proof is not None and (near or idle):
+        if self.proof is not None and (near or idle) and row.certificate is None:
             self.proven = max(self.proven, self.proof.bound(theta))
             gap = best + rounding - self.proven
             # What is left is about proportional to the last gain, so the next attempt waits for that.

@@ -14,6 +14,7 @@ from dualfl.objectives import Squared
 from dualfl.tables.schema import INTERCEPT, MISSING
 
 SHOWN = 40  # coefficients in a table
+WARNED = 8  # warnings
 NAME = 40  # characters of a name in a sentence
 LEAST = 12  # characters of a text in a table, however little room there is
 
@@ -31,6 +32,9 @@ def entries(fit: Fit) -> Iterator[tuple[str, str]]:
     yield "missing", missing_line(fit)
     yield "categories", categories_line(fit)
     yield "left out", left_out_line(fit)
+    yield from (("warning", one) for one in fit.wishes.warnings[:WARNED])
+    if len(fit.wishes.warnings) > WARNED:
+        yield "warning", f"and {len(fit.wishes.warnings) - WARNED} more; `dualfl check` says all"
     yield "algorithm", fit.estimator.algorithm_.rstrip(".")
     yield "exchanges", exchanges_line(fit)
     yield "certificate", certificate(fit)

@@ -24,12 +24,14 @@ from dualfl.errors import InputError
 from dualfl.outputs import check_folder, replacing, resolved
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import COEFFICIENTS, FIT, HISTORY, PARTITION, REPORT
+from dualfl.tables.rules import USUAL_RULES, Rules
 from dualfl.tables.schema import INTERCEPT, Schema
 from dualfl.typing import Array
 from dualfl.version import __version__
 
-FORMAT = 2
+FORMAT = 3
 UNSIGNED = 1  # what dualfl 0.1.0 wrote: no digest
+UNRULED = 2  # without the rules by which files are read
 DECISIVE = ("recipe", "schema", "outputs", "columns", "coefficients", "intercepts")  # of model.json, for a prediction
 MODEL, RECORD, PATH, PICTURE, INFLUENCE = "model.json", "fit.json", "path.csv", "path.png", "influence.csv"
 WRITTEN = frozenset({MODEL, RECORD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HISTORY, PARTITION, REPORT})  # by a fit
@@ -112,6 +114,7 @@ def describe(fit: Fit) -> dict[str, Any]:
         "format": FORMAT,
         "dualfl": __version__,
         "recipe": asdict(fit.recipe),
+        "rules": fit.wishes.rules.predicting.as_json(),
         "schema": fit.schema.as_json(),
         "outputs": list(fit.outputs),
         "columns": list(fit.schema.names),
@@ -128,7 +131,8 @@ def describe(fit: Fit) -> dict[str, Any]:
 
 def digest(content: dict[str, Any]) -> str:
     """A number for all that a prediction depends on, however the JSON is written."""
-    decisive = json.dumps(plain({name: content.get(name) for name in DECISIVE}), sort_keys=True, ensure_ascii=False)
+    names = (*DECISIVE, "rules") if content.get("format") == FORMAT else DECISIVE
+    decisive = json.dumps(plain({name: content.get(name) for name in names}), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(decisive.encode()).hexdigest()
 
 
@@ -200,6 +204,7 @@ def record(fit: Fit, command: str) -> dict[str, Any]:
             "rows": fit.rows,
             "columns": [feature.name for feature in fit.schema.features],
             "left out, constant": list(fit.schema.constant),
+            "warnings": list(fit.wishes.warnings),
             **{f"rows of {silo}": rows for silo, rows in own_rows(fit).items()},
         },
         "results": {
@@ -238,6 +243,7 @@ class Model:
     schema: Schema
     W: Array  # one row an output
     b: Array
+    rules: Rules = USUAL_RULES  # by which new files are read
 
     def estimator(self) -> Fitted:
         return self.recipe.estimator(len(self.schema.classes)).restored(self.W, self.b)
@@ -254,16 +260,17 @@ def read(folder: Path) -> Model:
     except ValueError as error:
         raise InputError(f"{path} is damaged, it is not JSON ({error}); fit the model again.") from error
     made = content.get("format") if isinstance(content, dict) else None
-    if made not in (UNSIGNED, FORMAT) or isinstance(made, bool):
+    if made not in (UNSIGNED, UNRULED, FORMAT) or isinstance(made, bool):
         by = content.get("dualfl", "another program") if isinstance(content, dict) else "another program"
         raise InputError(
             f"{path} has format {made!r}, written by dualfl {by}, and dualfl {__version__} reads formats "
-            f"{UNSIGNED} and {FORMAT}; fit the model again, or use dualfl {by}."
+            f"{UNSIGNED} to {FORMAT}; fit the model again, or use dualfl {by}."
         )
-    if made == FORMAT and content.get("digest") != digest(content):
+    if made != UNSIGNED and content.get("digest") != digest(content):
         raise InputError(f"{path} is not as it was written: somebody has edited it; fit the model again.")
     try:
         recipe, schema = Recipe(**content["recipe"]), Schema.from_json(content["schema"])
+        rules = Rules.from_json(content.get("rules", {}))
         W = np.array(content["coefficients"], dtype=np.float64)
         b = np.array(content["intercepts"], dtype=np.float64)
         outputs = len(schema.classes) if len(schema.classes) > 2 else 1
@@ -273,4 +280,4 @@ def read(folder: Path) -> Model:
             raise ValueError("its columns are not those of its coefficients, or one of these is no number")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error}); fit the model again.") from error
-    return Model(recipe, schema, W, b)
+    return Model(recipe, schema, W, b, rules)

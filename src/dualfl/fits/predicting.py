@@ -17,7 +17,15 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadshe
 
 
 def predictions(model: Model, table: Table, unseen: str = "error") -> tuple[list[str], Iterator[list[Any]]]:
-    """A head, and a line for each row: what is predicted, and how surely."""
+    """A head, and a line for each row: what names it, what is predicted, and how surely."""
+    head, lines = _predicted(model, table, unseen)
+    if not table.ids:
+        return head, lines
+    names = ([harmless(str(text)) for text in line] for line in zip(*table.ids.values()))
+    return [*head[:1], *table.ids, *head[1:]], ([line[0], *own, *line[1:]] for line, own in zip(lines, names))
+
+
+def _predicted(model: Model, table: Table, unseen: str) -> tuple[list[str], Iterator[list[Any]]]:
     X = features(table, model.schema, unseen)
     estimator: Any = model.estimator()
     number = estimator.predict(X)

@@ -1,6 +1,8 @@
 """Objectives, the functions that clients minimise: linear models with losses and penalties, quadratics, your own."""
 
 from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.objectives.cox import CoxPartialLikelihood
+from dualfl.objectives.families import CLogLog, Gamma, NegativeBinomial, Tweedie
 from dualfl.objectives.function import Function, JaxFunction, TorchFunction
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import (
@@ -32,10 +34,13 @@ __all__ = [
     "L1",
     "Absolute",
     "BoxConstraint",
+    "CLogLog",
     "Cost",
+    "CoxPartialLikelihood",
     "ElasticNetPenalty",
     "EpsilonInsensitive",
     "Function",
+    "Gamma",
     "GroupL2",
     "Hinge",
     "Huber",
@@ -43,6 +48,7 @@ __all__ = [
     "LinearModel",
     "Logistic",
     "Loss",
+    "NegativeBinomial",
     "NonNegative",
     "Objective",
     "Penalised",
@@ -57,5 +63,6 @@ __all__ = [
     "SquaredHinge",
     "Tilted",
     "TorchFunction",
+    "Tweedie",
     "regularised",
 ]

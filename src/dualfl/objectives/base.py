@@ -17,6 +17,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -301,6 +302,10 @@ class Ray(ABC):
 
     @abstractmethod
     def point(self, t: float) -> Point: ...
+
+    def values(self, steps: Sequence[float]) -> Array:
+        """The values at several steps."""
+        return np.array([self.value(t) for t in steps])
 
 
 class PlainPoint(Point):

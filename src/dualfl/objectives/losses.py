@@ -43,6 +43,8 @@ class Loss(ABC):
     smooth: ClassVar[bool] = True
     nonnegative: ClassVar[bool] = True
     curvature: ClassVar[float]  # sup of l''; inf if there is no bound
+    self_concordance: ClassVar[float | None] = None  # c with |l'''| <= c l'' between kinks; None if there is none
+    location: ClassVar[bool] = False  # whether it depends on z - y only
 
     @property
     def parameter(self) -> float:
@@ -52,6 +54,14 @@ class Loss(ABC):
     def outputs(self) -> int:
         """How many numbers the predictor has per row."""
         return 1
+
+    def working(self, y: Array) -> Array | None:
+        """Predictors that the targets suggest, to begin with; None where 0 is as good."""
+        return None
+
+    def to_kink(self, z: Array, y: Array) -> Array | None:
+        """How far predictors are from where l'' jumps, row by row; None where it never does."""
+        return None
 
     def targets(self, y: AnyArray) -> Array:
         """`y` as the float64 vector the kernels take, or a sentence about what is wrong with it."""
@@ -72,6 +82,15 @@ class Loss(ABC):
     @abstractmethod
     def conjugate(self, u: Array, y: Array) -> Array:
         """l*(u) per row; inf outside its domain."""
+
+    def bound(self, y: Array) -> float | Array:
+        """The largest l'' over all z: one number, or one for each target."""
+        return self.curvature
+
+    def rounding_sizes(self, z: Array, y: Array) -> tuple[Array, Array, float] | None:
+        """By rows, the parts of which l is the difference, beyond its value, and the size of those of l'; and how
+        curved it is near z. None where `rounding` knows."""
+        return None
 
     def box(self, y: Array) -> Box:
         raise NotSupported(
@@ -103,6 +122,7 @@ class Softmax(Loss):
     classes: int
     code: ClassVar[int] = 0
     curvature: ClassVar[float] = 0.5
+    self_concordance: ClassVar[float | None] = 1.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.classes, (int, np.integer)) or self.classes < 2:
@@ -133,6 +153,7 @@ class Logistic(Loss):
     """log(1 + exp(-y z)), y = -1 or +1."""
 
     code: ClassVar[int] = 1
+    self_concordance: ClassVar[float | None] = 1.0
     curvature: ClassVar[float] = 0.25
 
     def _check(self, y: Array) -> None:
@@ -150,6 +171,8 @@ class Squared(Loss):
     """(z - y)^2 / 2."""
 
     code: ClassVar[int] = 2
+    self_concordance: ClassVar[float | None] = 0.0
+    location: ClassVar[bool] = True
     curvature: ClassVar[float] = 1.0
 
     def conjugate(self, u: Array, y: Array) -> Array:
@@ -163,7 +186,9 @@ class Huber(Loss):
 
     delta: float = 1.0
     code: ClassVar[int] = 3
+    location: ClassVar[bool] = True
     curvature: ClassVar[float] = 1.0
+    self_concordance: ClassVar[float | None] = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.delta < np.inf:
@@ -172,6 +197,9 @@ class Huber(Loss):
     @property
     def parameter(self) -> float:
         return self.delta
+
+    def to_kink(self, z: Array, y: Array) -> Array | None:
+        return np.abs(np.abs(z - y) - self.delta)
 
     def conjugate(self, u: Array, y: Array) -> Array:
         return _inside(np.abs(u) <= self.delta * (1 + _SLACK), u * u / 2 + u * y)
@@ -182,12 +210,16 @@ class Poisson(Loss):
     """exp(z) - y z, the log-link Poisson likelihood. Its gradient is not Lipschitz: L is infinite."""
 
     code: ClassVar[int] = 4
+    self_concordance: ClassVar[float | None] = 1.0
     nonnegative: ClassVar[bool] = False
     curvature: ClassVar[float] = np.inf
 
     def _check(self, y: Array) -> None:
         if (y < 0).any():
             raise InputError(f"Poisson takes counts >= 0, and y contains {y[y < 0][0]:g}.")
+
+    def working(self, y: Array) -> Array | None:
+        return np.asarray(np.log(y + 0.5))
 
     def conjugate(self, u: Array, y: Array) -> Array:
         rate = u + y
@@ -202,6 +234,10 @@ class SquaredHinge(Loss):
 
     code: ClassVar[int] = 5
     curvature: ClassVar[float] = 2.0
+    self_concordance: ClassVar[float | None] = 0.0
+
+    def to_kink(self, z: Array, y: Array) -> Array | None:
+        return np.abs(1.0 - y * z)
 
     def _check(self, y: Array) -> None:
         _signs(self, y)
@@ -242,6 +278,7 @@ class Absolute(PiecewiseLinear):
     """|z - y|."""
 
     code: ClassVar[int] = 7
+    location: ClassVar[bool] = True
 
     def box(self, y: Array) -> Box:
         return Box(q=np.ones_like(y), b=y, lo=-1.0, hi=1.0, eps=0.0)
@@ -254,6 +291,7 @@ class Quantile(PiecewiseLinear):
 
     tau: float = 0.5
     code: ClassVar[int] = 8
+    location: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.tau < 1:
@@ -274,6 +312,7 @@ class EpsilonInsensitive(PiecewiseLinear):
 
     eps: float = 0.1
     code: ClassVar[int] = 9
+    location: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.eps < np.inf:

@@ -34,6 +34,7 @@ class SiloRows:
     X: Any  # dense or CSR
     y: AnyArray
     weights: Array | None = None
+    offset: Array | None = None  # added to the predictor of each row
 
     @property
     def n(self) -> int:
@@ -50,8 +51,8 @@ class SiloRows:
 
     def rows(self, which: npt.NDArray[Any]) -> SiloRows:
         """These rows only."""
-        weights = None if self.weights is None else self.weights[which]
-        return SiloRows(self.name, self.X[which], self.y[which], weights)
+        weights, offset = (None if part is None else part[which] for part in (self.weights, self.offset))
+        return SiloRows(self.name, self.X[which], self.y[which], weights, offset)
 
     def with_targets(self, y: AnyArray) -> SiloRows:
         return replace(self, y=y)
@@ -85,6 +86,7 @@ class Chamber:
         self._rows = source if isinstance(source, SiloRows) else None
         self.dealing = dealing
         self._chosen: dict[Rows, SiloRows] = {}
+        self._models: dict[Cost, LinearModel] = {}  # fits differ in their penalty, and share everything else
         self.request: Request | None = None
 
     # -- a table --------------------------------------------------------------------------------------
@@ -118,7 +120,7 @@ class Chamber:
     # -- rows -----------------------------------------------------------------------------------------
 
     def settle(self, rows: SiloRows, by_class: bool) -> None:
-        self._rows, self._chosen = rows, {}
+        self._rows, self._chosen, self._models = rows, {}, {}
         self.dealing = replace(self.dealing, by_class=by_class)
 
     @property
@@ -144,12 +146,18 @@ class Chamber:
     def objective(self, cost: Cost) -> LinearModel | None:
         """What this silo minimises; None if no row of it counts."""
         rows = self.chosen(cost.rows)
-        return None if rows is None else model(rows, cost)
+        if rows is None:
+            return None
+        bare = cost.without_penalty
+        if bare not in self._models:
+            self._models[bare] = model(rows, bare)
+        return self._models[bare].with_ridge(cost.ridge)
 
     def blank(self, cost: Cost) -> LinearModel:
         """For a silo that must answer, and whose answer is multiplied by 0: one row of zeros."""
-        y = np.zeros(1, dtype=self.rows.y.dtype)
-        return model(SiloRows(self.name, np.zeros((1, self.rows.X.shape[1])), y), cost)
+        y = np.ones(1, dtype=self.rows.y.dtype)  # every loss takes a target of 1
+        offset = None if self.rows.offset is None else np.zeros(1)
+        return model(SiloRows(self.name, np.zeros((1, self.rows.X.shape[1])), y, offset=offset), cost)
 
 
 def model(rows: SiloRows, cost: Cost) -> LinearModel:
@@ -158,7 +166,9 @@ def model(rows: SiloRows, cost: Cost) -> LinearModel:
         y = np.where(y == cost.positive, 1.0, -1.0)
     elif cost.shift:
         y = y - cost.shift
-    return LinearModel(rows.X, y, cost.loss, cost.ridge, weights=rows.weights, intercept=cost.intercept)
+    return LinearModel(
+        rows.X, y, cost.loss, cost.ridge, weights=rows.weights, intercept=cost.intercept, offset=rows.offset
+    )
 
 
 def dealt(rows: SiloRows, dealing: Dealing, folds: int) -> npt.NDArray[np.intp]:

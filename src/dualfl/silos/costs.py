@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.objectives import losses
+from dualfl.objectives import families, losses
 from dualfl.objectives.linear import Intercept
 from dualfl.objectives.losses import Loss
 from dualfl.typing import Array
@@ -67,6 +67,10 @@ class Cost:
         return Cost(**{**content, "loss": loss_from_json(content["loss"]), "rows": Rows(**content["rows"])})
 
     @property
+    def without_penalty(self) -> Cost:
+        return replace(self, ridge=0.0, l1=0.0)
+
+    @property
     def key(self) -> str:
         """A name for it that is the same everywhere."""
         return json.dumps(self.as_json(), sort_keys=True)
@@ -79,7 +83,8 @@ def loss_to_json(loss: Loss) -> dict[str, Any]:
 
 def loss_from_json(content: Mapping[str, Any]) -> Loss:
     given = dict(content)
-    kind = getattr(losses, str(given.pop("name")), None)
+    name = str(given.pop("name"))
+    kind = getattr(losses, name, getattr(families, name, None))
     if not (isinstance(kind, type) and issubclass(kind, Loss)) or kind is Loss:
         raise InputError(f"{content['name']!r} is not a loss of this version")
     loss: Loss = kind(**given)

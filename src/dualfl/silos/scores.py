@@ -242,13 +242,16 @@ def regression_sums(model: Any, silo: SiloRows, quantile: float = 0.5) -> Regres
 Sums = ClassificationSums | RegressionSums
 
 
-def to_wire(sums: Sums, centre: float) -> dict[str, Any]:
-    """Numbers that add up over silos; targets around a centre that all know. What is not a number stays away."""
+def to_wire(sums: Sums, centre: float, counts: bool) -> dict[str, Any]:
+    """Numbers that add up over silos; targets around a centre that all know. Only `counts` have a deviance, and only
+    probabilities a log loss."""
     wire = {one.name: getattr(sums, one.name) for one in fields(sums)}
     if isinstance(sums, RegressionSums):
         apart = sums.y_mean - centre
         wire |= {"y_mean": sums.mass * apart, "y_squares": sums.y_squares + sums.mass * apart**2}
         del wire["quantile"]
+        if not counts:
+            del wire["deviance_sum"]
     wire["n"] = float(sums.n)
     return {name: value for name, value in wire.items() if not np.isnan(value).any()}
 

@@ -32,8 +32,11 @@ STEPS, ACCURACY, ARMIJO, SHORTEST = 30, 1e-6, 1e-4, 1e-9
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def own_minimiser(f: Objective, C: Array, S: Array) -> Array:
-    """argmin of f and a little ridge, from zero; C (x) S is the Hessian there, but for the ridge."""
+def own_minimiser(f: Objective, C: Array, S: Array, working: Array | None = None) -> Array:
+    """argmin of f and a little ridge, from zero; C (x) S is the Hessian there, but for the ridge.
+
+    With `working` it begins at the minimiser of theta'C theta/2 - working'theta instead.
+    """
     D, k, curved = len(C), len(S), float(np.abs(S).max())
     M = np.broadcast_to(np.asarray(f.convexity, dtype=float), (f.d,)).reshape(D, k)
     at = chosen(C, M, curved, whole=True)
@@ -45,6 +48,9 @@ def own_minimiser(f: Objective, C: Array, S: Array) -> Array:
         return float(f.value(x)) + float((extra * at.back(x.reshape(D, k)) ** 2).sum()) / 2
 
     x = np.zeros(f.d)
+    if working is not None:
+        Z = at.moment(C) + np.diag(extra[:, 0] + ridge[:, 0])
+        x = at.to(solve(Z, at.pull(working[:, None]).ravel())[:, None]).ravel()
     E = energy(x)
     for _ in range(STEPS):
         z = at.back(x.reshape(D, k))

@@ -6,18 +6,19 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from dualfl.objectives.moments import pairs
 from dualfl.typing import Array
 
 
 def upper(H: Array) -> Array:
     """The upper triangle of a symmetric matrix, which is all that has to travel."""
-    return np.asarray(H[np.triu_indices(len(H))])
+    return np.asarray(H[pairs(len(H))])
 
 
 def symmetric(triangle: Array, d: int) -> Array:
     """The matrix with this upper triangle."""
     H = np.zeros((d, d))
-    H[np.triu_indices(d)] = triangle
+    H[pairs(d)] = triangle
     return np.asarray(H + np.triu(H, 1).T)
 
 

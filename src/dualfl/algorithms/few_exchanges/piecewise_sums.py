@@ -26,13 +26,14 @@ import numpy as np
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Place
 from dualfl.algorithms.cuts import below
-from dualfl.algorithms.few_exchanges import dual_bound
+from dualfl.algorithms.few_exchanges import dependence, dual_bound, vertex_bound
 from dualfl.algorithms.few_exchanges.centring import centring, lowered, lowest, reach
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, tipped
 from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, first, metric, pieces
 from dualfl.algorithms.few_exchanges.packing import part, symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.kernels.losses import EPSILON_INSENSITIVE, HINGE, QUANTILE
+from dualfl.objectives import moments
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.rounding import roundings
 from dualfl.solvers.definite import independence
@@ -53,6 +54,7 @@ class PiecewiseSilo:
         self.model: LinearModel = rows.model
         self.P: Pieces = pieces(rows.model)
         self.s: Array = rows.model.s
+        self.weight = at.weight
         self.R = Regulariser.at(at, rows.ridge, rows.c)
         # 0 < lo and hi < 0 do not occur; 0 at the end of a box leaves no room to scale into it
         self.centred = bool((self.P.lo < 0).all() and (self.P.hi > 0).all())
@@ -134,12 +136,31 @@ class PiecewiseSilo:
             "dead": loss.parameter if loss.code == EPSILON_INSENSITIVE else 0.0,
         }
 
-    def at_the_end(self, end: Array, a: Array, D: Array) -> dict[str, Any]:
-        """The dual point to which the step from (a, D) leads for t = 0; it proves nothing if nothing is regularised."""
-        if np.count_nonzero(self.R.flat) > 1:
-            return {}
-        ends = np.clip(a + D * self.margins(end), self.P.lo, self.P.hi)
-        return {f"end_{k}": v for k, v in self.dual(ends).items()}
+    def at_the_end(self, end: Array, a: Array, D: Array, centre: Array) -> dict[str, Any]:
+        """The dual point to which the step from (a, D) leads for t = 0."""
+        u = self.margins(end)
+        ends = np.clip(a + D * u, self.P.lo, self.P.hi)
+        loss = self.P.loss(u)
+        sums = self.dual(ends) | self.room(ends, centre) | {"loss": float(self.s @ loss.sum(axis=0))}
+        sums["comp"] = float(self.s @ np.maximum(loss - ends * u, 0.0).sum(axis=0))
+        return {f"end_{k}": v for k, v in sums.items()}
+
+    def copies(self, guesses: Array) -> dict[str, Array]:
+        """Which columns are not what the server guessed; nothing if it did not guess."""
+        return {"unlike": dependence.unlike(self.model.design, guesses)} if len(guesses) else {}
+
+    def room(self, a: Array, centre: Array) -> dict[str, Any]:
+        """G of `vertex_bound`, and how far off it may be."""
+        room = np.maximum(np.minimum(self.P.hi - a, a - self.P.lo), 0.0) * (1 - FEW)
+        w = self.weight * np.square(self.s * self.P.q * room).sum(axis=0)
+        K, design = roundings(self.model.n + self.model.design.D), self.model.design
+        if not centre.any():
+            return {"room": upper(design.gram(w)), "own_room": K**2 * moments.squares(design, w)}
+        G = np.zeros((design.D, design.D))
+        for rows, block in moments.blocks(design, design.D):
+            centred = np.sqrt(w[rows])[:, None] * (block - block[:, -1:] * centre)
+            G += centred.T @ centred
+        return {"room": upper(G), "own_room": K**2 * moments.squares(design, w)}
 
     def unclipped(self, wanted: Array) -> dict[str, Any]:
         """What Newton's method wanted, and which scales bring it into the box."""
@@ -176,10 +197,23 @@ class PiecewiseSilo:
 # -- at the server: what the sums prove ------------------------------------------------------------
 
 
-def lower_bound(R: Regulariser, m: Any, doubt: Doubt, spread: float, far: Array | None = None) -> float:
-    """What the sums m prove of E*; `far` is how far out a minimiser may be, if that is known."""
+def lower_bound(
+    R: Regulariser,
+    m: Any,
+    doubt: Doubt,
+    spread: float,
+    far: Array | None,
+    end: Array | None,
+    centre: Array,
+    copies: Array,
+) -> float:
+    """What the sums m prove of E*; `far` is how far out a minimiser may be, if that is known, `end` is theta_0."""
     here = proven(R, m, doubt, spread, far)
-    return max(here, proven(R, part(m, "end_"), doubt, spread, None)) if hasattr(m, "end_v") else here
+    if end is None or not hasattr(m, "end_v"):
+        return here
+    there = part(m, "end_")
+    beside = vertex_bound.proven(R, there, end, doubt, spread, centre, copies)
+    return max(here, proven(R, there, doubt, spread, None), beside)
 
 
 def proven(R: Regulariser, m: Any, doubt: Doubt, spread: float, far: Array | None) -> float:

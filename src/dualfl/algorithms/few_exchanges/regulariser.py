@@ -17,10 +17,9 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.algorithms.contract import Place
-from dualfl.objectives.penalties import GroupL2, Penalised
+from dualfl.objectives.penalties import L1, GroupL2, Penalised
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.solvers.coordinate_descent import Separable, minimise_model, separable
 from dualfl.solvers.definite import definite, solve
@@ -46,8 +45,19 @@ class Regulariser:
 
     @cached_property
     def group(self) -> GroupL2 | None:
+        """The penalty on groups; groups of one are single coordinates, |z_k|."""
         penalty = None if self.penalised is None else self.penalised.penalty
-        return penalty if isinstance(penalty, GroupL2) else None
+        return penalty if isinstance(penalty, GroupL2) and not self._single(penalty) else None
+
+    def _single(self, penalty: GroupL2) -> bool:
+        assert self.penalised is not None
+        rows = self.penalised.shape[0]
+        return rows == len(self.M) and (penalty.groups is None or len(set(penalty.groups)) == rows)
+
+    @property
+    def outputs(self) -> int:
+        """Coefficients of a feature; 1 where nobody knows."""
+        return 1 if self.penalised is None or len(self.penalised.shape) == 1 else int(self.penalised.shape[1])
 
     @cached_property
     def P(self) -> Separable:
@@ -55,6 +65,8 @@ class Regulariser:
         if self.penalised is None or self.group is not None:
             zero, infinite = np.zeros(len(self.M)), np.full(len(self.M), np.inf)
             return Separable(zero, zero, -infinite, infinite)
+        if isinstance(self.penalised.penalty, GroupL2):
+            return separable(Penalised(self.penalised.smooth_part, L1(self.penalised.penalty.alpha)))
         return separable(self.penalised)
 
     @cached_property
@@ -181,10 +193,19 @@ class Regulariser:
             return max(self.value(z) + self.conjugate(v) - float(v @ z), 0.0)
         curved = Regulariser(np.where(flat, 1.0, self.M), self.c, self.penalised)
         most = np.where(flat, v + self.c, 0.0)
-        over = np.sign(most) * np.maximum(np.abs(most) - self.P.l1, 0.0)
+        if self.group is not None:
+            over = self._beyond_groups(most)
+        else:
+            over = np.sign(most) * np.maximum(np.abs(most) - self.P.l1, 0.0)
         inside = np.where(flat, v - over, v)
         rest = curved.value(z) - float(np.sum(z[flat] ** 2)) / 2 + curved.conjugate(inside) - float(inside @ z)
         return max(rest, 0.0) + float(np.abs(over) @ np.abs(z))
+
+    def _beyond_groups(self, w: Array) -> Array:
+        """What of w is outside of the balls of its groups; all of it where there is no group."""
+        assert self.group is not None and self.penalised is not None
+        kept = np.where(self.penalised_at, w, 0.0).reshape(self.penalised.shape)
+        return np.asarray(np.where(self.penalised_at, self.group.prox(1.0, kept).ravel(), w))
 
 
 def minimise_groups(Q: Array, q: Array, penalised: Penalised, start: Array) -> Array:
@@ -194,9 +215,9 @@ def minimise_groups(Q: Array, q: Array, penalised: Penalised, start: Array) -> A
     least = np.inf
     for _ in range(30):
         z = FISTA().solve(F, z, GradientNorm(goal, cap=200)).x
-        for _ in range(8):
+        for _ in range(30):
             trial = face_newton(Q, q, F, z)
-            if trial is None or not residual_of(Q, q, F, trial) < residual_of(Q, q, F, z):
+            if trial is None or np.array_equal(trial, z):
                 break
             z = trial
         now = residual_of(Q, q, F, z)
@@ -236,10 +257,22 @@ def face_newton(Q: Array, q: Array, F: Penalised, z: Array) -> Array | None:
     same = labels[face][:, None] == labels[face][None, :]
     H = Q[np.ix_(face, face)] + np.diag(strength) - np.where(same, strength[:, None] * np.outer(unit, unit), 0.0)
     g = (Q @ z - q)[face] + penalty.alpha * unit
-    try:
-        step = cho_solve(cho_factor(H), g)
-    except LinAlgError:
-        return None
-    new = z.copy()
-    new[face] -= step
-    return new
+    step = solve(H, g)
+    wide = np.zeros(len(z))
+    wide[face] = step
+    trials = [z - t * wide for t in (1.0, 0.5, 0.25, 0.06, 0.01)]
+    for group in np.unique(labels[face[~free[face]]]):  # on the way a group may become zero, where its slope changes
+        own = (labels == group) & ~free
+        t = float(z[own] @ wide[own]) / (float(wide[own] @ wide[own]) or 1.0)
+        if 0 < t < 1:
+            trials.append(np.where(own, 0.0, z - t * wide))
+    here, values = model_value(Q, q, F, z), [model_value(Q, q, F, trial) for trial in trials]
+    best = int(np.argmin(values))
+    if values[best] < here - 1e-14 * abs(here):
+        return trials[best]
+    # values no longer tell, residuals do
+    return trials[0] if residual_of(Q, q, F, trials[0]) < residual_of(Q, q, F, z) else None
+
+
+def model_value(Q: Array, q: Array, F: Penalised, z: Array) -> float:
+    return float(z @ (Q @ z) / 2 - q @ z) + F.penalty_value(z)

@@ -19,10 +19,11 @@ mended by a secant pair.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 
 from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen
 from dualfl.objectives.moments import pairs, unpacked
@@ -33,6 +34,7 @@ DOUBLED = 2.0
 NEGLIGIBLE = 0.01  # directions whose curvature is below so much of the ridge are left to the mean
 NOTHING = 1e-12  # the same for columns, which are coupled by the root of it
 FLOOR = 1e-11  # of the mean curvature, where there is no ridge
+WHITE = 0.2  # from the identity: a metric that is as good as it
 ROUNDING = 4 * float(np.finfo(float).eps)  # times the size of a matrix: what its Cholesky factor may be off by
 
 
@@ -46,6 +48,13 @@ class Basis:
     S: Array  # k x k, at the start: E'' - ridge = C (x) S
     at: Coordinates
     M: Array  # D x k, the ridge
+    still: tuple[int, ...] = ()  # columns that are others exactly, and need not move: see `dependence`
+    dull: tuple[tuple[float, float], ...] = ()  # (k, c): columns with a ridge that are c times the last one, which has none
+
+    @property
+    def spans(self) -> bool:
+        """Whether nothing is left out that could matter."""
+        return self.q + len(self.still) == self.D
 
     @property
     def U(self) -> Array:
@@ -67,12 +76,12 @@ class Basis:
     @property
     def left_out(self) -> float:
         """The mean variance outside the span of V."""
-        return float(self.variances[self.q :].mean()) if self.q < self.D else 0.0
+        return 0.0 if self.spans else float(self.variances[self.q :].mean())
 
     @property
     def complete(self) -> bool:
         """Whether all that V leaves out is negligible beside the ridge."""
-        return self.q == self.D or self.left_out * float(np.abs(self.S).max()) < NEGLIGIBLE * self.ridge
+        return self.spans or self.left_out * float(np.abs(self.S).max()) < NEGLIGIBLE * self.ridge
 
     @property
     def ridges(self) -> Array:
@@ -183,7 +192,7 @@ class SketchedMetric:
         G = g.reshape(basis.D, -1)
         A = basis.at.pull(G @ B)
         c = V.T @ A
-        R = (A - V @ c) @ self.outside if basis.q < basis.D else np.zeros_like(A)
+        R = np.zeros_like(A) if basis.spans else (A - V @ c) @ self.outside
         solved = np.empty_like(c)
         if r:
             right = c[:r].ravel() * self.unit
@@ -192,9 +201,12 @@ class SketchedMetric:
             solved[r:] = np.einsum("lab,lb->la", self.tail, c[r:])
         R += V @ solved
         R = R @ B.T
-        if basis.m < G.shape[1]:  # what B leaves out has the ridge alone; without one there is no gradient either
+        if basis.m < G.shape[1]:  # what B leaves out, the mean, has the ridge alone; without one there is no gradient
             ridges = basis.ridges
-            R += np.where(ridges > 0, basis.at.pull(G - G @ B @ B.T) / np.where(ridges > 0, ridges, 1.0), 0.0)
+            mean = np.repeat(
+                G.mean(axis=1, keepdims=True), G.shape[1], axis=1
+            )  # G - G B B' would be rounding elsewhere
+            R += np.where(ridges > 0, basis.at.pull(mean) / np.where(ridges > 0, ridges, 1.0), 0.0)
         return np.asarray(basis.at.to(R).ravel())
 
 
@@ -210,26 +222,37 @@ def first_metric(basis: Basis, C: Array | None = None) -> SketchedMetric:
 
 def metric(basis: Basis, M: Array, T: Array, S: Array) -> SketchedMetric:
     """The metric from the sums M, T and S that the clients sent."""
-    m, r = basis.m, basis.q - len(T)
+    m = basis.m
+    tail = DOUBLED * unpacked(T, m) if len(T) else np.zeros((0, m, m))
+    # The mean curvature, spread over directions as the data are.
+    return built(basis, leading(basis, M, basis.q - len(T)), tail, DOUBLED * basis.left_out * unpacked(S, m))
+
+
+def leading(basis: Basis, M: Array, r: int) -> Array:
+    """The block of the first r directions, r x m x r x m, without the ridge."""
+    m = basis.m
     lead = np.empty((r, m, r, m))
     for i, j, column in zip(*pairs(m), M.T):  # one pair of outputs at a time: all of them would be twice the matrix
         lead[:, i, :, j] = lead[:, j, :, i] = unpacked(column, r)
-    tail = DOUBLED * unpacked(T, m) if len(T) else np.zeros((0, m, m))
-    # The mean curvature, spread over directions as the data are.
-    return built(basis, lead, tail, DOUBLED * basis.left_out * unpacked(S, m))
+    return lead
 
 
-def built(basis: Basis, lead: Array, tail: Array, outside: Array) -> SketchedMetric:
-    """H0 from its blocks, to which the ridge is added."""
-    r, m, ridges = len(lead), basis.m, basis.ridges
-    V = basis.V[:, :r]
+def add_ridge(basis: Basis, lead: Array) -> None:
+    """To the block of the first directions, in place."""
+    V, ridges = basis.V[:, : len(lead)], basis.ridges
     if np.ptp(ridges, axis=1).any():
         for output, b in zip(ridges.T, basis.B):
             lead += np.einsum("ij,ab->iajb", (V.T * output) @ V, np.outer(b, b))
     else:
         mean = (V.T * ridges[:, 0]) @ V
-        for a in range(m):
+        for a in range(basis.m):
             lead[:, a, :, a] += mean
+
+
+def built(basis: Basis, lead: Array, tail: Array, outside: Array) -> SketchedMetric:
+    """H0 from its blocks, to which the ridge is added."""
+    r, m, ridges = len(lead), basis.m, basis.ridges
+    add_ridge(basis, lead)
     floor = FLOOR * float(basis.variances.mean() * np.trace(basis.S)) + 1e-290
     eye = floor * np.eye(m)
     rest = float(ridges.mean()) * np.eye(m)
@@ -239,7 +262,45 @@ def built(basis: Basis, lead: Array, tail: Array, outside: Array) -> SketchedMet
     return SketchedMetric(r, factor, unit, inverse(tails), inverse(outside + rest + eye), exact)
 
 
+def whitened(basis: Basis, metric: SketchedMetric) -> tuple[Basis, SketchedMetric]:
+    """Directions in which a whole metric is the identity, or for several outputs their mean is; the metric in them.
+
+    It takes away what columns depend on each other, so that the next Hessian is sent without loss, and rows are as far
+    out as they count. Only where V is square: then nothing asks it to be orthonormal.
+    """
+    q, m = basis.q, basis.m
+    root = metric.lead / metric.unit[:, None]
+    H = (root @ root.T).reshape(q, m, q, m)
+    average = np.einsum("iaja->ij", H) / m
+    if np.abs(average - np.eye(q)).max() <= WHITE:
+        return basis, metric
+    mean, unit = definite(average)
+    turn = unit[:, None] * solve_triangular(mean, np.eye(q), lower=True, trans="T", check_finite=False)
+    after = np.einsum("il,iajb,jn->lanb", turn, H, turn, optimize=True).reshape(q * m, q * m)
+    factor, scale = definite((after + after.T) / 2)
+    return replace(basis, V=np.ascontiguousarray(basis.V @ turn)), replace(metric, lead=factor, unit=scale)
+
+
+def without(basis: Basis, metric: SketchedMetric, still: tuple[int, ...]) -> tuple[Basis, SketchedMetric, Any]:
+    """The basis of single columns and its whole metric without these columns, and which directions are kept."""
+    keep = ~basis.V[list(still)].any(axis=0)
+    wide = np.repeat(keep, basis.m)
+    root = (metric.lead / metric.unit[:, None])[wide]
+    factor, unit = definite(root @ root.T)
+    order = np.concatenate([np.flatnonzero(keep), np.flatnonzero(~keep), np.arange(basis.q, basis.D)])
+    less = replace(basis, V=np.ascontiguousarray(basis.V[:, keep]), variances=basis.variances[order], still=still)
+    return less, replace(metric, rank=int(keep.sum()), lead=factor, unit=unit, exact=less.complete), keep
+
+
+def kept_sums(M: Array, keep: Any) -> Array:
+    """The sums of a metric in the directions that are kept."""
+    first, second = pairs(len(keep))
+    return np.ascontiguousarray(M[keep[first] & keep[second]])
+
+
 def inverse(blocks: Array) -> Array:
+    if blocks.shape[-1] == 1:
+        return np.asarray(1 / blocks)
     return np.asarray(np.linalg.inv(blocks))
 
 

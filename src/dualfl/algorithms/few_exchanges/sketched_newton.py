@@ -21,12 +21,15 @@ More features than `widest`: C does not travel. Clients send C Omega for a commo
 more of them while the last eigenvalue of the sketch is still felt beside mu, and all of them once more, in better
 coordinates, if the units of columns or their means turn out to be all that was sketched.
 
-E* is bounded by all gradients seen (see `bundle_bound`), where a ridge acts on every coefficient.
+E* is bounded by all gradients seen (see `bundle_bound`), where a ridge acts on every coefficient; and by a whole Hessian
+(see `metric_bound`) whatever is regularised, for losses that are self-concordant. Near the minimiser directions are
+chosen in which the last Hessian was the identity.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,18 +37,23 @@ import numpy as np
 from dualfl.algorithms.client_cost import MomentCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.cuts import mean_cut
+from dualfl.algorithms.few_exchanges import dependence, metric_bound
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
 from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen_by
+from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.secants import learnt, two_loops
+from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, largest_of, row_reach
 from dualfl.algorithms.few_exchanges.sketch_size import HEAVIEST, Budget, heaviest, more_columns
 from dualfl.algorithms.few_exchanges.sketched_metric import Basis, SketchedMetric
+from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
 from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows
 from dualfl.algorithms.messages import floats
 from dualfl.errors import InputError, NoMinimiser
+from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 RAY = (*(0.5**i for i in range(1, 6)), 2.0**-7, 2.0**-10, 2.0**-14, 2.0**-20, 2.0**-30)
@@ -57,6 +65,7 @@ SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly chan
 PATIENCE = 3  # exchanges with one metric before a dear one is asked for
 LARGEST = 4_000_000
 BEYOND = 1e100  # stands for an energy that overflows, as a Poisson loss can; such a trial is rejected
+LARGEST_ERROR = 1e200  # infinity is not sent
 NONE = np.zeros(0)
 NOTHING_YET = Parabolas()
 
@@ -81,6 +90,12 @@ class Server:
     metric: SketchedMetric
     E0: float
     mu: float  # strong convexity, for the bound
+    sizes2: Array  # of the columns, and the grid of what travels: how far off gradients may be, see `Doubt`
+    grid: float
+    prove: bool = False  # whether Hessians come with what makes a bound of them
+    guesses: Array | None = None  # of columns that are others
+    reach: float = np.inf  # of the rows in the present basis
+    proven: float = -np.inf  # by Hessians
     S: tuple[Array, ...] = ()
     Y: tuple[Array, ...] = ()
     Omega: int = 0  # columns of the sketch so far; 0: C is known as a whole
@@ -179,16 +194,18 @@ class SketchedNewton(Algorithm):
                 basis, Omega, CO = sketch.diagonal(m.own, m.S, where, M), 0, None
                 trace = float(basis.variances.sum())
         metric = sketch.first_metric(basis, C)
-        newton = -metric.solve(basis, m.g)
+        newton = metric.solve(basis, getattr(m, "q", -m.g))
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
         s = Server(
             np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu),
-            Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)), heaviest=heaviest(at.N),
+            m.sizes2, float(m.grid), Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)), heaviest=heaviest(at.N),
         )  # fmt: skip
         budget = self.budget(s)
         sketched = C is not None or CO is not None
         more = more_columns(basis, Omega, self.columns) if sketched else self.columns
-        s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)])
+        guesses = dependence.guessed(C, ~basis.M.any(axis=1)) if C is not None and budget.small else None
+        s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)], prove=budget.small)
+        s = replace(s, guesses=guesses if guesses is not None and len(guesses) else None)
         return replace(s, bounds=s.bounds.with_point(s.mu, mean_cut(s.x, s.E, s.g, m.off, m.off_g, at.N), self.cuts))
 
     def round(self, s: Server, at: Place) -> Round:
@@ -197,15 +214,43 @@ class SketchedNewton(Algorithm):
         where = (s.basis.at.scale, s.basis.at.centre) if s.more else (NONE, NONE)
         m = yield ask(
             self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more),
-            scale=where[0], centre=where[1],
+            scale=where[0], centre=where[1], prove=s.prove, radius=radius(s), guesses=NONE if s.guesses is None else s.guesses,
         )  # fmt: skip
-        bounds = s.bounds
-        for x, E, g, off, off_g in zip(X, m.E, m.g, m.off, m.off_g):
-            if E < BEYOND:
-                bounds = bounds.with_point(s.mu, mean_cut(x, E, g, off, off_g, at.N), self.cuts)
-        s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)), bounds=bounds.tightened(s.mu))
+        s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)))
+        if s.guesses is not None:
+            s, m = self.without_copies(s, m)
+        s = self.bounded(s, X, m, at)
         after = self.raced(s, m) if len(s.rivals) else self.moved(s, m)
         return self.widened(after, m, at) if s.more else after
+
+    def without_copies(self, s: Server, m: Any) -> tuple[Server, Any]:
+        """Columns that are others need not move: their coefficients go to the others, which changes no prediction."""
+        assert s.guesses is not None
+        copies, s = dependence.proven(s.guesses, m.unlike), replace(s, guesses=None)
+        held = s.basis.M.any(axis=1)[copies[:, 0].astype(int)]
+        dull = tuple((float(k), float(c)) for k, other, c in copies[held] if other == s.basis.D - 1)
+        s, copies = replace(s, basis=replace(s.basis, dull=dull)), copies[~held]
+        if not len(copies) or not s.request:
+            return s, m
+        basis, metric, keep = sketch.without(s.basis, s.metric, tuple(int(k) for k in copies[:, 0]))
+        sums = {f"M{i}": sketch.kept_sums(getattr(m, f"M{i}"), keep) for i in range(len(s.request))}
+        request = tuple(min(rank, basis.q) for rank in s.request)
+        rivals = np.stack([dependence.joined(x.reshape(basis.D, -1), copies).ravel() for x in s.rivals])
+        s = replace(s, basis=basis, metric=metric, sent=False, request=request, rivals=rivals)
+        return s, SimpleNamespace(**(vars(m) | sums))
+
+    def bounded(self, s: Server, X: Array, m: Any, at: Place) -> Server:
+        """What the points prove of E*."""
+        bounds, proven, reach = s.bounds, s.proven, largest_of(m.reach) if hasattr(m, "reach") else s.reach
+        for i, (x, E, g, off, off_g) in enumerate(zip(X, m.E, m.g, m.off, m.off_g)):
+            if E < BEYOND:
+                cut = mean_cut(x, E, g, off, off_g, at.N)
+                bounds = bounds.with_point(s.mu, cut, self.cuts)
+                sums = metric_bound.of(m, i, reach, radius(s), s.grid)
+                if sums is not None:
+                    doubt = Doubt(s.sizes2, s.grid, at.N).off(m.spread[i], g, s.basis.M.ravel() * np.abs(x))
+                    proven = max(proven, metric_bound.proven(s.basis, cut, doubt, sums, at.N))
+        return replace(s, bounds=bounds.tightened(s.mu), proven=proven, reach=reach)
 
     def raced(self, s: Server, m: Any) -> Server:
         """Exchange 2: which of the two points is it?"""
@@ -285,6 +330,9 @@ class SketchedNewton(Algorithm):
         self.check_minimiser(s, p, decrement)
         near = decrement <= NEAR * scale(s)
         s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=p if s.metric.exact or not near else NONE)
+        if near and s.prove and s.basis.spans and s.basis.q == s.metric.rank:
+            basis, metric = sketch.whitened(s.basis, s.metric)
+            s = replace(s, basis=basis, metric=metric, sent=s.sent and basis is s.basis)
         due = self.due(s)
         return replace(s, request=due, metrics=s.metrics + (len(due) > 0 and not near))
 
@@ -333,7 +381,7 @@ class SketchedNewton(Algorithm):
         return s.trial
 
     def bound(self, s: Server) -> float:
-        return s.bounds.bound
+        return max(s.bounds.bound, s.proven)
 
     # -- the clients ------------------------------------------------------------------------------
 
@@ -344,15 +392,21 @@ class SketchedNewton(Algorithm):
         zero = np.zeros(at.d)
         E, g = f.value_gradient(zero)
         M = np.broadcast_to(np.asarray(f.objective.convexity, dtype=float), (at.d,))
-        sums: dict[str, Any] = {"g": g, "mu": f.mu, "M": M}
+        sums: dict[str, Any] = {"g": g, "mu": f.mu, "M": M, "sizes2": SmoothSilo(f).sizes2 + at.grid, "grid": at.grid}
         sums |= at.measured(f, zero, E)
         if f.objective.shape[0] <= self.widest:
             C, S = f.moment(zero)
+            own = C, S
+            rows = rows_of(f.objective)
+            working = None if rows is None or f.origin is not None else rows.model.working_sums()
+            if rows is not None and working is not None:
+                C, sums["q"] = working[0], working[1] + rows.c
             sums |= {"C": upper(C), "S": S}
             if self.local and sketch.whole(C, S):
-                sums["theta"] = own_minimiser(f.objective, C, S) - (0.0 if f.origin is None else f.origin)
+                start = sums.get("q")
+                sums["theta"] = own_minimiser(f.objective, C, S, start) - (0.0 if f.origin is None else f.origin)
             elif self.local:
-                sums["theta"] = first_order_minimiser(f, np.diag(C), C[:, -1], S)
+                sums["theta"] = first_order_minimiser(f, np.diag(own[0]), own[0][:, -1], S)
         else:
             CO, _, S = f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns))
             own, cross = f.column_moments(zero)
@@ -364,34 +418,53 @@ class SketchedNewton(Algorithm):
     @client_step
     def look(
         self, f: MomentCost, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: Any, straight: float,
-        columns: Any, scale: Array, centre: Array,
+        columns: Any, scale: Array, centre: Array, prove: bool, radius: float,
+        guesses: Array,
     ) -> tuple[Upload, Any]:  # fmt: skip
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(U):
             c = Local(U, B)
-        values, slopes, errors = [], [], []
-        more: dict[str, Any] = {}
+        values, slopes, errors, spread = [], [], [], []
+        more: dict[str, Any] = {"reach": row_reach(f.objective, U, at.weight)} if prove and len(U) else {}
+        silo = SmoothSilo(f)
         for i, x in enumerate(X):
             E, g = f.value_gradient(x)
             sound = bool(E < BEYOND) and bool(np.isfinite(g).all())
             values.append(E if sound else BEYOND**2)
             slopes.append(g if sound else np.zeros(at.d))
             errors.append(at.measured(f, x, E) if sound else {"off": 0.0, "off_g": 0.0})  # nobody will use it
+            spread.append(min(silo.doubts(f.place(x))["spread"], LARGEST_ERROR) if sound else 0.0)
             if i < len(ranks):  # a trial that is beyond all bounds needs no metric, but everybody sends the same shapes
                 parts = f.metric(x if sound else np.zeros(at.d), c.U, c.B, ranks[i], straight)
                 more |= {f"{name}{i}": part for name, part in zip("MTW", parts)}
+                if prove:
+                    asked = Asked(parts[0].size, c.U, straight, radius)
+                    doubts = curvature_doubts(f.objective, f.place(x if sound else np.zeros(at.d)), at.weight, asked)
+                    more |= {f"{name}{i}": value for name, value in doubts.items()}
             if i == 0 and len(p):
                 more["ray"] = np.nan_to_num(f.along(x, p, [1 - t for t in RAY]), nan=BEYOND, posinf=BEYOND)
         if columns[1] > columns[0]:
             Omega = Coordinates(scale, centre).to(directions(at, len(scale), *columns))
             more["CO"] = f.sketched_moment(np.zeros(at.d), Omega)[0]
+        if len(guesses):
+            rows = rows_of(f.objective)
+            more["unlike"] = np.ones(len(guesses)) if rows is None else dependence.unlike(rows.model.design, guesses)
         off, off_g = (np.array([error[name] + at.grid for error in errors]) for name in ("off", "off_g"))
-        return at.send(E=np.array(values), g=np.stack(slopes), off=off, off_g=off_g, **more), c
+        sent = at.send(
+            E=np.array(values), g=np.stack(slopes), off=off, off_g=off_g, spread=np.array(spread) + at.grid, **more
+        )
+        return sent, c
 
 
 def share(s: Server) -> float:
     """How much of the parabola above it a straight piece of a loss counts for; see `straight`."""
     return 1.0 if not s.near else 0.0 if s.trusted and s.decrement <= SURE * scale(s) else STRAIGHT
+
+
+def radius(s: Server) -> float:
+    """Within which a Hessian should not change: a fraction of the last step, in directions that make it the identity."""
+    last = s.decrement if np.isfinite(s.decrement) else 0.0
+    return float(np.sqrt(max(0.01 * last, 1e-9 * abs(s.E))))
 
 
 def scale(s: Server) -> float:

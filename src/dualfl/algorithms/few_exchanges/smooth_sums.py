@@ -12,6 +12,7 @@ A free intercept asks for sum_i s_i p_i = 0; the p_i of either sign are then sen
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from dualfl import kernels
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.cuts import below
+from dualfl.algorithms.few_exchanges.dependence import unlike
 from dualfl.algorithms.few_exchanges.dual_bound import (
     FEW,
     Doubt,
@@ -29,8 +31,11 @@ from dualfl.algorithms.few_exchanges.dual_bound import (
     largest_scale,
     tipped,
 )
-from dualfl.algorithms.few_exchanges.packing import upper
+from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
+from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, row_reach
+from dualfl.kernels import is_sparse
+from dualfl.objectives import curvature
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.rounding import of_mean, roundings, slope_spread
@@ -56,7 +61,12 @@ class SmoothSilo:
 
     @np.errstate(over="ignore", invalid="ignore")
     def sums(
-        self, x: Array, hessian: bool = True, index: npt.NDArray[np.intp] | None = None, straight: float = 0.0
+        self,
+        x: Array,
+        hessian: bool = True,
+        index: npt.NDArray[np.intp] | None = None,
+        straight: float = 0.0,
+        frame: Sequence[Any] = (),
     ) -> dict[str, Any]:
         value, gradient = self.f.value_gradient(x)
         g = gradient - self.m * x
@@ -64,9 +74,22 @@ class SmoothSilo:
         if index is not None:
             H = hessian_block(self.f, x, index, straight)
             sums["h"] = upper(H - np.diag(self.m[index]))
+        elif len(frame):
+            sums |= self.framed(x, straight, *frame)
         elif hessian:
             sums["h"] = upper(self.f.newton_hessian(x, straight) - np.diag(self.m))
         return tamed(sums | self.dual(x, sums["off"]))
+
+    def framed(self, x: Array, straight: float, U: Array, B: Array, radius: float, weight: float) -> dict[str, Any]:
+        """The Hessian in the directions of a frame, and what makes a bound of it: see `composite_bound`."""
+        assert self.model is not None
+        model = self.model
+        model.cost.hessian_products += model.d
+        model.cost.passes += 1
+        W = np.einsum("ka,kln,lb->abn", B, model.newton_curvatures(x, straight), B, optimize=True)
+        h = upper(curvature.projected_hessian(model.design, W, U))
+        doubts = curvature_doubts(self.f, x, weight, Asked(0, U, straight, radius))
+        return {"h": h, "reach": row_reach(self.f, U, weight)} | doubts
 
     @property
     def sizes2(self) -> Array:
@@ -102,6 +125,17 @@ class SmoothSilo:
         sums = {"conj": terms.sum(axis=1) + 2 * slack, "rows": 1.0}
         return sums | {"plus_conj": terms[:, up].sum(axis=1) + slack, "plus_g": plus}
 
+    def copies(self, guesses: Array) -> dict[str, Array]:
+        """Which columns are not what the server guessed; nothing if it did not guess."""
+        if not len(guesses):
+            return {}
+        return {"unlike": np.ones(len(guesses)) if self.model is None else unlike(self.model.design, guesses)}
+
+    def working(self) -> dict[str, Array]:
+        """The parabolas to begin with, where 0 is no good start."""
+        sums = None if self.model is None else self.model.working_sums()
+        return {} if sums is None else {"working_h": upper(sums[0]), "working_q": sums[1]}
+
     def null(self) -> dict[str, Array]:
         """What the models without features need, for a softmax with free intercepts: see `mixed`."""
         if self.model is None or self.model.k == 1 or self.f.free is None:
@@ -116,7 +150,7 @@ class SmoothSilo:
         """The loss at base + t (x - base)."""
         ray = self.f.at(base).ray(x - base)
         points = [base + t * (x - base) for t in steps]
-        values = np.array([ray.value(t) - float((self.m * z) @ z) / 2 for t, z in zip(steps, points)])
+        values = ray.values(steps) - np.array([float((self.m * z) @ z) / 2 for z in points])
         return np.where(np.isfinite(values), values, HUGE)
 
 
@@ -125,15 +159,15 @@ def tamed(sums: dict[str, Any]) -> dict[str, Any]:
 
     The loss is HUGE squared, so that the mean over clients, however light this one is, is above HUGE.
     """
-    if all(np.abs(value).max() < HUGE for value in sums.values()):
+    if all(np.abs(value).max(initial=0.0) < HUGE for value in sums.values()):
         return sums
     far = {name: np.full_like(value, HUGE if "conj" in name else 0.0) for name, value in sums.items()}
-    return far | {"loss": HUGE**2, "rows": sums["rows"]}
+    return far | {"loss": HUGE**2, "rows": sums["rows"]} | ({"reach": sums["reach"]} if "reach" in sums else {})
 
 
 def conjugates(model: LinearModel, u: Array) -> Array:
     """l* at u, row by row; a scale of a dual point is a dual point, so infinity would be rounding."""
-    values = model.loss.conjugate(u, model.y)
+    values = model.conjugate(u)
     return np.where(np.isfinite(values), values, HUGE)
 
 
@@ -144,6 +178,12 @@ def hessian_block(f: Objective, x: Array, index: npt.NDArray[np.intp], straight:
         return np.asarray(f.newton_hessian(x, straight)[np.ix_(index, index)])
     model = rows.model
     features, classes = np.divmod(index, model.k)
+    if model.k == 1 and is_sparse(model.design.X):
+        W = model.newton_curvatures(x, straight)
+        H = symmetric(model.design.grams(W[0, 0][:, None], features)[:, 0], len(index))
+        model.cost.hessian_products += len(index)
+        model.cost.passes += 1
+        return H + np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index])
     X = columns(model, features)
     W = model.newton_curvatures(x, straight)
     H = np.zeros((len(index), len(index)))
