@@ -126,8 +126,11 @@ def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str) -> Conversatio
             return list(end.value.outcomes)
         try:
             answers = yield Exchange(purpose, tuple(requests))
-        except (Exception, KeyboardInterrupt) as error:
-            merged.throw(error)
+        except KeyboardInterrupt as error:  # every run keeps what it has
+            try:
+                merged.throw(error)
+            except StopIteration as end:
+                return list(end.value.outcomes)
             raise
 
 

@@ -19,6 +19,7 @@ from dualfl.algorithms.contract import Algorithm
 from dualfl.engines.client import ClientMemory, Envelope, answer, measured
 from dualfl.errors import DualflError, InputError
 from dualfl.federation import row_sets
+from dualfl.federation.answers import answer_all
 from dualfl.federation.consent import Consent
 from dualfl.federation.experiment import CHANGED, Experiment
 from dualfl.federation.guarded import rarest_cell
@@ -70,6 +71,9 @@ class Keeper:
                 "moments": self.moments,
                 "step": self.step,
                 "value": self.value,
+                "open": self.open,
+                "join": self.join,
+                "ask": self.ask,
             }
             if request.get("kind") not in kinds:
                 raise InputError(f"nobody here knows how to answer {request.get('kind')!r}")
@@ -256,6 +260,39 @@ class Keeper:
         cost, _, _, weight = experiment.client(algorithm_of(request["under"]))
         value = measured(cost.objective, request["probe"])
         return experiment.uploads.value(value, tag(message), weight)
+
+    # -- an analysis: see `asks`, `chambers` and `answers` ---------------------------------------------
+
+    def open(self, request: Content, message: bytes) -> Content:
+        """Who this is, its key for this experiment, and the names of its columns."""
+        experiment = self.experiment(request)
+        experiment.fix("data", self.home.fingerprint.encode(), CHANGED)
+        content: Content = {"data": self.home.salted, "withholds": self.home.withholds}
+        key = self.home.path / "key"
+        if key.exists():
+            content["offer"] = experiment.offer(key)
+        return content | answer_all(experiment.far, request["asks"], tag(message))
+
+    def join(self, request: Content, message: bytes) -> Content | bytes:
+        """Take note of the plan of an analysis, and answer its first questions."""
+        experiment = self.experiment(request)
+        plan = request["plan"]
+        self._check_plan(plan, experiment)
+        experiment.fix("plan", encode(plan), "another plan was agreed for this experiment; start a new one")
+        return self.ask(request, message)
+
+    def ask(self, request: Content, message: bytes) -> Content | bytes:
+        """Questions of an analysis: compute, save, answer."""
+        experiment, name = self.experiment(request), tag(message)
+        with experiment.locked():
+            far = experiment.far
+            last, sent = far.recall()
+            if last == name:
+                return sent
+            far.forget(request["ended"])
+            sent = self._encoded(message, answer_all(far, request["asks"], name))
+            far.keep(name, sent)
+        return sent
 
 
 def coefficients(draft: Draft) -> int:

@@ -143,6 +143,11 @@ class SiloFolder:
         allowed = self.settings.get("allow_plain", not (self.path / "ca.crt").exists())
         return bool(self.settings.get("secure_only")) or not allowed
 
+    @property
+    def withholds(self) -> bool:
+        """Whether this silo's own numbers are seen by nobody, only in sums with those of others."""
+        return not self.settings.get("show_own_numbers", False)
+
     def note(self, words: str) -> None:
         """For the operator alone."""
         path = self.path / LOG
