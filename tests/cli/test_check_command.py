@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -25,7 +26,7 @@ CHECK = ("check", *FILES, "--target", "died", "--model", "logistic")
 def run(*words, code=0):
     done = CliRunner().invoke(main, [*map(str, words)], prog_name="dualfl", catch_exceptions=False)
     assert done.exit_code == code, done.output
-    assert all(len(line) <= 80 for line in done.stdout.splitlines() if "--json" not in words), done.stdout
+    assert all(len(line) <= 80 or "/" in line for line in done.stdout.splitlines()), done.stdout  # paths may be long
     return done
 
 
@@ -446,3 +447,27 @@ def test_a_model_of_before_is_read_by_the_usual_rules(tables):
     content |= {"format": 2, "digest": hashlib.sha256(decisive.encode()).hexdigest()}
     path.write_text(json.dumps(content))
     assert run("predict", "model", "hill.csv").stdout == now
+
+
+# -- the page --------------------------------------------------------------------------------------------------
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_untidy_files_with_the_options_that_are_proposed_give_the_model_of_the_tidy_ones(tmp_path, monkeypatch):
+    runpy.run_path(str(EXAMPLES / "make_untidy.py"))["main"](tmp_path / "made")
+    for name in FILES:
+        assert (tmp_path / "made" / name).read_bytes() == (EXAMPLES / "untidy" / name).read_bytes()
+    page = (EXAMPLES.parent / "docs" / "fit.md").read_text(encoding="utf-8")
+    command = next(line.strip() for line in page.splitlines() if line.startswith("    dualfl check "))
+    monkeypatch.chdir(EXAMPLES / "untidy")
+    words = shlex.split(command)[2:]
+    said = run("check", *words, code=1).stdout
+    assert page.partition(f"{command}\n\n```text\n")[2].startswith(f"{said.rstrip()}\n```\n")
+    more = ["--no-influence", "--no-report", "--out"]
+    run("fit", *words, *proposed(said), *more, tmp_path / "untidy")
+    monkeypatch.chdir(EXAMPLES / "hospitals")
+    run("fit", *words, *more, tmp_path / "tidy")
+    first, second = (json.loads((tmp_path / name / "model.json").read_text()) for name in ("tidy", "untidy"))
+    assert first["columns"] == second["columns"]
+    assert first["coefficients"] == second["coefficients"] and first["intercepts"] == second["intercepts"]

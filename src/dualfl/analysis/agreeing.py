@@ -77,11 +77,7 @@ class ColumnWishes:
 def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
     """From the names that silos use to columns of numbers that mean the same everywhere."""
     request = wishes.request
-    told = yield Exchange(
-        "columns and levels",
-        (Query("describe", {"request": request_to_json(request), "least": wishes.least}, "each"),),
-    )
-    summaries = [Summary.named(name, one) for name, one in zip(silos.names, told[0])]
+    summaries = yield from told_names(silos, request, wishes.least)
     draft = drafted(summaries, request, positive=wishes.positive, allow_empty=wishes.allow_empty)
     content = draft.as_json()
     (sums,) = yield Exchange("columns and levels", (Query("count", {"draft": content}),))
@@ -100,6 +96,13 @@ def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
     if not draft.classes:
         check_target(overview, request, silos)
     return Agreed(schema, scaling, overview, tuple(None if one is None else own_counts(one) for one in own))
+
+
+def told_names(silos: Silos, request: Request, least: float | None) -> Conversation[list[Summary]]:
+    """What every silo calls its columns, levels and classes."""
+    query = Query("describe", {"request": request_to_json(request), "least": least}, "each")
+    (told,) = yield Exchange("columns and levels", (query,))
+    return [Summary.named(name, one) for name, one in zip(silos.names, told)]
 
 
 def settle(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from dualfl.tables.reading import Table
     from dualfl.tables.rules import Rules
 
+MOST = 12  # matters of one kind that are shown
 NAME = 24  # characters of a file's name
 
 
@@ -148,8 +150,14 @@ def lines(silos: Sequence[Inspection], found: Sequence[Finding]) -> Iterator[str
     for title, group in (("Would stop a fit", odd[:stops]), ("Worth a look", odd[stops:])):
         if group:
             yield from ("", title)
+        shown: Counter[str] = Counter()
         for matter in group:
-            yield from ("", *told(matter, every))
+            shown[matter.first.kind] += 1
+            if shown[matter.first.kind] <= MOST:
+                yield from ("", *told(matter, every))
+        for kind, count in shown.items():
+            if count > MOST:
+                yield from ("", f"  and {count - MOST:,} more of this kind: {kind}; --json has all")
     mends = together([one for matter in odd for one in matter.findings if matter.first.stops or "drop" not in one.mend])
     if mends:
         yield from ("", "Options that mend what options can; give them to check again, and then to fit:")
@@ -179,28 +187,30 @@ def told(matter: Matter, every: Sequence[str]) -> Iterator[str]:
     from dualfl.fits.console import short
     from dualfl.tables.advice import brief
 
-    yield from textwrap.wrap(matter.title, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-    entries = []
-    silent = [silo for one in matter.findings if not one.quotes and not one.rows for silo in one.silos]
-    if silent:
-        entries.append((", ".join(brief(silo, every) for silo in dict.fromkeys(silent)), ""))
-    for one in (one for one in matter.findings if one.quotes or one.rows):
-        names = ", ".join(brief(silo, every) for silo in one.silos)
+    yield from wrapped(matter.title, "  ", "    ")
+    entries: list[tuple[str, str]] = []
+    alike: dict[str, dict[str, None]] = {}
+    for one in matter.findings:
         rows = f"{one.rows:,} row{'s' * (one.rows > 1)}" if one.rows else ""
-        entries.append((short(names, NAME), ": ".join(filter(None, (rows, one.quotes)))))
-    if matter.remedy(every):
-        entries.append(("remedy", matter.remedy(every)))
-    width = max(len(label) for label, text in entries if text) + 2 if any(text for _, text in entries) else 0
+        detail = ": ".join(filter(None, (rows, one.quotes)))
+        names = [brief(silo, every) for silo in one.silos]
+        if detail and len(names) == 1:
+            entries.append((short(names[0], NAME), detail))
+        else:
+            alike.setdefault(detail, {}).update(dict.fromkeys(names))
+    for detail, found in alike.items():
+        yield from wrapped(f"{', '.join(found)}{f': {detail}' if detail else ''}", "    ", "      ")
+    entries += [("remedy", matter.remedy(every))] if matter.remedy(every) else []
+    width = max((len(label) for label, _ in entries), default=0) + 2
     for label, text in entries:
-        first = f"    {label:<{width}}"
-        yield from textwrap.wrap(
-            text or " ",
-            WIDTH,
-            initial_indent=first,
-            subsequent_indent=" " * (4 + width),
-            break_long_words=False,
-            break_on_hyphens=False,
-        ) or [first.rstrip()]
+        yield from wrapped(text, f"    {label:<{width}}", " " * (4 + width))
+
+
+def wrapped(text: str, first: str, then: str) -> list[str]:
+    """Within 80 columns; names and options are not broken."""
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=then, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def shell(words: Sequence[str]) -> Iterator[str]:

@@ -315,6 +315,8 @@ class Session:
             certificate,
             sum(account.iterations),
             account.capped,
+            account.contacts,
+            account.payload,
         )
         self.history.rows.append(row)
         self.history.iterations.append(list(account.iterations))

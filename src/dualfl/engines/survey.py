@@ -141,7 +141,7 @@ class Inquiry(Survey):
         """The data's gradient at zero, its square, and the square of its standard error."""
         g = untilted(f.objective)
         assert isinstance(g, LinearModel), "only linear models that share a loss are asked"
-        Z = np.zeros((g.n, g.k))
+        Z = np.zeros((g.n, g.k)) if g.offset is None else g.offset[:, None]
         slopes = kernels.residual(g.loss, Z, g.y, g.s)[1]
         gradient = g.design.backward(slopes).ravel()
         squares = np.einsum("ik,ik->i", slopes, slopes) * g.design.row_norms2() / np.where(g.s > 0, g.s, 1.0)

@@ -34,9 +34,11 @@ if TYPE_CHECKING:
         Ridge,
     )
     from dualfl.estimators.scaler import StandardScaler
+    from dualfl.estimators.survival import CoxPH, survival_target
 
 __all__ = [
     "ClassificationSums",
+    "CoxPH",
     "ElasticNet",
     "ElasticNetCV",
     "Evaluation",
@@ -58,6 +60,7 @@ __all__ = [
     "RidgeCV",
     "StandardScaler",
     "evaluate",
+    "survival_target",
 ]
 
 _HOMES = {
@@ -91,6 +94,7 @@ _HOMES = {
         "Ridge",
     ),
     "scaler": ("StandardScaler",),
+    "survival": ("CoxPH", "survival_target"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -38,7 +38,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- what a user calls ------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, *, offset: Any = None) -> Self:
         """Fit to rows that belong to silos.
 
         Parameters
@@ -47,8 +47,9 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         y : one target a row.
         groups : the silo of each row, any labels; None is one silo.
         sample_weight : how much each row counts; None counts every row once.
+        offset : a number a row that is added to its predictor, such as the logarithm of an exposure.
         """
-        return self._fit_here(split_by_groups(self, X, y, groups, sample_weight), joined=True)
+        return self._fit_here(split_by_groups(self, X, y, groups, sample_weight, offset), joined=True)
 
     def fit_silos(self, silos: Any, names: Sequence[str] | None = None) -> Self:
         """Fit to silos.

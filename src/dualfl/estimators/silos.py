@@ -16,6 +16,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from dualfl.errors import InputError
+from dualfl.objectives.inputs import check_offset
 from dualfl.silos.chamber import SiloRows
 from dualfl.typing import AnyArray, Array
 
@@ -26,11 +27,13 @@ def total_mass(silos: Sequence[SiloRows]) -> float:
     return sum(silo.mass for silo in silos)
 
 
-def split_by_groups(estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> list[SiloRows]:
+def split_by_groups(
+    estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any, offset: Any = None
+) -> list[SiloRows]:
     """One table, and for each row the silo it belongs to; None: all rows are one silo."""
     X, y = _checked(estimator, X, y, reset=True)
     weights = _weights(sample_weight, X)
-    whole = SiloRows("all", X, y, weights)
+    whole = SiloRows("all", X, y, weights, None if offset is None else check_offset(offset, X.shape[0]))
     if groups is None:
         return _counting([whole])
     parts = rows_by_silo(groups, whole.n)
@@ -49,6 +52,7 @@ def _slices(whole: SiloRows, parts: dict[str, npt.NDArray[np.intp]]) -> list[Sil
             _row_slice(whole.X, first, last),
             whole.y[first:last],
             None if whole.weights is None else whole.weights[first:last],
+            None if whole.offset is None else whole.offset[first:last],
         )
         for name, first, last in zip(parts, ends, ends[1:])
     ]

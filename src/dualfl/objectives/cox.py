@@ -89,9 +89,11 @@ class CoxPartialLikelihood(Objective):
         entered = None if entry is None else check_entries(entry, time)
         s, self._mass = check_weights(weights, n)
         labels = np.zeros(n, dtype=np.int64) if strata is None else check_strata(strata, n)
+        names = np.zeros(1, dtype=np.int64) if strata is None else np.unique(np.asarray(strata))
         kept = np.flatnonzero(s > 0)  # a row that counts nothing is at no risk
         self.ridge, self.mu, self.ties = float(ridge), float(ridge), ties
-        labels = np.unique(labels[kept], return_inverse=True)[1]
+        used, labels = np.unique(labels[kept], return_inverse=True)
+        self.stratum_names = names[used].tolist()
         self.sets: RiskSets = sorted_risk_sets(
             time[kept], event[kept], labels, None if entered is None else entered[kept], ties == "efron"
         )
@@ -100,8 +102,9 @@ class CoxPartialLikelihood(Objective):
         self.s = frozen(s[self.order])
         self._unit = 1 / self._mass  # s_l in terms of the given weights, of which the logarithms in f are
         self.centres = _centres(X, self.order, self.labels, self.s)
+        self.centred = not bool(sp.issparse(X))
         rows = X[self.order]
-        rows = rows if bool(sp.issparse(X)) else np.ascontiguousarray(rows - self.centres[self.labels])
+        rows = np.ascontiguousarray(rows - self.centres[self.labels]) if self.centred else rows
         self.design = Design(rows)
         self.n = self.design.n
         self.shape = (X.shape[1],)
@@ -132,7 +135,7 @@ class CoxPartialLikelihood(Objective):
         """What is proven of the largest eigenvalue of the data part."""
         with np.errstate(over="ignore"):
             norms = self.design.row_norms2()
-            if bool(sp.issparse(self.design.X)):  # rows that are not centred: |x - c|^2 <= 2 |x|^2 + 2 |c|^2
+            if not self.centred:  # |x - c|^2 <= 2 |x|^2 + 2 |c|^2
                 norms = 2 * norms + 2 * (self.centres**2).sum(axis=1)[self.labels]
             largest = [np.maximum.accumulate(part) for part in _by_stratum(norms, self.labels)]
             widest = np.concatenate(largest) if largest else norms
@@ -164,6 +167,10 @@ class CoxPartialLikelihood(Objective):
         assert isinstance(point, CoxPoint)
         return point
 
+    def data_value(self, x: Array) -> float:
+        """f without the ridge."""
+        return self.cox_point(x).data_value
+
     def hessian(self, x: Array) -> Array:
         """X' diag(expected) X less what the means of the risk sets take off."""
         self.cost.hessian_products += self.d
@@ -176,18 +183,17 @@ class CoxPartialLikelihood(Objective):
 
     @np.errstate(over="ignore", invalid="ignore")
     def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
-        point = self.cox_point(x)
+        point, size = self.cox_point(x), np.abs(x)
         far = float(np.abs(point.predictors).max(initial=0.0))
-        K = roundings(3 * self.n + self.d) + 4 * UNIT * far
+        sums, products = roundings(2 * self.n) + 4 * UNIT * far, roundings(self.d)
         p = point.expected + np.where(self.sets.dead, self.s, 0.0)
         pull = self.column_sizes * float(np.sqrt((p * p / self.s).sum()))
-        ridge = self.ridge * np.abs(x)
-        off = K * self._farthest * float(np.linalg.norm(x)) + drift * far
-        sizes = (
-            abs(point.value) + 2 * abs(self.constant) + self.events * (1 + 6 * far) + float((pull + ridge) @ np.abs(x))
-        )
-        value = K * sizes + 2 * self.events * drift * far + self.events / 2 * off**2
-        gradient = K * (pull + ridge)
+        ridge = self.ridge * size
+        off = products * self._farthest * float(np.linalg.norm(x)) + drift * far
+        logarithms = abs(point.data_value - self.constant) + self.events * (1 + 4 * far)
+        value = sums * logarithms + products * float((pull + ridge) @ size) + 8 * UNIT * abs(self.constant)
+        value += 2 * self.events * drift * far + self.events / 2 * off**2
+        gradient = (sums + products) * (pull + ridge)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return Rounding(np.inf, np.full(self.d, np.inf))
         return Rounding(value, gradient)
@@ -232,8 +238,12 @@ class CoxPoint(Point):
         return self._sums[2]
 
     @property
+    def data_value(self) -> float:
+        return float(self._sums[0] + self.f.constant)
+
+    @property
     def value(self) -> float:
-        return float(self._sums[0] + self.f.constant + self.f.ridge / 2 * (self.x @ self.x))
+        return float(self.data_value + self.f.ridge / 2 * (self.x @ self.x))
 
     @cached_property
     def gradient(self) -> Array:

@@ -47,6 +47,9 @@ class Gamma(Loss):
         if (y <= 0).any():
             raise InputError(f"Gamma takes targets > 0, and y contains {y[y <= 0][0]:g}; Tweedie takes zeros too.")
 
+    def working(self, y: Array) -> Array:
+        return np.log(y)
+
     def conjugate(self, u: Array, y: Array) -> Array:
         rate = 1.0 - u
         ok = rate >= -_SLACK
@@ -85,6 +88,10 @@ class Tweedie(Loss):
     def _check(self, y: Array) -> None:
         if (y < 0).any():
             raise InputError(f"Tweedie takes targets >= 0, and y contains {y[y < 0][0]:g}.")
+
+    def working(self, y: Array) -> Array:
+        """A tenth of the mean stands for zeros."""
+        return np.log(np.maximum(y, 0.1 * (y.mean() or 1.0)))
 
     def conjugate(self, u: Array, y: Array) -> Array:
         q = 2 - self.power
@@ -134,6 +141,9 @@ class NegativeBinomial(Loss):
         if (y < 0).any():
             raise InputError(f"NegativeBinomial takes counts >= 0, and y contains {y[y < 0][0]:g}.")
 
+    def working(self, y: Array) -> Array:
+        return np.log(y + 0.5)
+
     def bound(self, y: Array) -> Array:
         return (y + 1 / self.dispersion) / 4
 
@@ -161,6 +171,10 @@ class CLogLog(Loss):
 
     def _check(self, y: Array) -> None:
         _signs(self, y)
+
+    def working(self, y: Array) -> Array:
+        """Where the probability is 1/4 or 3/4."""
+        return np.asarray(np.where(y > 0, np.log(np.log(4.0)), np.log(np.log(4.0 / 3.0))), dtype=np.float64)
 
     def conjugate(self, u: Array, y: Array) -> Array:
         v = np.maximum(u, 0.0)

@@ -29,8 +29,7 @@ def joined(clients: Sequence[Objective]) -> LinearModel | None:
     first = models[0]
     if len(models) == 1:
         return first
-    kind = (first.loss, first.ridge, first.intercept, first.design.scale, first.design.X.dtype, first.shape)
-    if any((f.loss, f.ridge, f.intercept, f.design.scale, f.design.X.dtype, f.shape) != kind for f in models):
+    if len({kind(f) for f in models}) > 1:
         return None
     X = stacked_rows([f.design.X for f in models], copy=sum(f.design.nbytes for f in models) <= SMALL)
     if X is None:
@@ -41,9 +40,16 @@ def joined(clients: Sequence[Objective]) -> LinearModel | None:
     whole.design = Design(X, scale=first.design.scale, intercept=first.design.intercept)
     whole.n = whole.design.n
     whole.y = np.concatenate([f.y for f in models])
+    if first.offset is not None:
+        whole.offset = np.concatenate([f.offset for f in models if f.offset is not None])
     whole._mass = float(sum(f.mass for f in models))
     whole.s = frozen(np.concatenate([f.s * (f.mass / whole._mass) for f in models]))
     return whole
+
+
+def kind(f: LinearModel) -> tuple[Any, ...]:
+    """What models must share to be computed as one."""
+    return f.loss, f.ridge, f.intercept, f.design.scale, f.design.X.dtype, f.shape, f.offset is None
 
 
 def stacked_rows(parts: Sequence[Any], copy: bool) -> Any:

@@ -1,10 +1,10 @@
 """Linear models: a loss of a linear predictor, averaged over the rows, plus a ridge.
 
-    f(Theta) = sum_i s_i l(y_i, x_i' Theta) + (ridge/2) |Theta|^2,      sum_i s_i = 1,
+    f(Theta) = sum_i s_i l(y_i, o_i + x_i' Theta) + (ridge/2) |Theta|^2,      sum_i s_i = 1,
 
 with x_i in R^D (the last entry is 1 if there is an intercept) and Theta in R^(D x k), kept as one flat
 vector, row by row. The rows stay in the type they came in (float64, float32, uint8 with a scale, sparse CSR)
-and are never copied; the intercept column is not stored.
+and are never copied; the intercept column is not stored. The offsets o_i are 0 unless they are given.
 
 Constants. The Hessian of the data part is at most  loss.curvature * lambda_max(sum_i s_i x_i x_i'), which a
 Lanczos iteration bounds; L adds the ridge. mu is the ridge. A free intercept makes mu = 0.
@@ -22,11 +22,11 @@ import scipy.sparse as sp
 
 from dualfl import kernels
 from dualfl.arguments import check
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NotSupported
 from dualfl.kernels import Design
 from dualfl.objectives import curvature, moments, rounding
 from dualfl.objectives.base import Objective, Point, Ray, check_factor
-from dualfl.objectives.inputs import check_features, check_scale, check_weights
+from dualfl.objectives.inputs import check_features, check_offset, check_scale, check_weights
 from dualfl.objectives.losses import Loss
 from dualfl.objectives.rounding import Rounding
 from dualfl.objectives.spectrum import largest_eigenvalue
@@ -50,6 +50,7 @@ class LinearModel(Objective):
     weights : one number >= 0 a row; None counts every row once.
     intercept : False; True, regularised like every coefficient; or "free".
     scale : the predictor uses scale * X, so that uint8 pixels need not be converted.
+    offset : one number a row that is added to its predictor, such as the logarithm of an exposure.
 
     >>> import numpy as np
     >>> from dualfl.objectives import LinearModel, Squared
@@ -68,6 +69,7 @@ class LinearModel(Objective):
         weights: npt.ArrayLike | None = None,
         intercept: Intercept = False,
         scale: float = 1.0,
+        offset: npt.ArrayLike | None = None,
     ) -> None:
         super().__init__()
         check("ridge", ridge, float)
@@ -85,6 +87,9 @@ class LinearModel(Objective):
         if len(self.y) != self.n:
             raise InputError(f"X has {self.n} rows and y has {len(self.y)}; give one target a row.")
         self.s, self._mass = check_weights(weights, self.n)
+        self.offset: Array | None = None
+        if offset is not None:
+            self._take_offset(check_offset(offset, self.n))
         self.k = loss.outputs
         self.shape = (self.design.D, self.k) if self.k > 1 else (self.design.D,)
         self.mu = 0.0 if intercept == "free" else self.ridge
@@ -93,9 +98,20 @@ class LinearModel(Objective):
             free[-1] = True
             self.free = free.ravel()
         if loss.smooth:
-            self.offers = frozenset({"gradient", "hessian", "projected", "moments", "samples"})
+            self.offers = frozenset({"gradient", "hessian", "projected", "moments"})
+            if self.offset is None:
+                self.offers |= {"samples"}
         else:
             self.offers = frozenset({"dual"})
+
+    def _take_offset(self, offset: Array) -> None:
+        """A loss of y - z takes it off the targets; others add it to the predictors."""
+        if self.loss.location:
+            self.y = sealed(self.y - offset)
+        elif self.loss.smooth and self.loss.outputs == 1:
+            self.offset = sealed(offset)
+        else:
+            raise NotSupported(f"{self.loss} takes no offset; a loss of a count, an amount or a probability does.")
 
     @property
     def name(self) -> str:
@@ -161,8 +177,13 @@ class LinearModel(Objective):
         return LinearPoint(self, x)
 
     def predictors(self, x: Array) -> Array:
+        Z = self.directions(x)
+        return Z if self.offset is None else Z + self.offset[:, None]
+
+    def directions(self, p: Array) -> Array:
+        """X p, by which predictors change along p: they have no offset."""
         self.cost.passes += 0.5
-        return self.design.forward(self.matrix(x))
+        return self.design.forward(self.matrix(p))
 
     def sample_gradient(self, rows: npt.NDArray[np.intp], x: Array) -> Array:
         """An unbiased gradient: the mean of n s_i l'(x_i'theta) x_i over `rows` + the ridge's."""
@@ -179,6 +200,11 @@ class LinearModel(Objective):
 
     def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
         return rounding.linear(self, x, drift)
+
+    def conjugate(self, u: Array) -> Array:
+        """The conjugate of each row's loss as a function of x_i'theta."""
+        values = self.loss.conjugate(u, self.y)
+        return values if self.offset is None else values - u * self.offset
 
     # -- curvature --------------------------------------------------------------------------------
 
@@ -250,7 +276,8 @@ class LinearModel(Objective):
         Z = np.ascontiguousarray(z[:, None])
         w = curvature.curvatures(self.loss, Z, self.y, self.s)[0, 0]
         slopes = kernels.residual(self.loss, Z, self.y, self.s)[1][:, 0]
-        q = self.design.backward(np.ascontiguousarray((w * z - slopes)[:, None]))[:, 0]
+        own = z if self.offset is None else z - self.offset
+        q = self.design.backward(np.ascontiguousarray((w * own - slopes)[:, None]))[:, 0]
         return moments.moment(self.design, curvature.row_curvatures(w[None, None], self.s)), q
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
@@ -321,6 +348,8 @@ class LinearPoint(Point):
         f = self.f
         f.require_gradient("This step")
         f.cost.gradients += 1
+        if self._Z is None and f.offset is not None:
+            self._Z = f.predictors(self.x)
         if self._Z is None:
             f.cost.passes += 1
             self._data_value, G, self._Z = f.design.value_gradient(f.matrix(self.x), f.loss, f.y, f.s)
@@ -351,7 +380,7 @@ class LinearRay(Ray):
     def __init__(self, start: LinearPoint, p: Array) -> None:
         f = start.f
         self.start, self.p, self.f = start, p, f
-        self.Z, self.P = start.predictors, f.predictors(p)
+        self.Z, self.P = start.predictors, f.directions(p)
         x_kept, p_kept = f.ridge_part(start.x), f.ridge_part(p)
         # (ridge/2)|x + t p|^2 = constant + linear t + quadratic t^2 / 2
         self.constant = f.ridge / 2 * float(x_kept @ x_kept)

@@ -85,6 +85,9 @@ def linear(f: LinearModel, x: Array, drift: float = 0.0) -> Rounding:
     ridge, size = f.ridge * np.abs(f.ridge_part(x)), theta.ravel()
     sizes = abs(point.value) + float(f.s @ extra) + float(ridge @ size) + float(pull.ravel() @ size)
     gradient = K * (pull.ravel() + ridge)
+    if f.offset is not None:  # like a column whose coefficient is 1
+        reach = float(np.sqrt(f.s @ f.offset**2))
+        off, sizes = off + K * float(np.abs(f.offset).max()), sizes + float(P.sum()) * reach
     value = K * sizes + float((P * more).sum() + curvature / 2 * ((off + more) ** 2).sum())
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
         return Rounding(np.inf, np.full(f.d, np.inf))

@@ -34,6 +34,7 @@ class SiloRows:
     X: Any  # dense or CSR
     y: AnyArray
     weights: Array | None = None
+    offset: Array | None = None  # added to the predictor of each row
 
     @property
     def n(self) -> int:
@@ -50,8 +51,8 @@ class SiloRows:
 
     def rows(self, which: npt.NDArray[Any]) -> SiloRows:
         """These rows only."""
-        weights = None if self.weights is None else self.weights[which]
-        return SiloRows(self.name, self.X[which], self.y[which], weights)
+        weights, offset = (None if part is None else part[which] for part in (self.weights, self.offset))
+        return SiloRows(self.name, self.X[which], self.y[which], weights, offset)
 
     def with_targets(self, y: AnyArray) -> SiloRows:
         return replace(self, y=y)
@@ -148,8 +149,9 @@ class Chamber:
 
     def blank(self, cost: Cost) -> LinearModel:
         """For a silo that must answer, and whose answer is multiplied by 0: one row of zeros."""
-        y = np.zeros(1, dtype=self.rows.y.dtype)
-        return model(SiloRows(self.name, np.zeros((1, self.rows.X.shape[1])), y), cost)
+        y = np.ones(1, dtype=self.rows.y.dtype)  # every loss takes a target of 1
+        offset = None if self.rows.offset is None else np.zeros(1)
+        return model(SiloRows(self.name, np.zeros((1, self.rows.X.shape[1])), y, offset=offset), cost)
 
 
 def model(rows: SiloRows, cost: Cost) -> LinearModel:
@@ -158,7 +160,9 @@ def model(rows: SiloRows, cost: Cost) -> LinearModel:
         y = np.where(y == cost.positive, 1.0, -1.0)
     elif cost.shift:
         y = y - cost.shift
-    return LinearModel(rows.X, y, cost.loss, cost.ridge, weights=rows.weights, intercept=cost.intercept)
+    return LinearModel(
+        rows.X, y, cost.loss, cost.ridge, weights=rows.weights, intercept=cost.intercept, offset=rows.offset
+    )
 
 
 def dealt(rows: SiloRows, dealing: Dealing, folds: int) -> npt.NDArray[np.intp]:

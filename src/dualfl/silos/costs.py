@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.objectives import losses
+from dualfl.objectives import families, losses
 from dualfl.objectives.linear import Intercept
 from dualfl.objectives.losses import Loss
 from dualfl.typing import Array
@@ -79,7 +79,8 @@ def loss_to_json(loss: Loss) -> dict[str, Any]:
 
 def loss_from_json(content: Mapping[str, Any]) -> Loss:
     given = dict(content)
-    kind = getattr(losses, str(given.pop("name")), None)
+    name = str(given.pop("name"))
+    kind = getattr(losses, name, getattr(families, name, None))
     if not (isinstance(kind, type) and issubclass(kind, Loss)) or kind is Loss:
         raise InputError(f"{content['name']!r} is not a loss of this version")
     loss: Loss = kind(**given)

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import xlogy
 
 from dualfl.errors import InputError
 from dualfl.kernels import is_sparse
-from dualfl.objectives import Poisson, Squared
+from dualfl.objectives import Squared
 from dualfl.objectives.losses import Loss
 from dualfl.silos.chamber import Chamber, SiloRows
 from dualfl.silos.costs import Cost, Rows, loss_from_json
@@ -28,6 +27,7 @@ from dualfl.tables.sums import counted, deviations
 from dualfl.typing import AnyArray, Array
 
 Wire = dict[str, Any]
+BLOCK = 2048  # rows at a time
 VERBS: dict[str, Callable[..., Wire]] = {}
 
 
@@ -121,12 +121,12 @@ def encode(chamber: Chamber, schema: Mapping[str, Any], mean: Array, spread: Arr
 
 def request_to_json(request: Request) -> dict[str, Any]:
     """Without the remedies, which everybody has his own of."""
-    names = ("target", "numeric_target", "drop", "categorical", "missing")
+    names = ("target", "numeric_target", "drop", "categorical", "missing", "columns")
     return {name: getattr(request, name) for name in names}
 
 
 def request_from_json(content: Mapping[str, Any], remedies: Remedies) -> Request:
-    lists = {name: tuple(content[name]) for name in ("drop", "categorical")}
+    lists = {name: tuple(content[name]) for name in ("drop", "categorical", "columns")}
     return Request(**{**content, **lists}, remedies=remedies)
 
 
@@ -154,8 +154,8 @@ def measure(
 
 
 def least_losses(loss: Loss, y: Array) -> Array:
-    """What no predictor gets below, row by row: 0, but for counts."""
-    return np.asarray(y - xlogy(y, y)) if isinstance(loss, Poisson) else np.zeros(len(y))
+    """What no predictor gets below, row by row, -l*(0): 0, but for counts and amounts."""
+    return np.zeros(len(y)) if loss.nonnegative else -loss.conjugate(np.zeros(len(y)), loss.targets(y))
 
 
 @verb
@@ -235,6 +235,33 @@ def products(chamber: Chamber, rows: Mapping[str, Any]) -> Wire:
     """Of the columns with each other, the intercept last."""
     f, mass = with_model(chamber, Cost(Squared(), rows=Rows(**rows)).as_json())
     return {"products": half(mass * f.hessian(np.zeros(f.d)))}
+
+
+@verb
+def moments(chamber: Chamber, rows: Sequence[Mapping[str, Any]], center: Array, target: float) -> Wire:
+    """For each of several choices of rows: the products of [X - center, y - target, 1] with each other."""
+    width = len(center) + 2
+    sums = np.zeros((len(rows), width * (width + 1) // 2))
+    for line, one in zip(sums, rows):
+        found = chamber.chosen(Rows(**one))
+        if found is not None:
+            line[:] = half(products_around(found, np.append(np.asarray(center), target)))
+    return {"moments": sums}
+
+
+def products_around(rows: SiloRows, center: Array) -> Array:
+    """Z'WZ, Z = [X - c, y - t, 1], some rows at a time."""
+    weights = np.ones(rows.n) if rows.weights is None else rows.weights
+    y = np.asarray(rows.y, dtype=np.float64)
+    total = np.zeros((len(center) + 1, len(center) + 1))
+    for first in range(0, rows.n, BLOCK):
+        part = slice(first, first + BLOCK)
+        X = rows.X[part]
+        X = X.toarray() if is_sparse(X) else np.asarray(X)
+        Z = np.column_stack([X - center[:-1], y[part] - center[-1], np.ones(len(y[part]))])
+        Z *= np.sqrt(weights[part])[:, None]
+        total += Z.T @ Z
+    return total
 
 
 @verb

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -59,22 +60,28 @@ def inspect_file(
 def inspect(table: Table, rules: Rules, target: str = "", classes: bool | None = None) -> Inspection:
     """What is found in a table. Without a target nothing is said about it; `classes` is whether its entries are names
     of classes, and is guessed if nobody says it."""
-    labels = None
+    rows: dict[str, AnyArray] = {}
     if target in table.columns and table.columns[target].dtype.kind != "O":
         values = table.columns[target]
         there = ~missing(values)
         if classes is None:
             classes = is_class_target(values[there]) and not decimal_commas(as_text(values))
-        labels = table.levels(target) if classes else None
+        rows = _by_class(table.levels(target)) if classes else {}
     else:
         there = np.ones(table.rows, dtype=bool)
     columns: dict[str, Facts] = {}
     findings: list[Finding] = []
     for name in table.columns:
-        one = _Column(table, name, rules, target, bool(classes), labels)
+        one = _Column(table, name, rules, target, bool(classes), rows)
         columns[name] = one.facts()
         findings += one.findings()
     return Inspection(table.name, target, bool(classes), columns, tuple(findings), int(there.sum()))
+
+
+def _by_class(labels: AnyArray) -> dict[str, AnyArray]:
+    """Which rows are of each class; none where there are so many that they are no classes."""
+    known = np.unique(labels[labels != ""]).tolist()
+    return {label: labels == label for label in known} if len(known) <= MOST_LEVELS else {}
 
 
 def _finding(kind: str, column: str, silo: str, what: str, **more: object) -> Finding:
@@ -90,13 +97,13 @@ class _Column:
     rules: Rules
     target: str
     classes: bool
-    labels: AnyArray | None  # of the target, if it is classes
+    rows_of: dict[str, AnyArray]  # which rows are of each class
 
     @property
     def values(self) -> AnyArray:
         return self.table.columns[self.name]
 
-    @property
+    @cached_property
     def gaps(self) -> AnyArray:
         return missing(self.values) if self.values.dtype.kind != "O" else np.zeros(len(self.values), dtype=bool)
 
@@ -109,7 +116,7 @@ class _Column:
         """Whether its entries are names, be they numbers or not."""
         return self.name in self.rules.categorical or (self.is_target and self.classes)
 
-    @property
+    @cached_property
     def kind(self) -> str:
         if self.values.dtype.kind == "O":
             return "dates" if str(self.values[0]).startswith(("date", "timestamp")) else "other"
@@ -125,13 +132,17 @@ class _Column:
             return "dates"
         return "numbers" if decimal_commas(self.values) or odd_entries(self.values) else "text"
 
-    @property
+    @cached_property
+    def known(self) -> list[str]:
+        """The texts that there are."""
+        found: list[str] = np.unique(self.values[~self.gaps]).tolist()
+        return found
+
+    @cached_property
     def _dates(self) -> dict[str, list[int]]:
         """Texts that are dates, if most are."""
-        known, counts = np.unique(self.values[~self.gaps], return_counts=True)
-        dates = {text for text in known.tolist() if is_date(text)}
-        share = sum(count for text, count in zip(known.tolist(), counts.tolist()) if text in dates)
-        return rows_with(self.values, dates) if 2 * share > counts.sum() else {}
+        rows = rows_with(self.values, {text for text in self.known if is_date(text)})
+        return rows if 2 * sum(map(len, rows.values())) > np.count_nonzero(~self.gaps) else {}
 
     # -- for others ------------------------------------------------------------------------------------
 
@@ -161,12 +172,9 @@ class _Column:
 
     def _by_class(self, values: AnyArray) -> Iterator[tuple[str, AnyArray]]:
         """The entries that are there, by the class of their row."""
-        if self.labels is None or self.is_target:
-            return
         there = ~missing(values)
-        classes = np.unique(self.labels[self.labels != ""])
-        for label in classes.tolist() if len(classes) <= MOST_LEVELS else ():
-            some = values[there & (self.labels == label)]
+        for label, rows in self.rows_of.items() if not self.is_target else ():
+            some = values[there & rows]
             if len(some):
                 yield label, some
 
@@ -298,17 +306,16 @@ class _Column:
         return self._found("decimal", what, stops=True, mend=mend, advice=advice, rows=rows, quotes=quoted(commas, 2))
 
     def _date_texts(self, dates: dict[str, list[int]]) -> Iterator[Finding]:
-        known = len(np.unique(self.values[~self.gaps]))
         what = "dates, each of which would be a level of its own"
         rows = sum(map(len, dates.values()))
-        stops = known > MOST_LEVELS and not (self.is_target and self.classes)
+        stops = len(self.known) > MOST_LEVELS and not (self.is_target and self.classes)
         yield self._found("dates", what, stops=stops, mend={"dates": SINCE}, rows=rows, quotes=quoted(dates, 1))
-        others = {text for text in np.unique(self.values[~self.gaps]).tolist() if text not in dates}
+        others = {text for text in self.known if text not in dates}
         if others:
             yield self._not_among("dates", rows_with(self.values, others), stops=False)
 
     def _odd(self, commas: Set[str]) -> Iterator[Finding]:
-        known = set(np.unique(self.values[~self.gaps]).tolist()) - commas
+        known = set(self.known) - commas
         odd = {text for text in known if USUAL.number(text) is None}
         if odd:
             yield self._not_among("numbers", rows_with(self.values, odd), stops=True)
@@ -320,7 +327,7 @@ class _Column:
         return self._found("odd", what, stops=stops, mend=mend, advice="correct them", rows=rows, quotes=quoted(odd))
 
     def _words(self) -> Iterator[Finding]:
-        known = np.unique(self.values[~self.gaps]).tolist()
+        known = self.known
         if len(known) > MOST_LEVELS or (names_rows(self.name, self.values) and not self.as_levels):
             yield self._many(len(known))
             return

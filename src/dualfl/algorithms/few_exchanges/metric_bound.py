@@ -76,10 +76,10 @@ def left_out(basis: Basis, G: Array, off: Array, own: Array) -> Beside | None:
         slope = np.abs(G.sum(axis=1)) + off.sum(axis=1)
         held = M > 0
         decrement += float(np.sum(slope[held] ** 2 / M[held])) / k * (1 + roundings(D + k))
-    if basis.q == D:
+    if basis.spans:
         return Beside(decrement, taken)
-    rest = np.flatnonzero(~basis.V.any(axis=1))
-    if len(rest) != D - basis.q:
+    rest = np.setdiff1d(np.flatnonzero(~basis.V.any(axis=1)), basis.still)
+    if len(rest) != D - basis.q - len(basis.still):
         return None
     N = basis.at.to(np.eye(D)[:, rest])
     data = (np.abs(N).T @ np.sqrt(np.maximum(own, 0.0))) ** 2 / (SPARE * UNIT) ** 2

@@ -17,7 +17,6 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.algorithms.contract import Place
 from dualfl.objectives.penalties import L1, GroupL2, Penalised
@@ -211,9 +210,9 @@ def minimise_groups(Q: Array, q: Array, penalised: Penalised, start: Array) -> A
     least = np.inf
     for _ in range(30):
         z = FISTA().solve(F, z, GradientNorm(goal, cap=200)).x
-        for _ in range(8):
+        for _ in range(30):
             trial = face_newton(Q, q, F, z)
-            if trial is None or not residual_of(Q, q, F, trial) < residual_of(Q, q, F, z):
+            if trial is None or np.array_equal(trial, z):
                 break
             z = trial
         now = residual_of(Q, q, F, z)
@@ -253,10 +252,22 @@ def face_newton(Q: Array, q: Array, F: Penalised, z: Array) -> Array | None:
     same = labels[face][:, None] == labels[face][None, :]
     H = Q[np.ix_(face, face)] + np.diag(strength) - np.where(same, strength[:, None] * np.outer(unit, unit), 0.0)
     g = (Q @ z - q)[face] + penalty.alpha * unit
-    try:
-        step = cho_solve(cho_factor(H), g)
-    except LinAlgError:
-        return None
-    new = z.copy()
-    new[face] -= step
-    return new
+    step = solve(H, g)
+    wide = np.zeros(len(z))
+    wide[face] = step
+    trials = [z - t * wide for t in (1.0, 0.5, 0.25, 0.06, 0.01)]
+    for group in np.unique(labels[face[~free[face]]]):  # on the way a group may become zero, where its slope changes
+        own = (labels == group) & ~free
+        t = float(z[own] @ wide[own]) / (float(wide[own] @ wide[own]) or 1.0)
+        if 0 < t < 1:
+            trials.append(np.where(own, 0.0, z - t * wide))
+    here, values = model_value(Q, q, F, z), [model_value(Q, q, F, trial) for trial in trials]
+    best = int(np.argmin(values))
+    if values[best] < here - 1e-14 * abs(here):
+        return trials[best]
+    # values no longer tell, residuals do
+    return trials[0] if residual_of(Q, q, F, trials[0]) < residual_of(Q, q, F, z) else None
+
+
+def model_value(Q: Array, q: Array, F: Penalised, z: Array) -> float:
+    return float(z @ (Q @ z) / 2 - q @ z) + F.penalty_value(z)
