@@ -203,7 +203,7 @@ def test_evaluation_is_that_of_the_files(tmp_path):
     model = model_folder.read(tmp_path / "model")
     tables = [read_table(tmp_path / f"{name}.csv") for name in ("hill", "north", "river")]
     expected, _ = evaluate_model(model, tables)
-    silos = far_silos(homes, None, experiment="b", description=ModelEvaluation.of(model).as_json())
+    silos = far_silos(homes, None, experiment="b", analysis=ModelEvaluation.of(model).as_json())
     found = drive(ModelEvaluation.of(model).conversation(silos), silos)
     assert list(found.silos) == ["hill", "north", "river"]
     for name, sums in zip(found.silos, expected.silos.values()):
