@@ -17,7 +17,7 @@ from dualfl.federation.chambers import FarChamber
 from dualfl.federation.upload import WORK_BITS, masked, masked_maxima
 
 Content = dict[str, Any]
-NAMES = ("describe",)  # tells names alone, and every silo must
+NAMES = ("describe", "inspect")  # tell names alone, and every silo must
 
 
 def answer_all(far: FarChamber, asks: Sequence[Content], tag: str) -> Content:
