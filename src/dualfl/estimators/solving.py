@@ -27,6 +27,7 @@ from dualfl.estimators.cox_proof import CoxProof
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Loss
+from dualfl.objectives.joined import joined
 from dualfl.problem import Problem
 from dualfl.silos.costs import Cost, Sample
 from dualfl.silos.here import SideHere
@@ -125,14 +126,7 @@ def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str) -> Conversatio
             requests = merged.send(answers)
         except StopIteration as end:
             return list(end.value.outcomes)
-        try:
-            answers = yield Exchange(purpose, tuple(requests))
-        except KeyboardInterrupt as error:  # every run keeps what it has
-            try:
-                merged.throw(error)
-            except StopIteration as end:
-                return list(end.value.outcomes)
-            raise
+        answers = yield Exchange(purpose, tuple(requests))
 
 
 def one_fit(
@@ -159,7 +153,8 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     yield from engine.settling(chosen, constants)
     session = Session(engine, Recording())
     loss = getattr(side.template, "loss", None)
-    settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof_of(side))
+    proof = None if engine.algorithm.certifies else proof_of(side)
+    settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
     result = side.counted(settled.with_proof(replace(result, choice=why)))
@@ -171,7 +166,7 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
 def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:
     """A problem in this process."""
     with one_blas_thread():
-        return drive(running(SideHere(problem, join=True), algorithm, limits, start))
+        return drive(running(SideHere(problem, joined), algorithm, limits, start))
 
 
 def proof_of(side: Side) -> FreeIntercept | CoxProof | None:
