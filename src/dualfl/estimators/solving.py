@@ -133,14 +133,7 @@ def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str) -> Conversatio
             requests = merged.send(answers)
         except StopIteration as end:
             return list(end.value.outcomes)
-        try:
-            answers = yield Exchange(purpose, tuple(requests))
-        except KeyboardInterrupt as error:  # every run keeps what it has
-            try:
-                merged.throw(error)
-            except StopIteration as end:
-                return list(end.value.outcomes)
-            raise
+        answers = yield Exchange(purpose, tuple(requests))
 
 
 def one_fit(
@@ -167,7 +160,8 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     yield from engine.settling(chosen, constants)
     session = Session(engine, Recording())
     loss = getattr(side.template, "loss", None)
-    settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof_of(side))
+    proof = None if engine.algorithm.certifies else proof_of(side)
+    settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
     result = side.counted(settled.with_proof(replace(result, choice=why)))

@@ -122,12 +122,12 @@ def encode(chamber: Chamber, schema: Mapping[str, Any], mean: Array, spread: Arr
 
 def request_to_json(request: Request) -> dict[str, Any]:
     """Without the remedies, which everybody has his own of."""
-    names = ("target", "numeric_target", "drop", "categorical", "missing")
+    names = ("target", "numeric_target", "drop", "categorical", "missing", "columns")
     return {name: getattr(request, name) for name in names}
 
 
 def request_from_json(content: Mapping[str, Any], remedies: Remedies) -> Request:
-    lists = {name: tuple(content[name]) for name in ("drop", "categorical")}
+    lists = {name: tuple(content[name]) for name in ("drop", "categorical", "columns")}
     return Request(**{**content, **lists}, remedies=remedies)
 
 

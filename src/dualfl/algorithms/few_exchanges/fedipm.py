@@ -159,7 +159,9 @@ class FedIPM(Algorithm):
         if s.base is not None:
             m = yield ask(self.follow, th=s.th, t=s.t, base=s.base)
             return self.followed(s, m, at)
-        m = yield ask(self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, switch=s.switch, guesses=guesses)
+        m = yield ask(
+            self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, switch=s.switch, guesses=guesses
+        )
         return self.stepped(self.known(replace(s, switch=False), m), m, at)
 
     @staticmethod
@@ -172,6 +174,7 @@ class FedIPM(Algorithm):
         s = replace(s, sizes2=m.sizes2, spread=float(m.spread), grid=float(m.grid))
         R = self.regulariser(s, at)
         guesses = dependence.guessed(symmetric(m.h, at.d), R.m == 0)
+        guesses = guesses[R.m[guesses[:, 0].astype(int)] == 0]
         s = replace(s, reach=reach_of(R, m, s.th), guesses=guesses if len(guesses) else None)
         if not self.race:
             return self.stepped(s, m, at)
@@ -251,7 +254,14 @@ class FedIPM(Algorithm):
         """What sums prove of E*."""
         assert s.sizes2 is not None
         return lower_bound(
-            self.regulariser(s, at), m, Doubt(s.sizes2, s.grid, at.N), s.spread, far, s.end, s.centre, NONE if s.copies is None else s.copies
+            self.regulariser(s, at),
+            m,
+            Doubt(s.sizes2, s.grid, at.N),
+            s.spread,
+            far,
+            s.end,
+            s.centre,
+            NONE if s.copies is None else s.copies,
         )
 
     def regulariser(self, s: Server, at: Place) -> Regulariser:

@@ -27,7 +27,7 @@ class Sums(NamedTuple):
     M: Array
     own: Array
     slip: float
-    kinks: float
+    kinks: Array
     reach: float
     radius: float
     grid: float
@@ -83,6 +83,9 @@ def left_out(basis: Basis, G: Array, off: Array, own: Array) -> Beside | None:
         return None
     N = basis.at.to(np.eye(D)[:, rest])
     data = (np.abs(N).T @ np.sqrt(np.maximum(own, 0.0))) ** 2 / (SPARE * UNIT) ** 2
+    for k, c in basis.dull:
+        N[-1, rest == int(k)] = -c * N[int(k), rest == int(k)]
+        data[rest == int(k)] = 0.0
     mu = (N.T**2 @ M) / 2
     if ((mu == 0) & (data > 0)).any():
         return None
@@ -98,4 +101,4 @@ def of(m: Any, i: int, reach: float, radius: float, grid: float) -> Sums | None:
     if not hasattr(m, f"own{i}") or len(getattr(m, f"T{i}")):
         return None
     sent = [getattr(m, f"{name}{i}") for name in ("M", "own", "slip", "kinks")]
-    return Sums(sent[0], sent[1], float(sent[2]), float(sent[3]), reach, radius, grid)
+    return Sums(sent[0], sent[1], float(sent[2]), sent[3], reach, radius, grid)

@@ -48,6 +48,7 @@ FARTHEST = 1e4  # a row farther out than this proves nothing
 SINGLE = 2.0**29  # times as coarse as double precision
 LARGEST = 2000  # coefficients, for an eigenvalue at the server
 SERIES = 0.05
+SHARES = (1.0, 0.03, 1e-3, 1e-5)
 KINKED = 1e-30  # what a loss with kinks has at least, so that one sees that there are some
 
 
@@ -62,7 +63,7 @@ def psi(u: float) -> float:
 
 class Asked(NamedTuple):
     """Which Hessian a client sent: how many numbers, in which directions, what straight pieces count for; and within
-    which radius its curvature is to last."""
+    which radius, and which shares of it, its curvature is to last."""
 
     numbers: int
     U: Array
@@ -93,7 +94,7 @@ def row_reach(f: Objective, U: Array, weight: float) -> float:
 def curvature_doubts(f: Objective, x: Array, weight: float, asked: Asked) -> dict[str, Any]:
     """`own`, `slip` and `kinks` of a Hessian at x."""
     rows = rows_of(f)
-    nothing = {"own": np.zeros(f.shape[0]), "slip": 1.0 / weight, "kinks": 0.0}
+    nothing = {"own": np.zeros(f.shape[0]), "slip": 1.0 / weight, "kinks": np.zeros(len(SHARES))}
     if rows is None or rows.model.loss.self_concordance is None:
         return nothing
     model, design = rows.model, rows.model.design
@@ -110,20 +111,21 @@ def curvature_doubts(f: Objective, x: Array, weight: float, asked: Asked) -> dic
     return {"own": own, "slip": slip, "kinks": kinks(model, x, asked)}
 
 
-def kinks(model: LinearModel, x: Array, asked: Asked) -> float:
+def kinks(model: LinearModel, x: Array, asked: Asked) -> Array:
     """What the curvature of rows near their kinks, and that which was added to straight ones, may amount to."""
     Z = model.predictors_at(x)
     distance = model.loss.to_kink(Z[:, 0], model.y)
     if distance is None:
-        return 0.0
+        return np.zeros(len(SHARES))
     used, own = model.newton_curvatures(x, asked.straight)[0, 0], model.newton_curvatures(x, 0.0)[0, 0]
-    theta, K, total = np.abs(x), roundings(model.design.D), KINKED
+    theta, K, total = np.abs(x), roundings(model.design.D), np.full(len(SHARES), KINKED)
     for part, block in moments.blocks(model.design, model.design.D):
         square = np.square(block @ asked.U).sum(axis=1) * (1 + 1e-6)
         slack = K * (np.abs(block) @ theta + np.abs(model.y[part]) + model.loss.parameter + 1)
-        safe = distance[part] - slack > asked.radius * np.sqrt(square)
-        total += float((np.where(safe, used[part] - own[part], used[part])) @ square)
-    return total * (1 + 1e-6) if np.isfinite(total) else FARTHEST**POWER
+        away, more = (distance[part] - slack) / np.sqrt(square), (used[part] - own[part]) * square
+        for i, share in enumerate(SHARES):
+            total[i] += float(np.where(away > share * asked.radius, more, used[part] * square).sum())
+    return np.where(np.isfinite(total), total * (1 + 1e-6), FARTHEST**POWER)
 
 
 # -- the server ------------------------------------------------------------------------------------------
@@ -136,7 +138,7 @@ class Curvature(NamedTuple):
     off: Array
     slip: float
     reach: float
-    kinks: float = 0.0
+    kinks: Array | tuple[float, ...] = (0.0,)  # within shares of the radius
     radius: float = np.inf
 
 
@@ -171,8 +173,7 @@ def gain(C: Curvature, r: Array, off_r: Array, beside: float = 0.0) -> Gain:
     smallest = float(np.linalg.eigvalsh(S)[0]) - roundings(10 * d)
     if not smallest > 2 * wrong:
         return NOTHING
-    left = smallest * float(diagonal.min())
-    sure = (1 - min(C.slip, 1.0)) * (1 - wrong / smallest) * (1 - min(C.kinks / left, 1.0))
+    sure = (1 - min(C.slip, 1.0)) * (1 - wrong / smallest)
     if not sure > 0:
         return NOTHING
     try:
@@ -181,12 +182,25 @@ def gain(C: Curvature, r: Array, off_r: Array, beside: float = 0.0) -> Gain:
         return NOTHING
     w = solve_triangular(L, (r / h), lower=True, check_finite=False)
     doubt = float(np.linalg.norm((off_r + roundings(4) * np.abs(r)) / h)) / np.sqrt(smallest)
-    decrement = ((float(np.linalg.norm(w)) + doubt) ** 2 / sure) * (1 + roundings(4 * d)) + beside
-    least = sure * left
-    if C.kinks and not 4 * decrement < least * C.radius**2:
+    decrement = ((float(np.linalg.norm(w)) + doubt) ** 2 / sure) * (1 + roundings(4 * d))
+    least = sure * smallest * float(diagonal.min())
+    return min((kept(C, decrement, beside, least, taken, share) for taken, share in zip(C.kinks, SHARES)), key=most)
+
+
+def kept(C: Curvature, decrement: float, beside: float, least: float, taken: float, share: float) -> Gain:
+    """The gain, if kinks within this share of the radius take so much of the curvature."""
+    rest = 1 - taken / least
+    if not rest > 0:
+        return NOTHING
+    decrement, least = decrement / rest + beside, least * rest
+    if taken and not 4 * decrement < least * (share * C.radius) ** 2:
         return NOTHING
     u = np.sqrt(decrement / least) * C.reach * (1 + roundings(8))
     return Gain(float(decrement * psi(u) * (1 + roundings(32))), decrement, least)
+
+
+def most(found: Gain) -> float:
+    return found.most
 
 
 def lower_bound(height: float, size: float, found: Gain, terms: int) -> float:

@@ -227,6 +227,9 @@ class SketchedNewton(Algorithm):
         """Columns that are others need not move: their coefficients go to the others, which changes no prediction."""
         assert s.guesses is not None
         copies, s = dependence.proven(s.guesses, m.unlike), replace(s, guesses=None)
+        held = s.basis.M.any(axis=1)[copies[:, 0].astype(int)]
+        dull = tuple((float(k), float(c)) for k, other, c in copies[held] if other == s.basis.D - 1)
+        s, copies = replace(s, basis=replace(s.basis, dull=dull)), copies[~held]
         if not len(copies) or not s.request:
             return s, m
         basis, metric, keep = sketch.without(s.basis, s.metric, tuple(int(k) for k in copies[:, 0]))

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from dualfl import kernels
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.cuts import below
+from dualfl.algorithms.few_exchanges.dependence import unlike
 from dualfl.algorithms.few_exchanges.dual_bound import (
     FEW,
     Doubt,
@@ -123,6 +124,12 @@ class SmoothSilo:
         # twice, so that what is left without the positive slopes is too large as well
         sums = {"conj": terms.sum(axis=1) + 2 * slack, "rows": 1.0}
         return sums | {"plus_conj": terms[:, up].sum(axis=1) + slack, "plus_g": plus}
+
+    def copies(self, guesses: Array) -> dict[str, Array]:
+        """Which columns are not what the server guessed; nothing if it did not guess."""
+        if not len(guesses):
+            return {}
+        return {"unlike": np.ones(len(guesses)) if self.model is None else unlike(self.model.design, guesses)}
 
     def working(self) -> dict[str, Array]:
         """The parabolas to begin with, where 0 is no good start."""
