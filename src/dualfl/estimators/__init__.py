@@ -23,6 +23,12 @@ if TYPE_CHECKING:
         QuantileRegressorCV,
         RidgeCV,
     )
+    from dualfl.estimators.families import (
+        CLogLogRegression,
+        GammaRegressor,
+        NegativeBinomialRegressor,
+        TweedieRegressor,
+    )
     from dualfl.estimators.metrics import ClassificationSums, Evaluation, RegressionSums, evaluate
     from dualfl.estimators.path import PenaltyPath
     from dualfl.estimators.regressors import (
@@ -37,11 +43,13 @@ if TYPE_CHECKING:
     from dualfl.estimators.survival import CoxPH, survival_target
 
 __all__ = [
+    "CLogLogRegression",
     "ClassificationSums",
     "CoxPH",
     "ElasticNet",
     "ElasticNetCV",
     "Evaluation",
+    "GammaRegressor",
     "HuberRegressor",
     "HuberRegressorCV",
     "Lasso",
@@ -50,6 +58,7 @@ __all__ = [
     "LinearSVCCV",
     "LogisticRegression",
     "LogisticRegressionCV",
+    "NegativeBinomialRegressor",
     "PenaltyPath",
     "PoissonRegressor",
     "PoissonRegressorCV",
@@ -59,6 +68,7 @@ __all__ = [
     "Ridge",
     "RidgeCV",
     "StandardScaler",
+    "TweedieRegressor",
     "evaluate",
     "survival_target",
 ]
@@ -78,6 +88,7 @@ _HOMES = {
         "QuantileRegressorCV",
         "RidgeCV",
     ),
+    "families": ("CLogLogRegression", "GammaRegressor", "NegativeBinomialRegressor", "TweedieRegressor"),
     "metrics": (
         "ClassificationSums",
         "Evaluation",
