@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         TweedieRegressor,
     )
     from dualfl.estimators.metrics import ClassificationSums, Evaluation, RegressionSums, evaluate
+    from dualfl.estimators.ordinal import OrdinalRegression
     from dualfl.estimators.path import PenaltyPath
     from dualfl.estimators.regressors import (
         ElasticNet,
@@ -59,6 +60,7 @@ __all__ = [
     "LogisticRegression",
     "LogisticRegressionCV",
     "NegativeBinomialRegressor",
+    "OrdinalRegression",
     "PenaltyPath",
     "PoissonRegressor",
     "PoissonRegressorCV",
@@ -95,6 +97,7 @@ _HOMES = {
         "RegressionSums",
         "evaluate",
     ),
+    "ordinal": ("OrdinalRegression",),
     "path": ("PenaltyPath",),
     "regressors": (
         "ElasticNet",
