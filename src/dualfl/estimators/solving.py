@@ -23,7 +23,7 @@ from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording
 from dualfl.engines.session import Session
 from dualfl.errors import DualflError, InputError, NotSupported
-from dualfl.estimators.cox_proof import CoxProof
+from dualfl.estimators.curvature_proof import CurvatureProof
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Loss
@@ -165,7 +165,7 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
     result = side.counted(settled.with_proof(replace(result, choice=why)))
-    if isinstance(settled.proof, CoxProof):
+    if isinstance(settled.proof, CurvatureProof):
         result = replace(result, theta=settled.proof.refined(result.theta))
     return result
 
@@ -176,11 +176,11 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
         return drive(running(SideHere(problem, joined), algorithm, limits, start))
 
 
-def proof_of(side: Side) -> FreeIntercept | CoxProof | None:
+def proof_of(side: Side) -> FreeIntercept | CurvatureProof | None:
     """A proof that this process can make beside the algorithm's own."""
     problem = getattr(side, "problem", None)
-    if problem is not None and CoxProof.applies(problem):
-        return CoxProof(problem)
+    if problem is not None and CurvatureProof.applies(problem):
+        return CurvatureProof(problem)
     return FreeIntercept(problem) if problem is not None and FreeIntercept.applies(problem) else None
 
 
@@ -213,7 +213,7 @@ class Settled:
         limits: FitLimits,
         nonnegative: bool,
         rounding_of_best: Callable[[], float],
-        proof: FreeIntercept | CoxProof | None = None,
+        proof: FreeIntercept | CurvatureProof | None = None,
     ) -> None:
         self.limits, self.nonnegative, self.proof = limits, nonnegative, proof
         self.rounding_of_best = rounding_of_best  # of the best model: a trial far out may have any
