@@ -115,7 +115,9 @@ class Chamber:
         X = features(table, schema)
         if not schema.sparse:
             X = scaling.scaled(X)
-        self.settle(SiloRows(self.name, X, targets(table, schema)), by_class=bool(schema.classes))
+        assert self.request is not None
+        y = targets(table, replace(schema, target=self.request.target))
+        self.settle(SiloRows(self.name, X, y), by_class=bool(schema.classes))
 
     # -- rows -----------------------------------------------------------------------------------------
 
