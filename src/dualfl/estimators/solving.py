@@ -147,7 +147,7 @@ def one_fit(
 
 def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Exchanges[Result]:
     """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
-    chosen = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
+    chosen = algorithm_named(algorithm, side) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
     check_able(side, chosen)
@@ -200,9 +200,11 @@ def shifted(result: Result, shift: float) -> Result:
     return replace(result, theta=theta)
 
 
-def algorithm_named(algorithm: str) -> Algorithm:
-    """The algorithm of that name. A fit runs in one process, where no sum of few rows leaves anybody's hands."""
-    return Auto(cost="time", least_rows=1) if algorithm == "auto" else make(algorithm)
+def algorithm_named(algorithm: str, side: Side) -> Algorithm:
+    """The algorithm of that name. In one process no sum of few rows leaves anybody's hands; far away it does."""
+    if algorithm != "auto":
+        return make(algorithm)
+    return Auto() if side.far else Auto(cost="time", least_rows=1)
 
 
 class Settled:

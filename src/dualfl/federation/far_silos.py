@@ -297,6 +297,8 @@ class Opened:
 class FarSide:
     """The clients of one fit among silos far away."""
 
+    far = True
+
     def __init__(self, silos: FarSilos, number: int, cost: Cost, sample: Sample) -> None:
         self.silos, self.number, self.cost, self.sample = silos, number, cost, sample
         X = np.zeros((1, silos.features))

@@ -105,6 +105,8 @@ def carried(request: Request) -> Answer | Exception:
 class SideHere:
     """The clients of one fit in this process; `as_one` makes one of them where only sums over rows travel."""
 
+    far = False
+
     def __init__(self, problem: Problem, as_one: AsOne | None = None) -> None:
         self.problem, self.as_one, self.silos = problem, as_one, problem.N
 
