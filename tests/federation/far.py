@@ -35,7 +35,7 @@ def make_homes(folder, paths, target, secure, **settings):
 def far_silos(homes, secure, fault=None, journal=None, experiment="e", transport=None, analysis=None):
     names = tuple(sorted(home.name for home in homes))
     roster = json.loads((homes[0] / "roster.json").read_text()) if secure else None
-    post = Courier(transport or Loopback(homes, fault), poll=0.0, patience=5.0)
+    post = Courier(transport or Loopback(homes, fault, resident=True), poll=0.0, patience=5.0)
     return FarSilos(post, AnalysisTerms(experiment, names, analysis or {}, secure, roster), AnalysisJournal(journal))
 
 
