@@ -29,10 +29,10 @@ class Loopback:
     def __init__(
         self, homes: Sequence[Path], fault: Fault | None = None, order: Callable = sorted, resident: bool = False
     ) -> None:
+        self.resident: dict[int, Keeper] | None = {} if resident else None  # one for all messages, as in a deployment
         self.homes, self.fault, self.order = {100 + i: home for i, home in enumerate(homes)}, fault, order
         self.box: list[Came] = []
         self.count = 0
-        self.resident, self._keepers = resident, {}
 
     def nodes(self):
         return self.order(self.homes)
@@ -48,10 +48,10 @@ class Loopback:
         return ids
 
     def keeper(self, node: int) -> Keeper:
-        """A new one a message, as after a crash; or one that stays, as in a deployment."""
-        if not self.resident:
+        """A new one a message, as a process would be; or one that has the data in memory."""
+        if self.resident is None:
             return Keeper(self.homes[node])
-        return self._keepers.setdefault(node, Keeper(self.homes[node]))
+        return self.resident.setdefault(node, Keeper(self.homes[node]))
 
     def pull(self, ids: Sequence[str]) -> list[Came]:
         came, self.box = [c for c in self.box if c.sent in ids], [c for c in self.box if c.sent not in ids]

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from dualfl.analysis.agreeing import ColumnWishes, agreeing
+from dualfl.analysis.checking import TableCheck
 from dualfl.analysis.evaluating import evaluating
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes, fitting
@@ -163,7 +164,12 @@ WISHES = (
     "influence",
     "said_nothing",
 )
-KINDS: dict[str, Any] = {"fit": WholeFit, "evaluate": ModelEvaluation, "estimator": EstimatorFit}
+KINDS: dict[str, Any] = {
+    "fit": WholeFit,
+    "evaluate": ModelEvaluation,
+    "estimator": EstimatorFit,
+    "check": TableCheck,
+}
 
 
 def from_json(content: Mapping[str, Any]) -> Analysis:

@@ -18,7 +18,7 @@ from dualfl.federation.sealing import Seal
 from dualfl.federation.upload import WORK_BITS
 
 Content = dict[str, Any]
-NAMES = ("describe",)  # tells names alone, and every silo must
+NAMES = ("describe", "inspect")  # tell names alone, and every silo must
 
 
 def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None) -> Content:
@@ -111,6 +111,11 @@ def query_answer(far: FarChamber, ask: Content) -> Record:
 
 
 def shows(far: FarChamber) -> bool:
-    """Whether this silo's own numbers may be seen: its operator says so, or nothing is masked anyway."""
+    """Whether this silo's own numbers may be seen: its operator says so, or nothing is masked anyway.
+
+    Where one silo alone withholds its own, those of all others would give them away.
+    """
     plan = far.experiment.plan if far.has_plan else {"secure": None}
-    return plan["secure"] is None or bool(far.home.settings.get("show_own_numbers"))
+    if plan["secure"] is None:
+        return True
+    return not far.home.withholds and len(plan["withheld"]) != 1

@@ -21,6 +21,7 @@ from dualfl.engines.engine import bound, check_fit, server_penalty
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.experiment import Experiment
+from dualfl.federation.inspecting import inspected
 from dualfl.federation.rows import not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
 from dualfl.federation.wire import decode, encode
@@ -45,16 +46,21 @@ class FarChamber:
 
     @cached_property
     def chamber(self) -> Chamber:
-        rows = self.home.rows()
+        rows = self.home.rows(held_out=self.evaluates)
         self.experiment.check_data()  # after reading, so that a file which is changed meanwhile is noticed
-        number = sorted(self.experiment.plan["names"]).index(self.home.name) if self.has_plan else 0
-        made = Chamber(rows.table, Dealing(fold_secret(self.home), number), self.home.name, IN_SILOS)
+        made = Chamber(rows.table, fold_dealing(self.home), self.home.name, IN_SILOS)
         self._recall(made)
         return made
 
     @property
     def has_plan(self) -> bool:
         return (self.experiment.path / "plan").exists()
+
+    @cached_property
+    def evaluates(self) -> bool:
+        """Whether this is an evaluation, for which rows may have been kept apart."""
+        path = self.experiment.path / "analysis"
+        return path.exists() and decode(path.read_bytes()).get("analysis") == "evaluate"
 
     def _recall(self, chamber: Chamber) -> None:
         """What it was told before: which columns, and how they become numbers."""
@@ -67,6 +73,8 @@ class FarChamber:
 
     def query(self, verb: str, given: Mapping[str, Any]) -> Content:
         """The answer to a question; what is said of cells stays with the operator."""
+        if verb == "inspect":
+            return inspected(self.home, str(given["target"]), given["classes"]).as_json()
         if verb == "describe":
             given = self.allowed(given)
         with not_quoted(QUOTING):
@@ -91,7 +99,8 @@ class FarChamber:
     def allowed(self, given: Mapping[str, Any]) -> Content:
         """The question as the operator's settings have it."""
         request, settings = dict(given["request"]), self.home.settings
-        mine = self.home.rows()
+        mine = self.home.rows(held_out=self.evaluates)
+        request["target"] = request["target"] or mine.target  # "" is whatever the operator has said
         if request["target"] != mine.target:
             raise InputError(
                 f"this silo's target is {mine.target!r}, and the analysis is about {request['target']!r}; its operator "
@@ -231,9 +240,10 @@ def unpacked(data: bytes, algorithm: Algorithm) -> ClientMemory:
     return memory
 
 
-def fold_secret(home: SiloFolder) -> int:
-    """By which rows are dealt into folds; nobody else knows it."""
+def fold_dealing(home: SiloFolder) -> Dealing:
+    """How rows are dealt into folds: by a secret of the silo, which also says with which fold it begins."""
     path = home.path / "folds"
     if not path.exists():
         write(path, secrets.token_hex(16).encode())
-    return int(hashlib.sha256(path.read_bytes()).hexdigest()[:15], 16)
+    secret = int(hashlib.sha256(path.read_bytes()).hexdigest()[:15], 16)
+    return Dealing(secret, secret % 1000)

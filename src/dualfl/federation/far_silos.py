@@ -147,7 +147,7 @@ class FarSilos:
     def _ask(self, content: Content) -> Answers:
         ended, self._ended = self._ended, []
         if self._sent == 1:
-            return self.federation.ask("open", **content)
+            return self.federation.ask("open", analysis=dict(self.terms.description), **content)
         if not self.secure:
             if self._sent == 2:
                 return self.federation.ask("join", plan=self.plan(), ended=ended, **content)
@@ -179,6 +179,7 @@ class FarSilos:
             "secure": self.terms.secure,
             "algorithm": self.federation.terms.algorithm.to_json(),
             "analysis": dict(self.terms.description),
+            "withheld": tuple(sorted(self._withheld)),
         }
 
     # -- how much silos count -------------------------------------------------------------------------

@@ -278,6 +278,7 @@ class Keeper:
         """Who this is, its key for this experiment, and the names of its columns, signed."""
         experiment = self.experiment(request)
         experiment.fix("data", self.home.fingerprint.encode(), CHANGED)
+        experiment.fix("analysis", encode(request["analysis"]), "this experiment is another analysis; start a new one")
         return self._once(experiment, message, lambda: self._hello(experiment, request["asks"]))
 
     def _hello(self, experiment: Experiment, asks: Any) -> Content:
@@ -294,6 +295,7 @@ class Keeper:
         """Take note of the plan of an analysis; without masks, answer its first questions."""
         experiment = self.experiment(request)
         plan = request["plan"]
+        experiment.fix("analysis", encode(plan["analysis"]), "the plan is of another analysis than it began with")
         self._check_plan(plan, experiment)
         experiment.fix("plan", encode(plan), "another plan was agreed for this experiment; start a new one")
         return self.ask(request, message) if plan["secure"] is None else experiment.line.meet(request["met"])

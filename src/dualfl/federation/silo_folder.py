@@ -110,11 +110,12 @@ class SiloFolder:
         """A fingerprint that may travel: nobody who guesses the file can check the guess without the salt."""
         return hashlib.sha256(self.salt + self.fingerprint.encode()).hexdigest()[:32]
 
-    def rows(self) -> SiloRows:
-        """As others may hear of them."""
+    def rows(self, held_out: bool = False) -> SiloRows:
+        """As others may hear of them: of the data file, or of the one that is kept for evaluations, if there is one."""
         from dualfl.federation.guarded import guarded
 
-        return guarded(read_rows(self.data, self.settings.get("target"), self.rules), self.policy)
+        path = self.path / str(self.settings["held_out"]) if held_out and "held_out" in self.settings else self.data
+        return guarded(read_rows(path, self.settings.get("target"), self.rules), self.policy)
 
     @property
     def policy(self) -> Policy:

@@ -40,6 +40,12 @@ class Matter:
     def title(self) -> str:
         return f"{self.columns}: {self.first.what}" if self.columns else self.first.what
 
+    def remedy_in_silos(self) -> str:
+        """The same, where every silo's operator must do it."""
+        rules = "; ".join(dict.fromkeys(for_silo(one.mend) for one in self.findings if one.mend))
+        parts = (f"{rules} in silo.json" if rules else "", self.first.advice)
+        return "; or ".join(part for part in parts if part)
+
     def remedy(self, every: Sequence[str]) -> str:
         """What can be done about it, where these are all files."""
         words = options(self.findings, every)
@@ -124,18 +130,18 @@ def _pair(pair: tuple[str, str]) -> str:
 
 
 def together(findings: Sequence[Finding]) -> list[Finding]:
-    """Those whose rules can be given together: of two rules for a column the one that loses less."""
-    kept = {name for one in findings for word in ("id", "na", "recode") for name in _columns(one.mend.get(word, ()))}
-    kept |= {one.column for one in findings if {"decimal", "commas", "dates", "categorical"} & set(one.mend)}
+    """Those that have rules, without rules that contradict others: an identifier need not be dropped, and what is
+    dropped needs nothing else."""
+    named = {name for one in findings for name in one.mend.get("id", ())}
+    dropped = {name for one in findings for name in one.mend.get("drop", ())} - named
     chosen = []
     for one in findings:
-        mend = {word: value for word, value in one.mend.items() if word != "drop" or not kept & set(value)}
+        if one.column in dropped:
+            mend = {word: value for word, value in one.mend.items() if word == "drop"}
+        else:
+            mend = {word: value for word, value in one.mend.items() if word != "drop"}
         chosen.append(replace(one, mend=mend))
     return [one for one in chosen if one.mend]
-
-
-def _columns(given: Any) -> list[str]:
-    return [name.partition("=")[0] for name in given]
 
 
 def for_silo(mend: Mapping[str, Any]) -> str:

@@ -22,7 +22,8 @@ NONE = np.zeros((0, 3))
 
 
 def guessed(G: Array, free: Any) -> Array:
-    """(k, l, c) for columns that may be c times another one, among those that are `free` of any ridge."""
+    """(k, l, c) for columns that may be c times another one that is `free` of any ridge, as they are themselves; beside
+    the last one, usually an intercept, they need not be."""
     h = np.sqrt(np.maximum(np.diag(G), 0.0))
     found: list[tuple[float, float, float]] = []
     gone: set[int] = set()
@@ -32,9 +33,9 @@ def guessed(G: Array, free: Any) -> Array:
             found.append((float(k), -1.0, 0.0))
             gone.add(int(k))
     for k in range(D - 1):
-        if not free[k] or k in gone:
+        if k in gone:
             continue
-        for other in (D - 1, *range(k + 1, D - 1)):
+        for other in (D - 1, *range(k + 1, D - 1)) if free[k] else (D - 1,):
             if not free[other] or other in gone or not abs(G[k, other]) >= (1 - ALIKE) * h[k] * h[other]:
                 continue
             c = float(f"{G[k, other] / G[other, other]:.12g}")

@@ -174,6 +174,7 @@ class FedIPM(Algorithm):
         s = replace(s, sizes2=m.sizes2, spread=float(m.spread), grid=float(m.grid))
         R = self.regulariser(s, at)
         guesses = dependence.guessed(symmetric(m.h, at.d), R.m == 0)
+        guesses = guesses[R.m[guesses[:, 0].astype(int)] == 0]
         s = replace(s, reach=reach_of(R, m, s.th), guesses=guesses if len(guesses) else None)
         if not self.race:
             return self.stepped(s, m, at)

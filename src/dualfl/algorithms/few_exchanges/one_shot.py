@@ -101,6 +101,7 @@ class OneShot(Algorithm):
             s = replace(s, M=m.M, H=symmetric(m.h, at.d), K=of_mean(at.N) * float(m.K), rows=m.rows > 1 - 1e-9)
             R = Regulariser.at(at, m.M, np.zeros(at.d))
             guesses = dependence.guessed(symmetric(m.h, at.d), (R.m == 0) & ~R.penalised_at)
+            guesses = guesses[(R.m == 0)[guesses[:, 0].astype(int)]]
             s = replace(s, guesses=guesses if len(guesses) and s.rows else None)
             return self.solved(s, np.zeros(at.d), m, at)
         m = yield ask(self.refine, x=s.x, guesses=dependence.NONE if s.guesses is None else s.guesses)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from dualfl import kernels
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.cuts import below
+from dualfl.algorithms.few_exchanges.dependence import unlike
 from dualfl.algorithms.few_exchanges.dual_bound import (
     FEW,
     Doubt,
@@ -79,7 +80,9 @@ class SmoothSilo:
             sums["h"] = upper(self.f.newton_hessian(x, straight) - np.diag(self.m))
         return tamed(sums | self.dual(x, sums["off"]))
 
-    def framed(self, x: Array, straight: float, U: Array, B: Array, radius: float, weight: float) -> dict[str, Any]:
+    def framed(
+        self, x: Array, straight: float, U: Array, B: Array, radius: float, inner: Array, weight: float
+    ) -> dict[str, Any]:
         """The Hessian in the directions of a frame, and what makes a bound of it: see `composite_bound`."""
         assert self.model is not None
         model = self.model
@@ -88,7 +91,7 @@ class SmoothSilo:
         W = np.einsum("ka,kln,lb->abn", B, model.newton_curvatures(x, straight), B, optimize=True)
         h = upper(curvature.projected_hessian(model.design, W, U))
         doubts = curvature_doubts(self.f, x, weight, Asked(0, U, straight, radius))
-        return {"h": h, "reach": row_reach(self.f, U, weight)} | doubts
+        return {"h": h, "reach": row_reach(self.f, U, weight, B, inner)} | doubts
 
     @property
     def sizes2(self) -> Array:
@@ -123,6 +126,12 @@ class SmoothSilo:
         # twice, so that what is left without the positive slopes is too large as well
         sums = {"conj": terms.sum(axis=1) + 2 * slack, "rows": 1.0}
         return sums | {"plus_conj": terms[:, up].sum(axis=1) + slack, "plus_g": plus}
+
+    def copies(self, guesses: Array) -> dict[str, Array]:
+        """Which columns are not what the server guessed; nothing if it did not guess."""
+        if not len(guesses):
+            return {}
+        return {"unlike": np.ones(len(guesses)) if self.model is None else unlike(self.model.design, guesses)}
 
     def working(self) -> dict[str, Array]:
         """The parabolas to begin with, where 0 is no good start."""
