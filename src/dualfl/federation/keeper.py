@@ -282,7 +282,7 @@ class Keeper:
         return self._once(experiment, message, lambda: self._hello(experiment, request["asks"]))
 
     def _hello(self, experiment: Experiment, asks: Any) -> Content:
-        check_first(asks)
+        check_first(asks, self.home.policy.task)
         content: Content = {"data": self.home.salted, "withholds": self.home.withholds}
         content |= answer_all(experiment.far, asks, None)
         key = self.home.path / "key"
@@ -344,10 +344,12 @@ def probe_of(request: Content, cost: LocalCost) -> Array:
     return declared.vector("probe", request["probe"], cost.objective.d)
 
 
-def check_first(asks: Any) -> None:
-    """Before there is a plan a silo tells names, and nothing else."""
-    if [ask.get("verb") for ask in asks] != ["describe"] or asks[0].get("reduce") != "each":
+def check_first(asks: Any, task: str | None) -> None:
+    """Before there is a plan a silo tells names, and which columns have which faults, and nothing else."""
+    if len(asks) != 1 or asks[0].get("verb") not in ("describe", "inspect") or asks[0].get("reduce") != "each":
         raise InputError("before there is a plan this silo tells the names of its columns, and nothing else")
+    if task is not None and asks[0]["given"].get("classes") not in (None, task == "classification"):
+        raise InputError(f"the target of this silo is for {task}, and another kind of target is asked about")
     if asks[0]["given"].get("least") not in (None, 0.0):  # who could choose it would find the least target of all
         raise InputError("whether targets are below 0 may be asked, and not whether they are below another number")
 
