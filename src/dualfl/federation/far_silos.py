@@ -8,6 +8,7 @@ driven again from its beginning, and silos are asked only for what they have not
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -165,6 +166,11 @@ class FarSilos:
                 check_hellos(self._met, self.terms.experiment, self.terms.roster)
             self._offers = {name: met[name]["offer"] for name in self.names}
             self._withheld = frozenset(name for name in self.names if met[name]["withholds"])
+
+    def finish(self) -> None:
+        """Silos may delete all that they keep of this experiment; who does not hear it deletes it later."""
+        with contextlib.suppress(InputError):
+            self.federation.ask("end")
 
     def plan(self) -> Content:
         return {
