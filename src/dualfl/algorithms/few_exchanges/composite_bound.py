@@ -197,5 +197,6 @@ def leaked(R: Regulariser, p: Array, x: Array, flat: Any, E: float) -> float:
     elif (R.P.l1 > 0).any():
         far = E / float(R.P.l1[R.P.l1 > 0].min())
     else:
-        far = k * float(np.max(np.maximum(np.abs(R.P.lo), np.abs(R.P.hi)), initial=0.0))
+        edge = np.maximum(np.abs(R.P.lo), np.abs(R.P.hi))
+        far = k * float(np.max(edge[np.isfinite(edge)], initial=0.0))  # where there is none, p is 0
     return float(left @ (far + np.abs(x).sum(axis=1)[flat])) * (1 + 1e-6)
