@@ -155,7 +155,9 @@ class FedIPM(Algorithm):
         if s.base is not None:
             m = yield ask(self.follow, th=s.th, t=s.t, base=s.base)
             return self.followed(s, m, at)
-        m = yield ask(self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, switch=s.switch, guesses=guesses)
+        m = yield ask(
+            self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, switch=s.switch, guesses=guesses
+        )
         return self.stepped(self.known(replace(s, switch=False), m), m, at)
 
     @staticmethod
@@ -248,7 +250,14 @@ class FedIPM(Algorithm):
         """What sums prove of E*."""
         assert s.sizes2 is not None
         return lower_bound(
-            self.regulariser(s, at), m, Doubt(s.sizes2, s.grid, at.N), s.spread, far, s.end, s.centre, NONE if s.copies is None else s.copies
+            self.regulariser(s, at),
+            m,
+            Doubt(s.sizes2, s.grid, at.N),
+            s.spread,
+            far,
+            s.end,
+            s.centre,
+            NONE if s.copies is None else s.copies,
         )
 
     def regulariser(self, s: Server, at: Place) -> Regulariser:

@@ -198,7 +198,14 @@ class PiecewiseSilo:
 
 
 def lower_bound(
-    R: Regulariser, m: Any, doubt: Doubt, spread: float, far: Array | None, end: Array | None, centre: Array, copies: Array
+    R: Regulariser,
+    m: Any,
+    doubt: Doubt,
+    spread: float,
+    far: Array | None,
+    end: Array | None,
+    centre: Array,
+    copies: Array,
 ) -> float:
     """What the sums m prove of E*; `far` is how far out a minimiser may be, if that is known, `end` is theta_0."""
     here = proven(R, m, doubt, spread, far)

@@ -201,7 +201,6 @@ class Regulariser:
         rest = curved.value(z) - float(np.sum(z[flat] ** 2)) / 2 + curved.conjugate(inside) - float(inside @ z)
         return max(rest, 0.0) + float(np.abs(over) @ np.abs(z))
 
-
     def _beyond_groups(self, w: Array) -> Array:
         """What of w is outside of the balls of its groups; all of it where there is no group."""
         assert self.group is not None and self.penalised is not None

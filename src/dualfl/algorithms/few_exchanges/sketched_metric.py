@@ -49,7 +49,9 @@ class Basis:
     at: Coordinates
     M: Array  # D x k, the ridge
     still: tuple[int, ...] = ()  # columns that are others exactly, and need not move: see `dependence`
-    dull: tuple[tuple[float, float], ...] = ()  # (k, c): columns with a ridge that are c times the last one, which has none
+    dull: tuple[
+        tuple[float, float], ...
+    ] = ()  # (k, c): columns with a ridge that are c times the last one, which has none
 
     @property
     def spans(self) -> bool:
@@ -203,7 +205,9 @@ class SketchedMetric:
         R = R @ B.T
         if basis.m < G.shape[1]:  # what B leaves out, the mean, has the ridge alone; without one there is no gradient
             ridges = basis.ridges
-            mean = np.repeat(G.mean(axis=1, keepdims=True), G.shape[1], axis=1)  # G - G B B' would be rounding elsewhere
+            mean = np.repeat(
+                G.mean(axis=1, keepdims=True), G.shape[1], axis=1
+            )  # G - G B B' would be rounding elsewhere
             R += np.where(ridges > 0, basis.at.pull(mean) / np.where(ridges > 0, ridges, 1.0), 0.0)
         return np.asarray(basis.at.to(R).ravel())
 
