@@ -23,7 +23,7 @@ from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording
 from dualfl.engines.session import Session
 from dualfl.errors import DualflError, InputError, NotSupported
-from dualfl.estimators.cox_proof import CoxProof
+from dualfl.estimators.curvature_proof import CurvatureProof
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Loss
@@ -61,12 +61,18 @@ class FitLimits:
     seed: int
     progress: bool
     offset: float = 0.0  # what is added to E before tol is relative to it
+    of_start: bool = False  # tol is relative to E where the fit starts, if that is larger
+    least: float = 0.0  # that E, once it is known
 
     def met(self, gap: float | None, energy: float | None, rounding: float | None) -> bool:
         """Whether a gap is as small as asked for, or as rounding lets it be."""
         if gap is None or energy is None or not np.isfinite(energy):
             return False
-        return gap <= max(self.tol * abs(energy + self.offset), FLOOR * (rounding or SMALLEST))
+        return gap <= max(self.tol * self.scale(energy), FLOOR * (rounding or SMALLEST))
+
+    def scale(self, energy: float) -> float:
+        """What tol is relative to."""
+        return max(abs(energy + self.offset), self.least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +82,7 @@ class Task:
     model: FitDescription
     sample: Sample
     start: Sequence[Array] | None = None
+    of_path: bool = False  # one of many, of which the best is chosen: tol is relative to where it starts
 
 
 class FitDescription(Protocol):
@@ -100,7 +107,7 @@ def solving(silos: Silos, tasks: Sequence[Task], purpose: str = "the fit") -> Co
     for i, task in enumerate(tasks):
         costs = task.model._costs(task.sample)
         starts: Sequence[Array | None] = [None] * len(costs) if task.start is None else task.start
-        limits = task.model._limits(task.sample)
+        limits = replace(task.model._limits(task.sample), of_start=task.of_path)
         for cost, start in zip(costs, starts):
             runs.append(one_fit(silos, cost, task.sample, task.model.algorithm, limits, start))
             places.append(i)
@@ -158,7 +165,7 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
     result = side.counted(settled.with_proof(replace(result, choice=why)))
-    if isinstance(settled.proof, CoxProof):
+    if isinstance(settled.proof, CurvatureProof):
         result = replace(result, theta=settled.proof.refined(result.theta))
     return result
 
@@ -169,11 +176,11 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
         return drive(running(SideHere(problem, joined), algorithm, limits, start))
 
 
-def proof_of(side: Side) -> FreeIntercept | CoxProof | None:
+def proof_of(side: Side) -> FreeIntercept | CurvatureProof | None:
     """A proof that this process can make beside the algorithm's own."""
     problem = getattr(side, "problem", None)
-    if problem is not None and CoxProof.applies(problem):
-        return CoxProof(problem)
+    if problem is not None and CurvatureProof.applies(problem):
+        return CurvatureProof(problem)
     return FreeIntercept(problem) if problem is not None and FreeIntercept.applies(problem) else None
 
 
@@ -206,7 +213,7 @@ class Settled:
         limits: FitLimits,
         nonnegative: bool,
         rounding_of_best: Callable[[], float],
-        proof: FreeIntercept | CoxProof | None = None,
+        proof: FreeIntercept | CurvatureProof | None = None,
     ) -> None:
         self.limits, self.nonnegative, self.proof = limits, nonnegative, proof
         self.rounding_of_best = rounding_of_best  # of the best model: a trial far out may have any
@@ -222,10 +229,12 @@ class Settled:
         self.seen.append(row.energy)
         self.rounding = self.rounding_of_best()
         self.energies.append(min(row.energy, self.energies[-1] if self.energies else np.inf))
+        if self.limits.of_start and len(self.seen) == 1 and np.isfinite(row.energy):
+            self.limits = replace(self.limits, least=abs(row.energy + self.limits.offset))
         best, limits = self.energies[-1], self.limits
         if not np.isfinite(best):  # a start outside all bounds is not where anything has settled
             return False
-        scale = abs(best + limits.offset)
+        scale = limits.scale(best)
         rounding = self.rounding
         if limits.met(row.certificate, best, rounding):
             return True

@@ -42,6 +42,7 @@ from dualfl.typing import AnyArray, Array
 
 if TYPE_CHECKING:
     from dualfl.federation.chambers import FarChamber
+    from dualfl.federation.line import Line
 
 CHANGED = (
     "its data file, or what its silo.json says of it ('target', 'ignore', 'categorical', 'na', 'decimal'), has changed "
@@ -66,6 +67,13 @@ class Experiment:
         from dualfl.federation.chambers import FarChamber
 
         return FarChamber(self)
+
+    @cached_property
+    def line(self) -> Line:
+        """Where the conversation of an analysis under masks stands."""
+        from dualfl.federation.line import Line
+
+        return Line(self)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """One process at a time: a request that is repeated while it is worked on waits for the answer."""

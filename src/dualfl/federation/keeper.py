@@ -23,6 +23,7 @@ from dualfl.federation.answers import answer_all
 from dualfl.federation.consent import Consent
 from dualfl.federation.experiment import CHANGED, Experiment
 from dualfl.federation.guarded import rarest_cell
+from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
 from dualfl.federation.rows import describe
 from dualfl.federation.silo_folder import LOG, SiloFolder
@@ -263,28 +264,34 @@ class Keeper:
 
     # -- an analysis: see `asks`, `chambers` and `answers` ---------------------------------------------
 
-    def open(self, request: Content, message: bytes) -> Content:
-        """Who this is, its key for this experiment, and the names of its columns."""
+    def open(self, request: Content, message: bytes) -> bytes:
+        """Who this is, its key for this experiment, and the names of its columns, signed."""
         experiment = self.experiment(request)
         experiment.fix("data", self.home.fingerprint.encode(), CHANGED)
         experiment.fix("analysis", encode(request["analysis"]), "this experiment is another analysis; start a new one")
+        return self._once(experiment, message, lambda: self._hello(experiment, request["asks"]))
+
+    def _hello(self, experiment: Experiment, asks: Any) -> Content:
+        check_first(asks)
         content: Content = {"data": self.home.salted, "withholds": self.home.withholds}
+        content |= answer_all(experiment.far, asks, None)
         key = self.home.path / "key"
         if key.exists():
             content["offer"] = experiment.offer(key)
-        return content | answer_all(experiment.far, request["asks"], tag(message))
+            content["signed"] = sign_hello(key.read_bytes(), experiment.id, self.home.name, content)
+        return content
 
     def join(self, request: Content, message: bytes) -> Content | bytes:
-        """Take note of the plan of an analysis, and answer its first questions."""
+        """Take note of the plan of an analysis; without masks, answer its first questions."""
         experiment = self.experiment(request)
         plan = request["plan"]
         experiment.fix("analysis", encode(plan["analysis"]), "the plan is of another analysis than it began with")
         self._check_plan(plan, experiment)
         experiment.fix("plan", encode(plan), "another plan was agreed for this experiment; start a new one")
-        return self.ask(request, message)
+        return self.ask(request, message) if plan["secure"] is None else experiment.line.meet(request["met"])
 
     def ask(self, request: Content, message: bytes) -> Content | bytes:
-        """Questions of an analysis: compute, save, answer."""
+        """Questions of an analysis: check, compute, save, answer."""
         experiment, name = self.experiment(request), tag(message)
         with experiment.locked():
             far = experiment.far
@@ -292,9 +299,35 @@ class Keeper:
             if last == name:
                 return sent
             far.forget(request["ended"])
-            sent = self._encoded(message, answer_all(far, request["asks"], name))
+            if experiment.plan["secure"] is None:
+                sent = self._encoded(message, answer_all(far, request["asks"], None))
+            else:
+                sent = self._sealed(experiment, request, message)
             far.keep(name, sent)
         return sent
+
+    def _sealed(self, experiment: Experiment, request: Content, message: bytes) -> bytes:
+        """Under masks a silo answers what the plan and the sums so far imply, and nothing else."""
+        line, home = experiment.line, self.home
+        now, group = line.standing(), line.group(request.get("shares"))
+        if now.exchanges >= home.policy.exchanges:
+            raise InputError("this silo's policy allows no more exchanges in this experiment ('exchanges')")
+        line.follow(request, now, group)
+        for ask in request["asks"]:
+            if ask.get("verb") == "encode":
+                home.policy.check_size(home.rows().used().rows, len(ask["given"]["mean"]) + 1)
+        seal, chain = line.seal(message, now, group)
+        content = answer_all(experiment.far, request["asks"], seal)
+        if any(one is not None for one in content["own"]):
+            content["signed"] = sign_own((home.path / "key").read_bytes(), seal.label, home.name, content["own"])
+        line.keep(now, chain, content)
+        return self._encoded(message, content)
+
+
+def check_first(asks: Any) -> None:
+    """Before there is a plan a silo tells names, and nothing else."""
+    if [ask.get("verb") for ask in asks] != ["describe"] or asks[0].get("reduce") != "each":
+        raise InputError("before there is a plan this silo tells the names of its columns, and nothing else")
 
 
 def coefficients(draft: Draft) -> int:

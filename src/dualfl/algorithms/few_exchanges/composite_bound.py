@@ -30,8 +30,10 @@ from dualfl.algorithms.few_exchanges.self_concordance import (
     Curvature,
     errors_in,
     gain,
+    inner_of,
     largest_of,
     lower_bound,
+    turned,
 )
 from dualfl.algorithms.few_exchanges.sketched_metric import definite
 from dualfl.objectives.rounding import of_mean, roundings
@@ -46,6 +48,7 @@ class Frame(NamedTuple):
     B: Array
     radius: float
     copies: Array
+    inner: Array  # the norm in which the clients measure their rows
 
     def hessian(self, h: Array) -> tuple[Array, Array]:
         """From the triangle that travels: the Hessian in z, and in theta."""
@@ -81,7 +84,9 @@ def framed(H: Array, m: Array, k: int, radius: float, copies: Array) -> Frame | 
     L, unit = definite(mean[np.ix_(keep, keep)])
     U = np.zeros((D, len(keep)))
     U[keep] = unit[:, None] * solve_triangular(L, np.eye(len(keep)), lower=True, trans="T", check_finite=False)
-    return Frame(U, np.ascontiguousarray((L.T / unit) @ both[keep]), B, radius, copies)
+    wide = np.kron(U, B)
+    inner = inner_of(wide.T @ total @ wide, B.shape[1])
+    return Frame(U, np.ascontiguousarray((L.T / unit) @ both[keep]), B, radius, copies, inner)
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -115,6 +120,8 @@ def proven(R: Regulariser, frame: Frame, m: Any, x: Array, z: Array, H: Array, d
     C = curvature(R, frame, m, ridge[:, 0], reach, doubt)
     in_z = (frame.U.T @ r @ frame.B).ravel()
     off_z = (np.abs(frame.U).T @ (around + roundings(len(frame.U) + k) * np.abs(r)) @ np.abs(frame.B)).ravel()
+    if len(frame.inner):
+        C, in_z, off_z = turned(C, in_z, off_z, frame.inner)
     found = gain(C, in_z, off_z, beside)
     return lower_bound(height - leak, sizes + leak + many * float(m.off), found, len(x) + 8)
 

@@ -45,6 +45,8 @@ from dualfl.typing import Array
 
 POWER = 6  # maxima over clients are bounded by the sum of this power of theirs, which travels with other sums
 FARTHEST = 1e4  # a row farther out than this proves nothing
+WIDEST = 300  # coordinates of a norm that is sent to clients
+STEEPEST = 1e-8  # the least eigenvalue of such a norm, of its largest
 SINGLE = 2.0**29  # times as coarse as double precision
 LARGEST = 2000  # coefficients, for an eigenvalue at the server
 SERIES = 0.05
@@ -74,8 +76,11 @@ class Asked(NamedTuple):
 # -- a client --------------------------------------------------------------------------------------------
 
 
-def row_reach(f: Objective, U: Array, weight: float) -> float:
-    """The largest |q_i| of all rows, times what its loss has, as a power that may be added up."""
+def row_reach(f: Objective, U: Array, weight: float, B: Array, inner: Array) -> float:
+    """The largest |q_i| of all rows, times what its loss has, as a power that may be added up.
+
+    With several outputs and a matrix `inner` it is the largest |q_i (x) B'(e_a - e_b)| in that norm instead.
+    """
     rows = rows_of(f)
     constant = None if rows is None else rows.model.loss.self_concordance
     if rows is None or constant is None:
@@ -83,11 +88,24 @@ def row_reach(f: Objective, U: Array, weight: float) -> float:
     model, most, widest = rows.model, 0.0, np.zeros(len(U))
     for part, block in moments.blocks(model.design, model.design.D):
         block = np.asarray(block[model.s[part] > 0])
-        most = max(most, float((np.square(block @ U).sum(axis=1)).max(initial=0.0)))
+        q = block @ U
+        square = differences(q, B, inner) if len(inner) else (2.0 if model.k > 1 else 1.0) * np.square(q).sum(axis=1)
+        most = max(most, float(square.max(initial=0.0)))
         widest = np.maximum(widest, np.abs(block).max(axis=0, initial=0.0))
-    error = roundings(model.design.D) * float(np.linalg.norm(np.abs(U).T @ widest))
-    reach = constant * (np.sqrt(2.0) if model.k > 1 else 1.0) * (np.sqrt(most) + error) * (1 + 1e-9)
+    error = roundings(model.design.D) * float(np.linalg.norm(np.abs(U).T @ widest)) * np.sqrt(2.0)
+    error *= float(np.sqrt(np.trace(inner))) if len(inner) else 1.0
+    reach = constant * (np.sqrt(most) * (1 + 1e-6) + error)
     return float(min(reach, FARTHEST) ** POWER / weight) if np.isfinite(reach) else FARTHEST**POWER
+
+
+def differences(q: Array, B: Array, inner: Array) -> Array:
+    """The largest square of |q_i (x) B'(e_a - e_b)| over pairs of outputs, row by row, in the norm of `inner`."""
+    n, m = q.shape[1], B.shape[1]
+    half = (q @ inner.reshape(n, -1)).reshape(len(q), m, n, m)
+    blocks = np.einsum("iajb,ij->iab", half, q, optimize=True)
+    first, second = np.triu_indices(len(B), 1)
+    between = B[first] - B[second]
+    return np.asarray(np.einsum("pa,iab,pb->ip", between, blocks, between, optimize=True).max(axis=1))
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -146,6 +164,30 @@ def errors_in(U: Array, own: Array, outputs: int, grid: float = 0.0) -> Array:
     """e_k of every coordinate of z."""
     e = np.abs(U).T @ np.sqrt(np.maximum(own, 0.0) + grid)
     return np.asarray(np.repeat(e, outputs) * (1 + 1e-6))
+
+
+def inner_of(H: Array, outputs: int) -> Array:
+    """The norm in which a softmax measures its rows: that of the inverse of an earlier Hessian; empty if there is none."""
+    if outputs == 1 or len(H) > WIDEST:
+        return np.zeros((0, 0))
+    values, vectors = np.linalg.eigh(H)
+    if not values[0] > STEEPEST * values[-1]:
+        return np.zeros((0, 0))
+    inner = (vectors / values) @ vectors.T
+    return np.ascontiguousarray((inner + inner.T) / 2)
+
+
+def turned(C: Curvature, r: Array, off_r: Array, inner: Array) -> tuple[Curvature, Array, Array]:
+    """All that in coordinates in which `inner` is the identity."""
+    T = cholesky(inner, lower=True, check_finite=False)
+    size = np.abs(T).T
+    H = T.T @ C.H @ T
+    h, K = np.sqrt(np.maximum(np.diag(C.H), 0.0)), roundings(4 * len(T))
+    after = np.sqrt(np.maximum(np.diag(H), 1e-300))
+    # Entries of T'HT are off by e'h' + h'e' + e'e' with e' = |T|'e and h' = |T|'h, and by their own sums.
+    grown = max(float((size @ h / after).max()), 1.0)
+    off = grown * (size @ C.off) + K * grown**2 * after
+    return C._replace(H=(H + H.T) / 2, off=off), T.T @ r, size @ (off_r + K * np.abs(r))
 
 
 class Gain(NamedTuple):

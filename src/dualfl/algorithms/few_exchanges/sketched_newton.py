@@ -45,7 +45,15 @@ from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.secants import learnt, two_loops
-from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, largest_of, row_reach
+from dualfl.algorithms.few_exchanges.self_concordance import (
+    FARTHEST,
+    POWER,
+    Asked,
+    curvature_doubts,
+    inner_of,
+    largest_of,
+    row_reach,
+)
 from dualfl.algorithms.few_exchanges.sketch_size import HEAVIEST, Budget, heaviest, more_columns
 from dualfl.algorithms.few_exchanges.sketched_metric import Basis, SketchedMetric
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
@@ -94,6 +102,7 @@ class Server:
     grid: float
     prove: bool = False  # whether Hessians come with what makes a bound of them
     guesses: Array | None = None  # of columns that are others
+    inner: Array | None = None  # the norm in which it is, for several outputs
     reach: float = np.inf  # of the rows in the present basis
     proven: float = -np.inf  # by Hessians
     S: tuple[Array, ...] = ()
@@ -211,10 +220,13 @@ class SketchedNewton(Algorithm):
     def round(self, s: Server, at: Place) -> Round:
         X = s.rivals if len(s.rivals) else self.trials(s)
         U, B = (NONE, NONE) if s.sent else (s.basis.U, s.basis.B)
+        if s.prove and not s.sent:
+            s = replace(s, inner=inner_of(sketch.whole_matrix(s.metric), s.basis.m))
+        inner = NONE if s.inner is None or s.sent else s.inner
         where = (s.basis.at.scale, s.basis.at.centre) if s.more else (NONE, NONE)
         m = yield ask(
             self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more),
-            scale=where[0], centre=where[1], prove=s.prove, radius=radius(s), guesses=NONE if s.guesses is None else s.guesses,
+            scale=where[0], centre=where[1], prove=s.prove, radius=radius(s), inner=inner, guesses=NONE if s.guesses is None else s.guesses,
         )  # fmt: skip
         s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)))
         if s.guesses is not None:
@@ -237,6 +249,8 @@ class SketchedNewton(Algorithm):
         request = tuple(min(rank, basis.q) for rank in s.request)
         rivals = np.stack([dependence.joined(x.reshape(basis.D, -1), copies).ravel() for x in s.rivals])
         s = replace(s, basis=basis, metric=metric, sent=False, request=request, rivals=rivals)
+        if s.inner is not None and len(s.inner):  # it was that of more columns
+            s, sums = replace(s, inner=None), sums | {"reach": FARTHEST**POWER}
         return s, SimpleNamespace(**(vars(m) | sums))
 
     def bounded(self, s: Server, X: Array, m: Any, at: Place) -> Server:
@@ -246,7 +260,7 @@ class SketchedNewton(Algorithm):
             if E < BEYOND:
                 cut = mean_cut(x, E, g, off, off_g, at.N)
                 bounds = bounds.with_point(s.mu, cut, self.cuts)
-                sums = metric_bound.of(m, i, reach, radius(s), s.grid)
+                sums = metric_bound.of(m, i, reach, radius(s), s.grid, NONE if s.inner is None else s.inner)
                 if sums is not None:
                     doubt = Doubt(s.sizes2, s.grid, at.N).off(m.spread[i], g, s.basis.M.ravel() * np.abs(x))
                     proven = max(proven, metric_bound.proven(s.basis, cut, doubt, sums, at.N))
@@ -418,14 +432,16 @@ class SketchedNewton(Algorithm):
     @client_step
     def look(
         self, f: MomentCost, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: Any, straight: float,
-        columns: Any, scale: Array, centre: Array, prove: bool, radius: float,
+        columns: Any, scale: Array, centre: Array, prove: bool, radius: float, inner: Array,
         guesses: Array,
     ) -> tuple[Upload, Any]:  # fmt: skip
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(U):
             c = Local(U, B)
         values, slopes, errors, spread = [], [], [], []
-        more: dict[str, Any] = {"reach": row_reach(f.objective, U, at.weight)} if prove and len(U) else {}
+        more: dict[str, Any] = {}
+        if prove and len(U):
+            more["reach"] = row_reach(f.objective, U, at.weight, B, inner)
         silo = SmoothSilo(f)
         for i, x in enumerate(X):
             E, g = f.value_gradient(x)
