@@ -25,7 +25,7 @@ from dualfl.errors import InputError
 from dualfl.typing import Array
 
 GRID = np.concatenate([[0.0], np.logspace(-8, 8, 33)])
-EXACT, MOST = 1e-10, 20  # relative width of the interval in which the search ends; exchanges at most
+EXACT, MOST = 1e-8, 20  # relative width of the interval in which the search ends; exchanges at most
 Terms = dict[str, Array]
 
 
