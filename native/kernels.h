@@ -121,6 +121,15 @@ typedef struct {
 } Quasi; /* a local problem for L-BFGS; see lbfgs.h */
 
 typedef struct {
+    const Rows *rows;
+    const int32_t *place; /* of each column among the m, ascending, or -1; NULL: all columns */
+    int64_t m, bias;      /* bias: the place of the intercept, the last one, or -1 */
+    int64_t count;        /* weights a row */
+    const double *V;      /* n x count */
+    double *out;          /* m (m + 1)/2 x count, added to */
+} Gram; /* second-order sums of sparse rows; see gram.h */
+
+typedef struct {
     int64_t d, memory, count, newest;
     const double *S, *Y; /* memory x d, a ring of which `count` are used */
     const double *sy;
@@ -154,6 +163,7 @@ typedef struct Kernels {
     void (*cox_residual)(Cox *cox);
     void (*cox_curvature)(Cox *cox);
     void (*cox_means)(Cox *cox);
+    void (*gram)(const Gram *gram, int64_t first, int64_t last, double *scratch);
     double (*fma_loop)(int64_t rounds);
     double (*read_loop)(const double *x, int64_t count);
 } Kernels;

@@ -503,6 +503,38 @@ static PyObject *lbfgs(PyObject *module, PyObject *const *args, Py_ssize_t count
     return PyErr_Occurred() ? NULL : PyLong_FromLongLong(at.iterations);
 }
 
+/* gram(rows, V, place or None, m, bias, out, first, last): adds the pairs from `first` on, before `last` */
+static PyObject *gram(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    Arrays arrays = {.used = 0};
+    if (!check_count(count, 8, "gram")) return NULL;
+    Gram at = {.rows = as_rows(args[0]), .m = PyLong_AsLongLong(args[3]), .bias = PyLong_AsLongLong(args[4])};
+    const int64_t first = PyLong_AsLongLong(args[6]), last = PyLong_AsLongLong(args[7]);
+    if (PyErr_Occurred()) return NULL;
+    if (!at.rows->column) return PyErr_Format(PyExc_ValueError, "gram is for sparse rows");
+    const int64_t pairs = at.m * (at.m + 1) / 2;
+    at.V = array(&arrays, args[1], "V", 'd', -1, 0);
+    at.count = at.V && at.rows->n ? arrays.views[0].len / 8 / at.rows->n : 0;
+    if (args[2] != Py_None) at.place = array(&arrays, args[2], "place", 'i', at.rows->features, 0);
+    at.out = array(&arrays, args[5], "out", 'd', pairs * at.count, 1);
+    if (!PyErr_Occurred()) {
+        int sound = at.bias < at.m && (at.place || at.m == at.rows->features + (at.bias >= 0));
+        for (int64_t j = 0; at.place && j < at.rows->features; j++) sound &= at.place[j] < at.m;
+        if (!sound) PyErr_SetString(PyExc_ValueError, "there are not so many places");
+    }
+    double *scratch = PyErr_Occurred() ? NULL : malloc((size_t)(at.m + 1) * 16);
+    if (scratch) {
+        Py_BEGIN_ALLOW_THREADS
+        kernels->gram(&at, first, last, scratch);
+        Py_END_ALLOW_THREADS
+        free(scratch);
+    } else if (!PyErr_Occurred()) {
+        PyErr_NoMemory();
+    }
+    release(&arrays);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
 /* (S, Y, sy, count, newest, a, v): one of the two loops of L-BFGS; a and v are changed */
 static PyObject *loop(PyObject *const *args, Py_ssize_t count, int back) {
     Arrays arrays = {.used = 0};
@@ -646,6 +678,7 @@ static PyMethodDef methods[] = {
     FAST(sdca_epoch, "One pass of dual coordinate ascent."),
     FAST(cd_quadratic, "Coordinate descent for a quadratic."),
     FAST(lbfgs, "L-BFGS on few rows."),
+    FAST(gram, "Second-order sums of sparse rows."),
     FAST(older, "L-BFGS: the loop over pairs from new to old."),
     FAST(newer, "L-BFGS: the loop back."),
     FAST(svrg_epoch, "The inner loop of SVRG."),

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import runpy
 import shlex
 from pathlib import Path
 
@@ -25,7 +26,7 @@ CHECK = ("check", *FILES, "--target", "died", "--model", "logistic")
 def run(*words, code=0):
     done = CliRunner().invoke(main, [*map(str, words)], prog_name="dualfl", catch_exceptions=False)
     assert done.exit_code == code, done.output
-    assert all(len(line) <= 80 for line in done.stdout.splitlines() if "--json" not in words), done.stdout
+    assert all(len(line) <= 80 or "/" in line for line in done.stdout.splitlines()), done.stdout  # paths may be long
     return done
 
 
@@ -114,6 +115,9 @@ FAULTS = {  # what is changed, in which files; kind, column, whether it stops a 
     "dates": (each("seen", day), EVERY, "dates", "seen", True, "--dates as-days-since:2020-01-01"),
     "names of rows": (each("who", lambda i, row: f"P{i}-{row['age']}"), EVERY, "identifier", "who", True, "--id who"),
     "numbers of rows": (each("who", lambda i, row: 40210 + 3 * i), EVERY, "identifier", "who", False, "--id who"),
+    "rows in any order": (
+        each("x7", lambda i, row: 1 + i * 49 % 121), EVERY, "identifier", "x7", False, "--id x7"
+    ),
     "digits of rows": (
         each("x7", lambda i, row: (i * 7919 + 104729) % 900001 + 100000), EVERY, "identifier", "x7", False, "--id x7"
     ),
@@ -251,6 +255,20 @@ def test_few_events_for_the_coefficients(tables):
     assert "6 coefficients and the intercept" in " ".join(done.stdout.split())
 
 
+def test_columns_that_are_left_out_have_no_coefficient(tables):
+    spoilt(tables, lambda i, row: row.update(died="yes" if i < 20 else "no", site="x"))
+    assert [one["kind"] for one in findings()] == ["constant"]  # 60 events for 6 coefficients
+
+
+def test_rows_without_a_target_do_not_count(tables):
+    """A category with too many levels, and a column with entries, only in rows that no fit takes."""
+    spoilt(tables, lambda i, row: row.update(died="", note=f"n{i}") if i % 3 == 0 else row.update(note=f"n{i % 4}"))
+    assert [one for one in findings() if one["stops"]] == []
+    spoilt(tables, lambda i, row: row.update(dose="") if i % 3 else None, "river.csv")
+    (one,) = (one for one in findings(code=1) if one["stops"])
+    assert one["kind"] == "empty" and one["column"] == "dose"
+
+
 def test_a_file_that_cannot_be_read_and_a_copy(tables):
     Path("river.csv").write_text('age,died\n"1,2\n')
     Path("hill.csv").write_bytes(Path("north.csv").read_bytes())
@@ -302,6 +320,7 @@ def test_what_is_told_has_no_entry_and_no_count(tables):
     spoilt(tables, put("age", secret[0], (17,)), "river.csv")
     spoilt(tables, put("dose", "-1", (17,)), "river.csv")
     spoilt(tables, each("crp", lambda i, row: secret[2] if i == 0 else row["crp"].replace(".", ",")), "river.csv")
+    tables["river.csv"] = tables["river.csv"][:40]  # fewer persons than a category may have levels
     spoilt(tables, each("person", lambda i, row: f"{secret[1]}-{i}"), "river.csv")
     spoilt(tables, put("ward", secret[3] * 40), "river.csv")
     found = inspect(read_table(Path("river.csv")), Rules(), "died", True)
@@ -330,6 +349,15 @@ def test_silos_that_tell_no_number_are_compared_all_the_same(tables):
         if one.kind not in ("few rows", "separation")
     ]
     assert {one.kind for one in told} == {"spelling", "yes/no", "columns"}
+
+
+def test_options_that_are_proposed_do_not_contradict_each_other(tables):
+    spoilt(tables, put("age", "999"), "river.csv")
+    spoilt(tables, lambda i, row: row.pop("age"), "hill.csv")
+    spoilt(tables, each("who", lambda i, row: f"P{i}"), "north.csv", "river.csv")
+    said = run(*CHECK, code=1).stdout
+    assert sorted(zip(proposed(said)[::2], proposed(said)[1::2])) == [("--drop", "age"), ("--id", "who")]
+    assert run(*CHECK, *proposed(said)).stdout.endswith("5 columns: nothing is wrong.\n")
 
 
 def test_rules_for_a_silo_are_lines_of_its_settings():
@@ -446,3 +474,27 @@ def test_a_model_of_before_is_read_by_the_usual_rules(tables):
     content |= {"format": 2, "digest": hashlib.sha256(decisive.encode()).hexdigest()}
     path.write_text(json.dumps(content))
     assert run("predict", "model", "hill.csv").stdout == now
+
+
+# -- the page --------------------------------------------------------------------------------------------------
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_untidy_files_with_the_options_that_are_proposed_give_the_model_of_the_tidy_ones(tmp_path, monkeypatch):
+    runpy.run_path(str(EXAMPLES / "make_untidy.py"))["main"](tmp_path / "made")
+    for name in FILES:
+        assert (tmp_path / "made" / name).read_bytes() == (EXAMPLES / "untidy" / name).read_bytes()
+    page = (EXAMPLES.parent / "docs" / "fit.md").read_text(encoding="utf-8")
+    command = next(line.strip() for line in page.splitlines() if line.startswith("    dualfl check "))
+    monkeypatch.chdir(EXAMPLES / "untidy")
+    words = shlex.split(command)[2:]
+    said = run("check", *words, code=1).stdout
+    assert page.partition(f"{command}\n\n```text\n")[2].startswith(f"{said.rstrip()}\n```\n")
+    more = ["--no-influence", "--no-report", "--out"]
+    run("fit", *words, *proposed(said), *more, tmp_path / "untidy")
+    monkeypatch.chdir(EXAMPLES / "hospitals")
+    run("fit", *words, *more, tmp_path / "tidy")
+    first, second = (json.loads((tmp_path / name / "model.json").read_text()) for name in ("tidy", "untidy"))
+    assert first["columns"] == second["columns"]
+    assert first["coefficients"] == second["coefficients"] and first["intercepts"] == second["intercepts"]

@@ -77,29 +77,36 @@ class ColumnWishes:
 def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
     """From the names that silos use to columns of numbers that mean the same everywhere."""
     request = wishes.request
-    told = yield Exchange(
-        "columns and levels",
-        (Query("describe", {"request": request_to_json(request), "least": wishes.least}, "each"),),
-    )
-    summaries = [Summary.named(name, one) for name, one in zip(silos.names, told[0])]
+    summaries = yield from told_names(silos, request, wishes.least)
     draft = drafted(summaries, request, positive=wishes.positive, allow_empty=wishes.allow_empty)
     content = draft.as_json()
     (sums,) = yield Exchange("columns and levels", (Query("count", {"draft": content}),))
     scaled = not draft.sparse and (wishes.standardise or not draft.width)
     center = centre(sums) if scaled else np.zeros(0)
     mean = float(sums["target"]) / float(sums["size"]) if "target" in sums else 0.0
-    around, own = yield Exchange(
-        "the scaling",
-        (
-            Query("deviate", {"draft": content, "columns": scaled, "center": center, "target": mean}),
-            Query("own", {"draft": content, "target": mean}, "each"),
-        ),
-    )
+    deviate = Query("deviate", {"draft": content, "columns": scaled, "center": center, "target": mean})
+    around, own = yield from with_own(silos, deviate, Query("own", {"draft": content, "target": mean}, "each"))
     schema, scaling, columns = settle(draft, sums, center, around, wishes)
     overview = make_overview(sums, around, columns, mean)
     if not draft.classes:
         check_target(overview, request, silos)
     return Agreed(schema, scaling, overview, tuple(None if one is None else own_counts(one) for one in own))
+
+
+def with_own(silos: Silos, summed: Query, shown: Query) -> Conversation[tuple[Any, Sequence[Any]]]:
+    """A sum, and what silos show of themselves; if one alone withholds that, the others would give it away."""
+    if len(silos.withheld) == 1:
+        (found,) = yield Exchange("the scaling", (summed,))
+        return found, [None] * len(silos.names)
+    found, own = yield Exchange("the scaling", (summed, shown))
+    return found, own
+
+
+def told_names(silos: Silos, request: Request, least: float | None) -> Conversation[list[Summary]]:
+    """What every silo calls its columns, levels and classes."""
+    query = Query("describe", {"request": request_to_json(request), "least": least}, "each")
+    (told,) = yield Exchange("columns and levels", (query,))
+    return [Summary.named(name, one) for name, one in zip(silos.names, told)]
 
 
 def settle(

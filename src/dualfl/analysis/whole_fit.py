@@ -22,7 +22,7 @@ from dualfl.analysis.models import SMALL_RIDGE, Fitted, Recipe
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
 from dualfl.estimators.metrics import Evaluation
-from dualfl.estimators.path import PenaltyPath, following, make_folds, strongest_l1
+from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
 from dualfl.estimators.solving import Task, solving, warn_unless_certified
 from dualfl.objectives import Logistic, Poisson, Softmax, Squared
 from dualfl.silos.chamber import Chamber, Dealing
@@ -225,16 +225,20 @@ def choosing(silos: Silos, recipe: Recipe, wishes: Wishes, classes: int, sample:
     def model(alpha: float) -> Any:
         return replace(recipe, alpha=alpha).estimator(classes)
 
-    values = yield from penalties(silos, recipe, model(1.0), sample)
-    return (yield from following(silos, model, values, make_folds(silos.names, wishes.cv), "alpha", wishes.rule))
+    def values(dealt: Dealt) -> Conversation[Array]:
+        return penalties(silos, recipe, model(1.0), dealt)
+
+    folds = make_folds(silos.names, wishes.cv)
+    path, _ = yield from following(silos, model, values, folds, "alpha", wishes.rule)
+    return path
 
 
-def penalties(silos: Silos, recipe: Recipe, model: Fitted, sample: Sample) -> Conversation[Array]:
+def penalties(silos: Silos, recipe: Recipe, model: Fitted, dealt: Dealt) -> Conversation[Array]:
     """From the strongest to the weakest: with an l1 part, from where nothing is left."""
     count = PENALTIES[recipe.share > 0]
     if recipe.share == 0:
         return np.geomspace(LARGEST_RIDGE, SMALLEST_RIDGE, count)
-    strongest = yield from strongest_l1(silos, model, sample)
+    strongest = yield from dealt.strongest(silos, model)
     path: Array = np.geomspace(1.0, WEAKEST, count) * (strongest or 1.0) / recipe.share
     return path
 

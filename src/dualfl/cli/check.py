@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from dualfl.analysis.models import MODELS
-from dualfl.cli.reading import check_columns, rules_for, table_options
+from dualfl.cli.reading import RULES, check_columns, rules_for, table_options
+from dualfl.cli.run import say
 from dualfl.errors import InputError
 from dualfl.lines import WIDTH
 
@@ -22,11 +25,15 @@ if TYPE_CHECKING:
     from dualfl.tables.reading import Table
     from dualfl.tables.rules import Rules
 
+MOST = 12  # matters of one kind that are shown
 NAME = 24  # characters of a file's name
 
 
 @click.command("check")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
+@click.option(
+    "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="Check the silos of this deployment instead."
+)
 @click.option("--target", default="", help="The column to predict; without it, nothing is said about a target.")
 @click.option("--model", type=click.Choice(list(MODELS)), metavar="NAME", help="The model to fit, as for `dualfl fit`.")
 @table_options
@@ -37,6 +44,7 @@ def check_command(
     ctx: click.Context,
     /,
     files: tuple[Path, ...],
+    study: Path | None,
     target: str,
     model: str | None,
     strict: bool,
@@ -49,6 +57,9 @@ def check_command(
     and rows, and what can be done about it; where options of `dualfl fit`
     do it, they are named. Given to this command, they show what is left.
 
+    With --study every silo of a deployment looks at its own file. You hear
+    which column has which fault; entries and rows are in the silo's log.
+
     The exit code is 1 if a finding would stop a fit, 0 if there are only
     warnings (1 with --strict) or nothing, and 2 if the command is wrong.
 
@@ -56,13 +67,17 @@ def check_command(
     Example:
       dualfl check a.csv b.csv c.csv --target outcome --model logistic
     """
-    _, each = rules_for(given, files)
-    silos, found = examined(files, each, target, model)
+    if bool(files) == (study is not None):
+        raise InputError("Give files to check, or --study with the folder of a deployment, and not both.")
+    if study is None:
+        silos, found = examined(files, rules_for(given, files)[1], target, model)
+    else:
+        silos, found = examined_far(study, ctx, target, model)
     if as_json:
         content = {"silos": [silo.as_json() for silo in silos], "together": [one.as_json() for one in found]}
         click.echo(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        click.echo("\n".join(lines(silos, found)))
+        click.echo("\n".join(lines(silos, found, far=study is not None)))
     findings = [one for silo in silos for one in silo.findings] + list(found)
     if any(one.stops for one in findings) or (strict and findings):
         ctx.exit(1)
@@ -101,6 +116,23 @@ def examined(
     return silos, found
 
 
+def examined_far(
+    study: Path, ctx: click.Context, target: str, model: str | None
+) -> tuple[list[Inspection], tuple[Finding, ...]]:
+    """What every silo of a deployment tells, and what that shows together."""
+    from dualfl.deploy.study import connect
+    from dualfl.tables.comparison import compare
+
+    for name in RULES:
+        if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise InputError(
+                f"--{name.replace('_', '-')} says how a file is read, and with --study that is the operators' to say, "
+                "in silo.json; leave it out."
+            )
+    silos = connect(study, say=say).check(target, None if model is None else MODELS[model].classes)
+    return silos, compare(silos)
+
+
 def copies(files: Sequence[Path]) -> Iterator[Finding]:
     from dualfl.tables.findings import Finding
     from dualfl.tables.reading import check_no_copies
@@ -136,7 +168,7 @@ def refusals(tables: Sequence[Table], rules: Rules, silo: Inspection, model: str
 # -- on the screen -----------------------------------------------------------------------------------------
 
 
-def lines(silos: Sequence[Inspection], found: Sequence[Finding]) -> Iterator[str]:
+def lines(silos: Sequence[Inspection], found: Sequence[Finding], far: bool = False) -> Iterator[str]:
     """A line on all, the matters one by one, and the options that mend them."""
     from dualfl.tables.advice import matters, options, together
 
@@ -148,17 +180,25 @@ def lines(silos: Sequence[Inspection], found: Sequence[Finding]) -> Iterator[str
     for title, group in (("Would stop a fit", odd[:stops]), ("Worth a look", odd[stops:])):
         if group:
             yield from ("", title)
+        shown: Counter[str] = Counter()
         for matter in group:
-            yield from ("", *told(matter, every))
+            shown[matter.first.kind] += 1
+            if shown[matter.first.kind] <= MOST:
+                yield from ("", *told(matter, every, far))
+        for kind, count in shown.items():
+            if count > MOST:
+                yield from ("", f"  and {count - MOST:,} more of this kind: {kind}; --json has all")
     mends = together([one for matter in odd for one in matter.findings if matter.first.stops or "drop" not in one.mend])
-    if mends:
+    if mends and not far:
         yield from ("", "Options that mend what options can; give them to check again, and then to fit:")
         yield from shell(options(mends, every))
 
 
 def counted(silos: Sequence[Inspection]) -> str:
-    rows = sum(silo.rows or 0 for silo in silos)
     columns = len({name for silo in silos for name in silo.columns})
+    if any(silo.rows is None for silo in silos):
+        return f"{len(silos)} silo{'s' * (len(silos) > 1)}, {columns:,} columns"
+    rows = sum(silo.rows or 0 for silo in silos)
     files = f"{len(silos)} file{'s' * (len(silos) > 1)}"
     return f"{files}, {rows:,} rows{' with a target' if silos[0].target else ''}, {columns:,} columns"
 
@@ -174,33 +214,36 @@ def verdict(stops: int, others: int) -> str:
     )
 
 
-def told(matter: Matter, every: Sequence[str]) -> Iterator[str]:
+def told(matter: Matter, every: Sequence[str], far: bool) -> Iterator[str]:
     """What it is; in each file, how often and where; and what can be done."""
     from dualfl.fits.console import short
     from dualfl.tables.advice import brief
 
-    yield from textwrap.wrap(matter.title, WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
-    entries = []
-    silent = [silo for one in matter.findings if not one.quotes and not one.rows for silo in one.silos]
-    if silent:
-        entries.append((", ".join(brief(silo, every) for silo in dict.fromkeys(silent)), ""))
-    for one in (one for one in matter.findings if one.quotes or one.rows):
-        names = ", ".join(brief(silo, every) for silo in one.silos)
+    yield from wrapped(matter.title, "  ", "    ")
+    entries: list[tuple[str, str]] = []
+    alike: dict[str, dict[str, None]] = {}
+    for one in matter.findings:
         rows = f"{one.rows:,} row{'s' * (one.rows > 1)}" if one.rows else ""
-        entries.append((short(names, NAME), ": ".join(filter(None, (rows, one.quotes)))))
-    if matter.remedy(every):
-        entries.append(("remedy", matter.remedy(every)))
-    width = max(len(label) for label, text in entries if text) + 2 if any(text for _, text in entries) else 0
+        detail = ": ".join(filter(None, (rows, one.quotes)))
+        names = [brief(silo, every) for silo in one.silos]
+        if detail and len(names) == 1:
+            entries.append((short(names[0], NAME), detail))
+        else:
+            alike.setdefault(detail, {}).update(dict.fromkeys(names))
+    for detail, found in alike.items():
+        yield from wrapped(f"{', '.join(found)}{f': {detail}' if detail else ''}", "    ", "      ")
+    remedy = matter.remedy_in_silos() if far else matter.remedy(every)
+    entries += [("remedy", remedy)] if remedy else []
+    width = max((len(label) for label, _ in entries), default=0) + 2
     for label, text in entries:
-        first = f"    {label:<{width}}"
-        yield from textwrap.wrap(
-            text or " ",
-            WIDTH,
-            initial_indent=first,
-            subsequent_indent=" " * (4 + width),
-            break_long_words=False,
-            break_on_hyphens=False,
-        ) or [first.rstrip()]
+        yield from wrapped(text, f"    {label:<{width}}", " " * (4 + width))
+
+
+def wrapped(text: str, first: str, then: str) -> list[str]:
+    """Within 80 columns; names and options are not broken."""
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=then, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def shell(words: Sequence[str]) -> Iterator[str]:

@@ -8,16 +8,21 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from dualfl.deploy import keys, pages
 from dualfl.deploy.project import MINIMUM, NAME, write_script
 from dualfl.errors import InputError
+from dualfl.federation.audit import AuditLog, digest
 from dualfl.federation.flower import runtime
+from dualfl.federation.policy import OPEN, Policy
 from dualfl.federation.rows import SiloRows, read_rows
 from dualfl.federation.silo_folder import OLDEST, SiloFolder
 from dualfl.files import write_atomically
+from dualfl.tables.delimited import is_class_target
 from dualfl.tables.rules import USUAL_RULES, Rules
+from dualfl.tables.summaries import summarise
 
 LOGIN = "login"  # the key for Flower, which its processes read; `key` signs, and the keeper alone reads it
 PAUSE = 5.0  # seconds before a SuperNode that ended is started again
@@ -45,6 +50,7 @@ def join(
     rules: Rules = USUAL_RULES,
     minimum: int = MINIMUM,
     allow_plain: bool | None = None,
+    policy: Policy | None = None,
 ) -> tuple[str, SiloRows]:
     """Write a silo's folder; returns its card, which is all that is handed over, and what its file holds.
 
@@ -82,6 +88,7 @@ def join(
         "allow_plain": ca is None if allow_plain is None else allow_plain,
         "allow_sampling": False,
         "identity": secrets.token_hex(16),
+        "policy": (policy or default_policy(rows, ca)).as_json(),
     }
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -94,12 +101,21 @@ def join(
             write_atomically(folder / "ca.crt", ca.read_bytes())
         write_atomically(folder / "silo.json", (json.dumps(settings, indent=2) + "\n").encode())
         command = [sys.executable, "-m", "dualfl", "deploy", "serve", str(folder.absolute())]
+        AuditLog(folder).note("joined", name=name, coordinator=coordinator, key=keys.fingerprint(public))
         write_script(folder / "start.sh", command)
         write_atomically(folder / "dualfl-silo.service", pages.unit(f"dualfl silo {name}", command, folder).encode())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return card, rows
+
+
+def default_policy(rows: SiloRows, ca: Path | None) -> Policy:
+    """Safe, with the target as it is now; where there are no keys and no TLS, the federation is one user's own."""
+    values = rows.used().columns[rows.target]
+    task = "classification" if is_class_target(values) else "regression"
+    classes = tuple(summarise(rows.used(), rows.request(False)).target.levels) if task == "classification" else ()
+    return replace(Policy() if ca is not None else OPEN, task=task, classes=classes)
 
 
 def check_certificate(path: Path) -> None:
@@ -127,7 +143,18 @@ def trust(folder: Path, roster: Path) -> list[tuple[str, str]]:
     if told.get(home.name) != mine:
         raise InputError(f"{roster} has another key for {home.name!r} than this silo's own; do not trust it.")
     write_atomically(folder / "roster.json", (json.dumps(told, indent=2) + "\n").encode())
+    home.log.note("roster", silos={name: keys.fingerprint(key) for name, key in told.items()})
     return [(name, keys.fingerprint(key)) for name, key in told.items()]
+
+
+def note_settings(home: SiloFolder) -> None:
+    """A policy with an unknown word is told before anything starts; settings that changed go to the audit log."""
+    home.policy  # noqa: B018 (it is read for its sentence)
+    content = (home.path / "silo.json").read_bytes()
+    seen, now = home.path / "cache" / "settings.digest", digest(content)
+    if not seen.exists() or seen.read_text() != now:
+        home.log.note("settings", digest=now, settings=home.settings)
+        write_atomically(seen, now.encode())
 
 
 class Member:
@@ -136,6 +163,7 @@ class Member:
     def __init__(self, folder: Path) -> None:
         runtime.need_flower()
         self.folder, self.home = folder.absolute(), SiloFolder(folder.absolute())
+        note_settings(self.home)
         if (folder / "key").exists() and not (folder / LOGIN).exists():
             raise InputError(
                 f"{folder} was made by dualfl before protocol 8, with one key for Flower and for masks; make a new "

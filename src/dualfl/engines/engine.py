@@ -42,6 +42,8 @@ class Account(NamedTuple):
     seconds: float = 0.0
     iterations: tuple[int, ...] = ()  # of the local solver of every client, in this round
     capped: int = 0  # local solves of this round that ended at their cap
+    contacts: int = 0
+    payload: float = 0.0
 
 
 class Energy(NamedTuple):
@@ -293,6 +295,8 @@ class Engine(ABC):
             local_gradients=before.local_gradients + sum(work.gradients for work in gathered.works),
             iterations=tuple(iterations),
             capped=before.capped + sum(work.capped for work in gathered.works),
+            contacts=before.contacts + len(clients) * asked.answered,
+            payload=before.payload + floats(asked.message) + gathered.floats / len(clients),
         )
 
     # -- measuring --------------------------------------------------------------------------------
@@ -382,6 +386,11 @@ def check_fit(clients: Sequence[Objective], penalty: Penalty | None, algorithm: 
             f"{names_of(lambda a: a.compresses)} can."
         )
     for j, f in enumerate(clients):
+        if not f.convex and not algorithm.nonconvex:
+            raise NotSupported(
+                f"{algorithm.name} is for convex costs, and client {j}'s {f.name} is not (convex=False); "
+                f"{names_of(lambda a: a.nonconvex)} run on it."
+            )
         missing = [need for need in sorted(algorithm.needs - {"local"}) if need not in f.offers]
         if missing:
             raise NotSupported(

@@ -10,7 +10,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.estimators.base import FederatedLinear, check_number
 from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
-from dualfl.estimators.path import PURPOSE, PenaltyPath, following, make_folds, strongest_l1
+from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
 from dualfl.estimators.regressors import (
     ElasticNet,
     HuberRegressor,
@@ -20,8 +20,7 @@ from dualfl.estimators.regressors import (
     Ridge,
 )
 from dualfl.estimators.solving import Task, warn_unless_certified
-from dualfl.silos.costs import ALL, Sample
-from dualfl.silos.questions import Conversation, Silos, measuring
+from dualfl.silos.questions import Conversation, Silos
 from dualfl.typing import Array
 
 WEAKEST = 1e-3  # of the strongest l1 penalty: where a path ends by default
@@ -38,10 +37,11 @@ class CrossValidated(FederatedLinear):
 
     def _fitting(self, silos: Silos) -> Conversation[None]:
         folds = make_folds(silos.names, self.cv)
-        plain = self._plain(1.0)
-        (sample,) = yield from measuring(silos, [ALL], plain._cost(1.0).loss, self._class_count, PURPOSE)
-        values = yield from self._values(silos, sample)
-        path = yield from following(silos, self._plain, values, folds, self.parameter, self.rule)
+
+        def values(dealt: Dealt) -> Conversation[Array]:
+            return self._values(silos, dealt)
+
+        path, sample = yield from following(silos, self._plain, values, folds, self.parameter, self.rule)
         self.path_: PenaltyPath = path
         setattr(self, self.parameter + "_", path.value)
         model = self._plain(path.value)
@@ -58,25 +58,25 @@ class CrossValidated(FederatedLinear):
             model.classes_ = self.classes_
         return model
 
-    def _values(self, silos: Silos, sample: Sample) -> Conversation[Array]:
+    def _values(self, silos: Silos, dealt: Dealt) -> Conversation[Array]:
         """The path, from the strongest penalty to the weakest."""
         given = self.Cs if self.parameter == "C" else self.alphas
         if not np.ndim(given):
             count = int(check_number("the number of penalties", given, least=1))
-            return (yield from self._default_values(silos, sample, count))
+            return (yield from self._default_values(silos, dealt, count))
         values = np.unique(np.asarray(given, dtype=np.float64))
         if not len(values) or not (values > 0).all():
             raise InputError(f"Penalties must be positive numbers, but they are {list(np.atleast_1d(given))}.")
         return values if self.parameter == "C" else values[::-1].copy()
 
-    def _default_values(self, silos: Silos, sample: Sample, count: int) -> Conversation[Array]:
+    def _default_values(self, silos: Silos, dealt: Dealt, count: int) -> Conversation[Array]:
         """From the least l1 penalty that leaves nothing, downwards; without l1, scikit-learn's wide grid."""
         model = self._plain(1.0)
-        cost = model._cost(sample.mass)
+        cost = model._cost(dealt.whole.mass)
         if cost.l1 == 0:
             grid = np.logspace(-4, 4, count)
             return grid if self.parameter == "C" else grid[::-1].copy()
-        strongest = (yield from strongest_l1(silos, model, sample)) or 1.0
+        strongest = (yield from dealt.strongest(silos, model)) or 1.0
         path: Array = np.geomspace(1.0, WEAKEST, count) * strongest / cost.l1  # cost.l1: at alpha = 1 or C = 1
         return 1 / path if self.parameter == "C" else path
 

@@ -27,6 +27,7 @@ from dualfl.estimators.curvature_proof import CurvatureProof
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Loss
+from dualfl.objectives.joined import joined
 from dualfl.problem import Problem
 from dualfl.silos.costs import Cost, Sample
 from dualfl.silos.here import SideHere
@@ -60,12 +61,18 @@ class FitLimits:
     seed: int
     progress: bool
     offset: float = 0.0  # what is added to E before tol is relative to it
+    of_start: bool = False  # tol is relative to E where the fit starts, if that is larger
+    least: float = 0.0  # that E, once it is known
 
     def met(self, gap: float | None, energy: float | None, rounding: float | None) -> bool:
         """Whether a gap is as small as asked for, or as rounding lets it be."""
         if gap is None or energy is None or not np.isfinite(energy):
             return False
-        return gap <= max(self.tol * abs(energy + self.offset), FLOOR * (rounding or SMALLEST))
+        return gap <= max(self.tol * self.scale(energy), FLOOR * (rounding or SMALLEST))
+
+    def scale(self, energy: float) -> float:
+        """What tol is relative to."""
+        return max(abs(energy + self.offset), self.least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +82,7 @@ class Task:
     model: FitDescription
     sample: Sample
     start: Sequence[Array] | None = None
+    of_path: bool = False  # one of many, of which the best is chosen: tol is relative to where it starts
 
 
 class FitDescription(Protocol):
@@ -99,7 +107,7 @@ def solving(silos: Silos, tasks: Sequence[Task], purpose: str = "the fit") -> Co
     for i, task in enumerate(tasks):
         costs = task.model._costs(task.sample)
         starts: Sequence[Array | None] = [None] * len(costs) if task.start is None else task.start
-        limits = task.model._limits(task.sample)
+        limits = replace(task.model._limits(task.sample), of_start=task.of_path)
         for cost, start in zip(costs, starts):
             runs.append(one_fit(silos, cost, task.sample, task.model.algorithm, limits, start))
             places.append(i)
@@ -125,11 +133,7 @@ def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str) -> Conversatio
             requests = merged.send(answers)
         except StopIteration as end:
             return list(end.value.outcomes)
-        try:
-            answers = yield Exchange(purpose, tuple(requests))
-        except (Exception, KeyboardInterrupt) as error:
-            merged.throw(error)
-            raise
+        answers = yield Exchange(purpose, tuple(requests))
 
 
 def one_fit(
@@ -156,7 +160,8 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     yield from engine.settling(chosen, constants)
     session = Session(engine, Recording())
     loss = getattr(side.template, "loss", None)
-    settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof_of(side))
+    proof = None if engine.algorithm.certifies else proof_of(side)
+    settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
     result = side.counted(settled.with_proof(replace(result, choice=why)))
@@ -168,7 +173,7 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
 def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:
     """A problem in this process."""
     with one_blas_thread():
-        return drive(running(SideHere(problem, join=True), algorithm, limits, start))
+        return drive(running(SideHere(problem, joined), algorithm, limits, start))
 
 
 def proof_of(side: Side) -> FreeIntercept | CurvatureProof | None:
@@ -224,10 +229,12 @@ class Settled:
         self.seen.append(row.energy)
         self.rounding = self.rounding_of_best()
         self.energies.append(min(row.energy, self.energies[-1] if self.energies else np.inf))
+        if self.limits.of_start and len(self.seen) == 1 and np.isfinite(row.energy):
+            self.limits = replace(self.limits, least=abs(row.energy + self.limits.offset))
         best, limits = self.energies[-1], self.limits
         if not np.isfinite(best):  # a start outside all bounds is not where anything has settled
             return False
-        scale = abs(best + limits.offset)
+        scale = limits.scale(best)
         rounding = self.rounding
         if limits.met(row.certificate, best, rounding):
             return True

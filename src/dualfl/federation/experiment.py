@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +40,10 @@ from dualfl.tables.schema import Draft, Schema
 from dualfl.tables.sums import counted, deviations
 from dualfl.typing import AnyArray, Array
 
+if TYPE_CHECKING:
+    from dualfl.federation.chambers import FarChamber
+    from dualfl.federation.line import Line
+
 CHANGED = (
     "its data file, or what its silo.json says of it ('target', 'ignore', 'categorical', 'na', 'decimal'), has changed "
     "since the experiment began; restore it, or start a new one"
@@ -56,6 +60,20 @@ class Experiment:
             raise InputError(f"{id!r} is no name of an experiment")
         self.home, self.id = home, id
         self.path = home.path / "experiments" / id
+
+    @cached_property
+    def far(self) -> FarChamber:
+        """The chamber that answers the questions of an analysis."""
+        from dualfl.federation.chambers import FarChamber
+
+        return FarChamber(self)
+
+    @cached_property
+    def line(self) -> Line:
+        """Where the conversation of an analysis under masks stands."""
+        from dualfl.federation.line import Line
+
+        return Line(self)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """One process at a time: a request that is repeated while it is worked on waits for the answer."""

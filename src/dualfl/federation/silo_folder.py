@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.errors import InputError
+from dualfl.federation.audit import AuditLog
+from dualfl.federation.policy import OPEN, Policy
 from dualfl.federation.rows import SiloRows, digest_of, no_file, read_rows
 from dualfl.files import locked, write_atomically
 from dualfl.tables.refusals import Unfit
@@ -106,21 +108,46 @@ class SiloFolder:
     @property
     def salted(self) -> str:
         """A fingerprint that may travel: nobody who guesses the file can check the guess without the salt."""
+        return hashlib.sha256(self.salt + self.fingerprint.encode()).hexdigest()[:32]
+
+    def rows(self, held_out: bool = False) -> SiloRows:
+        """As others may hear of them: of the data file, or of the one that is kept for evaluations, if there is one."""
+        from dualfl.federation.guarded import guarded
+
+        path = self.path / str(self.settings["held_out"]) if held_out and "held_out" in self.settings else self.data
+        return guarded(read_rows(path, self.settings.get("target"), self.rules), self.policy)
+
+    @property
+    def policy(self) -> Policy:
+        """What the operator insists on. A folder with a certificate and no policy has the safe one."""
+        if "policy" in self.settings:
+            return Policy.from_json(self.settings["policy"], "silo.json")
+        return Policy() if (self.path / "ca.crt").exists() else OPEN
+
+    @property
+    def log(self) -> AuditLog:
+        return AuditLog(self.path)
+
+    @property
+    def salt(self) -> bytes:
+        """A random number that never leaves."""
         path = self.path / "salt"
         if not path.exists():
             with locked(self.path, PRIVATE):
                 if not path.exists():
                     write(path, secrets.token_bytes(32))
-        return hashlib.sha256(path.read_bytes() + self.fingerprint.encode()).hexdigest()[:16]
-
-    def rows(self) -> SiloRows:
-        return read_rows(self.data, self.settings.get("target"), self.rules)
+        return path.read_bytes()
 
     @property
     def masked_only(self) -> bool:
         """A silo that joined with a certificate sends nothing without masks, unless its operator allowed it."""
         allowed = self.settings.get("allow_plain", not (self.path / "ca.crt").exists())
         return bool(self.settings.get("secure_only")) or not allowed
+
+    @property
+    def withholds(self) -> bool:
+        """Whether this silo's own numbers are seen by nobody, only in sums with those of others."""
+        return not self.settings.get("show_own_numbers", False)
 
     def note(self, words: str) -> None:
         """For the operator alone."""

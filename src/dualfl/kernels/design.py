@@ -81,6 +81,13 @@ class Design:
         """Xtilde' diag(w) Xtilde, shape (D, D)."""
         return self.kernel.gram(w)
 
+    def grams(self, V: Array, columns: npt.NDArray[np.int64] | None = None) -> Array:
+        """The same for several weights, one column of V each: the upper triangles, row by row, one column each.
+
+        `columns`, ascending, names those that are wanted; D - 1 is the intercept.
+        """
+        return self.kernel.grams(V, columns)
+
     def row_norms2(self) -> Array:
         """|xtilde_i|^2, shape (n,)."""
         return self.kernel.row_norms2()

@@ -135,6 +135,16 @@ class Rows:
                 G += B.T @ (np.sign(w[rows])[:, None] * B if signed else B)
         return G
 
+    def grams(self, V: Array, columns: npt.NDArray[np.int64] | None = None) -> Array:
+        """The upper triangles of several Gram matrices, of all columns or of these, one column a matrix."""
+        rows = self if columns is None else self._with(columns)
+        upper = np.triu_indices(rows.D)
+        return np.stack([rows.gram(v)[upper] for v in V.T], axis=1)
+
+    def _with(self, columns: npt.NDArray[np.int64]) -> "Rows":
+        intercept = bool(self.intercept and len(columns) and columns[-1] == self.features)
+        return Rows(self.X[:, columns[: len(columns) - intercept]], self.scale, intercept)
+
     def row_norms2(self) -> Array:
         norms = np.empty(self.n)
         for rows, block in self.blocks():

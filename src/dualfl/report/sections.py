@@ -8,13 +8,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dualfl.experiments.compare import LEVELS
+from dualfl.experiments.network import Network
 from dualfl.report.markup import Markup, element, join, table
 from dualfl.report.results import COUNTS, GIVEN, Curve, Move, Results, known
 
 WORDS = {
     "round": ("Rounds", "communication rounds"),
     "exchanges": ("Exchanges", "exchanges"),
+    "contacts": ("Contacts", "contacts with single clients"),
     "floats": ("Floats", "floats up and down, all clients"),
+    "network": ("On a network", f"seconds on a network with {Network()}, computing left out"),
     "local_gradients": ("Local gradients", "local gradients, all clients"),
     "seconds": ("Seconds", "seconds in rounds"),
 }
@@ -121,6 +124,7 @@ def glance(one: Results) -> Markup:
         ("proven bound of it", proven, "known without E*"),
         ("rounds", results.get("round"), {"tol": "the tolerance is reached"}.get(str(results.get("stopped")), "")),
         ("exchanges", results.get("exchanges"), ""),
+        ("contacts", results.get("contacts"), "a client asked once is one"),
         ("floats", total(results.get("floats_up"), results.get("floats_down")), "up and down, all clients"),
         ("local gradients", results.get("local_gradients"), "all clients"),
         ("training accuracy", percent(results.get("training accuracy")), ""),
@@ -153,7 +157,7 @@ def convergence(found: Sequence[Results], curves: Sequence[Named]) -> Markup:
         [
             element(
                 "div",
-                radios("x", "Against", {count: WORDS[count][0] for count in COUNTS}),
+                radios("x", "Against", {count: WORDS[count][0] for count in counted(curves)}),
                 radios("y", "Show", there),
                 element("label", Markup('<input type="checkbox" id="log-x">'), " log x axis", class_="check"),
                 class_="controls",
@@ -170,6 +174,11 @@ def convergence(found: Sequence[Results], curves: Sequence[Named]) -> Markup:
             *(element("p", text, class_="note") for text in notes(found)),
         ]
     )
+
+
+def counted(curves: Sequence[Named]) -> list[str]:
+    """Those of COUNTS that some curve has."""
+    return [count for count in COUNTS if any(known(each.curve.count(count)) for each in curves)]
 
 
 def notes(found: Sequence[Results]) -> list[str]:
@@ -230,7 +239,7 @@ def levels(curves: Sequence[Named]) -> Markup:
             data_count=count,
             class_="numbers",
         )
-        for count in COUNTS
+        for count in counted(ranked)
     ]
     note = "Best first, by exchanges." if len(ranked) > 1 else ""
     if proven:

@@ -86,6 +86,7 @@ class Chamber:
         self._rows = source if isinstance(source, SiloRows) else None
         self.dealing = dealing
         self._chosen: dict[Rows, SiloRows] = {}
+        self._models: dict[Cost, LinearModel] = {}  # fits differ in their penalty, and share everything else
         self.request: Request | None = None
 
     # -- a table --------------------------------------------------------------------------------------
@@ -114,12 +115,14 @@ class Chamber:
         X = features(table, schema)
         if not schema.sparse:
             X = scaling.scaled(X)
-        self.settle(SiloRows(self.name, X, targets(table, schema)), by_class=bool(schema.classes))
+        assert self.request is not None
+        y = targets(table, replace(schema, target=self.request.target))
+        self.settle(SiloRows(self.name, X, y), by_class=bool(schema.classes))
 
     # -- rows -----------------------------------------------------------------------------------------
 
     def settle(self, rows: SiloRows, by_class: bool) -> None:
-        self._rows, self._chosen = rows, {}
+        self._rows, self._chosen, self._models = rows, {}, {}
         self.dealing = replace(self.dealing, by_class=by_class)
 
     @property
@@ -145,7 +148,12 @@ class Chamber:
     def objective(self, cost: Cost) -> LinearModel | None:
         """What this silo minimises; None if no row of it counts."""
         rows = self.chosen(cost.rows)
-        return None if rows is None else model(rows, cost)
+        if rows is None:
+            return None
+        bare = cost.without_penalty
+        if bare not in self._models:
+            self._models[bare] = model(rows, bare)
+        return self._models[bare].with_ridge(cost.ridge)
 
     def blank(self, cost: Cost) -> LinearModel:
         """For a silo that must answer, and whose answer is multiplied by 0: one row of zeros."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -65,6 +65,10 @@ class Cost:
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Cost:
         return Cost(**{**content, "loss": loss_from_json(content["loss"]), "rows": Rows(**content["rows"])})
+
+    @property
+    def without_penalty(self) -> Cost:
+        return replace(self, ridge=0.0, l1=0.0)
 
     @property
     def key(self) -> str:

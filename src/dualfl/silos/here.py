@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from dualfl.engines.survey import Inquiry
 from dualfl.objectives import L1
 from dualfl.objectives.base import Objective
 from dualfl.objectives.joined import joined
+from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.penalties import Penalty
 from dualfl.problem import Problem
 from dualfl.silos.chamber import Chamber
@@ -27,6 +29,8 @@ from dualfl.silos.ledger import Ledger
 from dualfl.silos.questions import Exchange, Query
 from dualfl.silos.verbs import Wire, answered
 from dualfl.typing import Array
+
+AsOne = Callable[[Sequence[Objective]], LinearModel | None]
 
 
 class SilosHere:
@@ -40,7 +44,8 @@ class SilosHere:
     def __init__(self, chambers: Sequence[Chamber], joined: bool = False) -> None:
         self.chambers, self.joined = list(chambers), joined
         self.ledger = Ledger()
-        self._ahead: set[int] = set()  # engines whose next step travels with the measurement before it
+        self._rides = False  # whether the next steps travel with measurements that have just been made
+        self._joined: dict[Cost, LinearModel | None] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -53,11 +58,22 @@ class SilosHere:
     def side(self, cost: Cost, sample: Sample) -> SideHere:
         """Silos that have no rows in it are not asked."""
         clients = [f for chamber in self.chambers if (f := chamber.objective(cost)) is not None]
-        return SideHere(Problem(clients, penalty=L1(cost.l1) if cost.l1 else None), self.joined)
+        problem = Problem(clients, penalty=L1(cost.l1) if cost.l1 else None)
+        return SideHere(problem, partial(self._as_one, cost) if self.joined else None)
+
+    def _as_one(self, cost: Cost, clients: Sequence[Objective]) -> LinearModel | None:
+        """The rows of all silos in one model, which fits share that differ in their penalty."""
+        bare = cost.without_penalty
+        if bare not in self._joined:
+            self._joined[bare] = joined(clients)
+        found = self._joined[bare]
+        return None if found is None else found.with_ridge(cost.ridge)
 
     def carry(self, exchange: Exchange) -> list[Any]:
+        """Measurements before steps: what a run asks next rides on its measurement, so both are one message."""
         answers: list[Any] = []
         up = down = messages = 0
+        measuring = any(isinstance(ask, Measurement) for ask in exchange.asks)
         for ask in exchange.asks:
             if isinstance(ask, Query):
                 wires = [answered(chamber, ask.verb, ask.given) for chamber in self.chambers]
@@ -65,24 +81,17 @@ class SilosHere:
                 up += sum(map(numbers_in, wires))
                 down += len(wires) * numbers_in(ask.given)
                 messages |= ask.reduce != "none"
+            elif measuring and not isinstance(ask, Measurement):
+                answers.append(None)  # asked again, with what follows the measurements
             else:  # of a run, which keeps its own books
                 answers.append(carried(ask))
                 if isinstance(answers[-1], Gathered):
                     up += answers[-1].floats
                     down += len(ask.clients) * floats(ask.asked.message)
-                messages |= self._travels(ask)
+                messages |= not self._rides
+        self._rides = measuring
         self.ledger.note(exchange.purpose, up, down, messages)
         return answers
-
-    def _travels(self, ask: Request) -> bool:
-        """Whether a request needs a message: silos elsewhere get a measurement and the step after it in one."""
-        engine = id(ask.engine)
-        if isinstance(ask, Measurement):
-            self._ahead.add(engine)
-            return True
-        rides = engine in self._ahead
-        self._ahead.discard(engine)
-        return not rides
 
 
 def carried(request: Request) -> Answer | Exception:
@@ -94,10 +103,10 @@ def carried(request: Request) -> Answer | Exception:
 
 
 class SideHere:
-    """The clients of one fit in this process."""
+    """The clients of one fit in this process; `as_one` makes one of them where only sums over rows travel."""
 
-    def __init__(self, problem: Problem, join: bool = False) -> None:
-        self.problem, self.join, self.silos = problem, join, problem.N
+    def __init__(self, problem: Problem, as_one: AsOne | None = None) -> None:
+        self.problem, self.as_one, self.silos = problem, as_one, problem.N
 
     @property
     def template(self) -> Objective:
@@ -111,7 +120,7 @@ class SideHere:
         return ClientsHere(self.problem).inquiring(inquiry)
 
     def engine(self, algorithm: Algorithm, start: Array | None, seed: int) -> InProcess:
-        whole = joined(self.problem.clients) if self.join and algorithm.additive else None
+        whole = self.as_one(self.problem.clients) if self.as_one is not None and algorithm.additive else None
         if whole is not None:
             self.problem = Problem([whole], penalty=self.penalty)
         return InProcess(self.problem, algorithm, start=start, seed=seed, settle=False)

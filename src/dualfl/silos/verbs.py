@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from dualfl import kernels
 from dualfl.errors import InputError
 from dualfl.kernels import is_sparse
-from dualfl.objectives import Squared
+from dualfl.objectives import LinearModel, Squared
 from dualfl.objectives.losses import Loss
 from dualfl.silos.chamber import Chamber, SiloRows
 from dualfl.silos.costs import Cost, Rows, loss_from_json
@@ -27,6 +28,7 @@ from dualfl.tables.sums import counted, deviations
 from dualfl.typing import AnyArray, Array
 
 Wire = dict[str, Any]
+BLOCK = 2048  # rows at a time
 VERBS: dict[str, Callable[..., Wire]] = {}
 
 
@@ -120,12 +122,12 @@ def encode(chamber: Chamber, schema: Mapping[str, Any], mean: Array, spread: Arr
 
 def request_to_json(request: Request) -> dict[str, Any]:
     """Without the remedies, which everybody has his own of."""
-    names = ("target", "numeric_target", "drop", "categorical", "missing")
+    names = ("target", "numeric_target", "drop", "categorical", "missing", "columns")
     return {name: getattr(request, name) for name in names}
 
 
 def request_from_json(content: Mapping[str, Any], remedies: Remedies) -> Request:
-    lists = {name: tuple(content[name]) for name in ("drop", "categorical")}
+    lists = {name: tuple(content[name]) for name in ("drop", "categorical", "columns")}
     return Request(**{**content, **lists}, remedies=remedies)
 
 
@@ -207,6 +209,36 @@ def losses(chamber: Chamber, costs: Sequence[Mapping[str, Any]], thetas: Sequenc
 
 
 @verb
+def curvatures(
+    chamber: Chamber, costs: Sequence[Mapping[str, Any]], thetas: Sequence[Array], second: bool = True
+) -> Wire:
+    """The summed losses of several models on each of several choices of rows; with `second` their gradients and the
+    halves of their Hessians, too. One pass over the rows serves all models of a choice."""
+    parts = [looked_at(*with_model(chamber, cost), np.asarray(points), second) for cost, points in zip(costs, thetas)]
+    names = ("losses", "gradients", "hessians") if second else ("losses",)
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def looked_at(f: LinearModel, mass: float, points: Array, second: bool) -> Wire:
+    """A model of one output at several points."""
+    Z = f.design.forward(np.ascontiguousarray(points.T))
+    if f.offset is not None:
+        Z += f.offset[:, None]
+    columns = np.ascontiguousarray(Z.T)[:, :, None]
+    if not second:
+        return {"losses": mass * np.array([kernels.value(f.loss, z, f.y, f.s) for z in columns])}
+    found = [kernels.residual(f.loss, z, f.y, f.s) for z in columns]
+    R = np.column_stack([slopes[:, 0] for _, slopes in found])
+    ones = np.ones((f.n, 1))
+    weights = [kernels.curvature_times(f.loss, z, ones, f.y, f.s)[:, 0] for z in columns]
+    return {
+        "losses": mass * np.array([value for value, _ in found]),
+        "gradients": mass * f.design.backward(R).T,
+        "hessians": mass * np.array([half(f.design.gram(w)) for w in weights]),
+    }
+
+
+@verb
 def information(chamber: Chamber, cost: Mapping[str, Any], theta: Array) -> Wire:
     """The Hessian of the summed loss; for least squares the squared residuals, too."""
     f, mass = with_model(chamber, cost)
@@ -234,6 +266,33 @@ def products(chamber: Chamber, rows: Mapping[str, Any]) -> Wire:
     """Of the columns with each other, the intercept last."""
     f, mass = with_model(chamber, Cost(Squared(), rows=Rows(**rows)).as_json())
     return {"products": half(mass * f.hessian(np.zeros(f.d)))}
+
+
+@verb
+def moments(chamber: Chamber, rows: Sequence[Mapping[str, Any]], center: Array, target: float) -> Wire:
+    """For each of several choices of rows: the products of [X - center, y - target, 1] with each other."""
+    width = len(center) + 2
+    sums = np.zeros((len(rows), width * (width + 1) // 2))
+    for line, one in zip(sums, rows):
+        found = chamber.chosen(Rows(**one))
+        if found is not None:
+            line[:] = half(products_around(found, np.append(np.asarray(center), target)))
+    return {"moments": sums}
+
+
+def products_around(rows: SiloRows, center: Array) -> Array:
+    """Z'WZ, Z = [X - c, y - t, 1], some rows at a time."""
+    weights = np.ones(rows.n) if rows.weights is None else rows.weights
+    y = np.asarray(rows.y, dtype=np.float64)
+    total = np.zeros((len(center) + 1, len(center) + 1))
+    for first in range(0, rows.n, BLOCK):
+        part = slice(first, first + BLOCK)
+        X = rows.X[part]
+        X = X.toarray() if is_sparse(X) else np.asarray(X)
+        Z = np.column_stack([X - center[:-1], y[part] - center[-1], np.ones(len(y[part]))])
+        Z *= np.sqrt(weights[part])[:, None]
+        total += Z.T @ Z
+    return total
 
 
 @verb

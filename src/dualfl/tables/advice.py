@@ -13,6 +13,8 @@ from dualfl.tables.findings import Finding, Inspection
 
 LISTED = {"columns": "--columns", "drop": "--drop", "id": "--id", "categorical": "--categorical", "na": "--na"}
 SEVERAL = 3  # files that a line names
+WORDS = 10  # of a command line that a remedy shows
+ALIKE = ("constant", "columns")  # kinds of which a table with many columns may have many
 SHARE = 0.2  # of gaps in a column, from which on a fit warns of them; it counts all of them anyway
 
 
@@ -31,19 +33,31 @@ class Matter:
         return tuple(dict.fromkeys(silo for one in self.findings for silo in one.silos))
 
     @property
+    def columns(self) -> str:
+        return listed(list(dict.fromkeys(one.column for one in self.findings)))
+
+    @property
     def title(self) -> str:
-        return f"{self.first.column}: {self.first.what}" if self.first.column else self.first.what
+        return f"{self.columns}: {self.first.what}" if self.columns else self.first.what
+
+    def remedy_in_silos(self) -> str:
+        """The same, where every silo's operator must do it."""
+        rules = "; ".join(dict.fromkeys(for_silo(one.mend) for one in self.findings if one.mend))
+        parts = (f"{rules} in silo.json" if rules else "", self.first.advice)
+        return "; or ".join(part for part in parts if part)
 
     def remedy(self, every: Sequence[str]) -> str:
         """What can be done about it, where these are all files."""
-        parts = (shlex.join(options(self.findings, every)), self.first.advice)
+        words = options(self.findings, every)
+        more = " ..." if len(words) > WORDS else ""
+        parts = (shlex.join(words[:WORDS]) + more, self.first.advice)
         return "; or ".join(part for part in parts if part)
 
     def line(self, every: Sequence[str]) -> str:
         """All of it in a sentence."""
         names = listed([brief(one, every) for one in self.silos])
-        where = "" if len(self.silos) == len(every) > 1 else f"{' in ' * bool(self.first.column)}{names}"
-        head = f"{self.first.column}{where}"
+        where = "" if len(self.silos) == len(every) > 1 else f"{' in ' * bool(self.columns)}{names}"
+        head = f"{self.columns}{where}"
         rows = sum(one.rows for one in self.findings)
         quotes = next((one.quotes for one in self.findings if one.quotes), "")
         told = f" ({': '.join(part for part in (_rows(rows), quotes) if part)})" if quotes or rows else ""
@@ -52,14 +66,15 @@ class Matter:
 
 
 def matters(findings: Iterable[Finding]) -> list[Matter]:
-    """Findings that are the same in several tables are one matter; what stops a fit comes first, and columns
-    come in their order."""
+    """Findings that are the same in several tables, or that say no more than their columns, are one matter; what stops
+    a fit comes first, and columns come in their order."""
     groups: dict[tuple[Any, ...], list[Finding]] = {}
     place: dict[str, int] = {}
     for one in findings:
         place.setdefault(one.column, len(place) if one.column else -1)
         entries = json.dumps(one.mend.get("na", "")) if one.kind == "placeholder" else ""
-        groups.setdefault((one.kind, one.column, one.what, one.stops, entries), []).append(one)
+        same: Any = one.silos if one.kind in ALIKE else one.column
+        groups.setdefault((one.kind, same, one.what, one.stops, entries), []).append(one)
     found = [Matter(tuple(group)) for group in groups.values()]
     return sorted(found, key=lambda matter: (not matter.first.stops, place[matter.first.column]))
 
@@ -115,18 +130,18 @@ def _pair(pair: tuple[str, str]) -> str:
 
 
 def together(findings: Sequence[Finding]) -> list[Finding]:
-    """Those whose rules can be given together: of two rules for a column the one that loses less."""
-    kept = {name for one in findings for word in ("id", "na", "recode") for name in _columns(one.mend.get(word, ()))}
-    kept |= {one.column for one in findings if {"decimal", "commas", "dates", "categorical"} & set(one.mend)}
+    """Those that have rules, without rules that contradict others: an identifier need not be dropped, and what is
+    dropped needs nothing else."""
+    named = {name for one in findings for name in one.mend.get("id", ())}
+    dropped = {name for one in findings for name in one.mend.get("drop", ())} - named
     chosen = []
     for one in findings:
-        mend = {word: value for word, value in one.mend.items() if word != "drop" or not kept & set(value)}
+        if one.column in dropped:
+            mend = {word: value for word, value in one.mend.items() if word == "drop"}
+        else:
+            mend = {word: value for word, value in one.mend.items() if word != "drop"}
         chosen.append(replace(one, mend=mend))
     return [one for one in chosen if one.mend]
-
-
-def _columns(given: Any) -> list[str]:
-    return [name.partition("=")[0] for name in given]
 
 
 def for_silo(mend: Mapping[str, Any]) -> str:

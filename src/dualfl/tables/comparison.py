@@ -226,7 +226,7 @@ class _Together:
         if len(self.silos) > 1:
             what = "the same in every row, so it says nothing but which file a row is from"
             advice = "look whether that is so"
-            yield self._found("constant", same, what, advice=advice)
+            yield from (self._found("constant", [silo], what, advice=advice) for silo in same)
 
     def _separation(self) -> Iterator[Finding]:
         """Levels with one class only, or numbers of which those of one class lie all below those of the other."""
@@ -240,7 +240,8 @@ class _Together:
                 before = spans.get(label, (low, high))
                 spans[label] = (min(low, before[0]), max(high, before[1]))
         classes = {label for counts in totals.values() for label in counts}
-        alone = {level: counts for level, counts in totals.items() if len(counts) == 1 and len(classes) > 1}
+        gaps = words_for_gaps(totals)  # of which is told anyway
+        alone = {level: one for level, one in totals.items() if len(one) == 1 < len(classes) and level not in gaps}
         advice = "fit with a penalty, as is the default"
         if alone:
             shown = {level: next(iter(counts)) for level, counts in alone.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -59,22 +60,27 @@ def inspect_file(
 def inspect(table: Table, rules: Rules, target: str = "", classes: bool | None = None) -> Inspection:
     """What is found in a table. Without a target nothing is said about it; `classes` is whether its entries are names
     of classes, and is guessed if nobody says it."""
-    labels = None
+    there = np.ones(table.rows, dtype=bool)
     if target in table.columns and table.columns[target].dtype.kind != "O":
         values = table.columns[target]
         there = ~missing(values)
         if classes is None:
             classes = is_class_target(values[there]) and not decimal_commas(as_text(values))
-        labels = table.levels(target) if classes else None
-    else:
-        there = np.ones(table.rows, dtype=bool)
+    used = table.kept(there) if there.any() else table  # rows without a target are read, but not fitted
+    rows = _by_class(used.levels(target)) if classes and target in table.columns else {}
     columns: dict[str, Facts] = {}
     findings: list[Finding] = []
     for name in table.columns:
-        one = _Column(table, name, rules, target, bool(classes), labels)
-        columns[name] = one.facts()
-        findings += one.findings()
+        fitted = _Column(used, name, rules, target, bool(classes), rows)
+        columns[name] = fitted.facts()
+        findings += replace(fitted, table=table).findings(fitted)
     return Inspection(table.name, target, bool(classes), columns, tuple(findings), int(there.sum()))
+
+
+def _by_class(labels: AnyArray) -> dict[str, AnyArray]:
+    """Which rows are of each class; none where there are so many that they are no classes."""
+    known = np.unique(labels[labels != ""]).tolist()
+    return {label: labels == label for label in known} if len(known) <= MOST_LEVELS else {}
 
 
 def _finding(kind: str, column: str, silo: str, what: str, **more: object) -> Finding:
@@ -90,13 +96,13 @@ class _Column:
     rules: Rules
     target: str
     classes: bool
-    labels: AnyArray | None  # of the target, if it is classes
+    rows_of: dict[str, AnyArray]  # which rows are of each class
 
     @property
     def values(self) -> AnyArray:
         return self.table.columns[self.name]
 
-    @property
+    @cached_property
     def gaps(self) -> AnyArray:
         return missing(self.values) if self.values.dtype.kind != "O" else np.zeros(len(self.values), dtype=bool)
 
@@ -109,7 +115,7 @@ class _Column:
         """Whether its entries are names, be they numbers or not."""
         return self.name in self.rules.categorical or (self.is_target and self.classes)
 
-    @property
+    @cached_property
     def kind(self) -> str:
         if self.values.dtype.kind == "O":
             return "dates" if str(self.values[0]).startswith(("date", "timestamp")) else "other"
@@ -125,13 +131,17 @@ class _Column:
             return "dates"
         return "numbers" if decimal_commas(self.values) or odd_entries(self.values) else "text"
 
-    @property
+    @cached_property
+    def known(self) -> list[str]:
+        """The texts that there are."""
+        found: list[str] = np.unique(self.values[~self.gaps]).tolist()
+        return found
+
+    @cached_property
     def _dates(self) -> dict[str, list[int]]:
         """Texts that are dates, if most are."""
-        known, counts = np.unique(self.values[~self.gaps], return_counts=True)
-        dates = {text for text in known.tolist() if is_date(text)}
-        share = sum(count for text, count in zip(known.tolist(), counts.tolist()) if text in dates)
-        return rows_with(self.values, dates) if 2 * share > counts.sum() else {}
+        rows = rows_with(self.values, {text for text in self.known if is_date(text)})
+        return rows if 2 * sum(map(len, rows.values())) > np.count_nonzero(~self.gaps) else {}
 
     # -- for others ------------------------------------------------------------------------------------
 
@@ -161,12 +171,9 @@ class _Column:
 
     def _by_class(self, values: AnyArray) -> Iterator[tuple[str, AnyArray]]:
         """The entries that are there, by the class of their row."""
-        if self.labels is None or self.is_target:
-            return
         there = ~missing(values)
-        classes = np.unique(self.labels[self.labels != ""])
-        for label in classes.tolist() if len(classes) <= MOST_LEVELS else ():
-            some = values[there & (self.labels == label)]
+        for label, rows in self.rows_of.items() if not self.is_target else ():
+            some = values[there & rows]
             if len(some):
                 yield label, some
 
@@ -182,10 +189,10 @@ class _Column:
 
     # -- for whoever has the table ---------------------------------------------------------------------
 
-    def findings(self) -> Iterator[Finding]:
-        kind = self.kind
+    def findings(self, fitted: _Column) -> Iterator[Finding]:
+        """What is found in all rows, of which a fit takes those of `fitted`."""
         if self.values.dtype.kind == "O":
-            yield from self._other_types(kind)
+            yield from self._other_types()
         elif self.name in self.table.unclear:
             sentence = self.table.unclear[self.name].sentence
             drop = {} if self.is_target else {"drop": [self.name]}
@@ -193,22 +200,22 @@ class _Column:
             yield self._found(
                 "unclear", what, stops=True, mend=drop, quotes=sentence.replace(f" in column {self.name!r}", "")
             )
-        elif kind == "empty":
+        elif fitted.gaps.all():
             yield self._empty()
         elif is_numeric(self.values):
             yield from self._of_numbers()
         else:
-            yield from self._of_texts(kind)
+            yield from self._of_texts(len(fitted.known))
         if self.gaps.any() and not self.gaps.all():
             yield self._gaps()
 
     def _found(self, kind: str, what: str, **more: object) -> Finding:
         return _finding(kind, self.name, self.table.name, what, **more)
 
-    def _other_types(self, kind: str) -> Iterator[Finding]:
+    def _other_types(self) -> Iterator[Finding]:
         type_ = str(self.values[0])
         drop = {} if self.is_target else {"drop": [self.name]}
-        if kind == "dates":
+        if self.kind == "dates":
             yield self._found("dates", "dates, which are neither numbers nor texts", stops=True, mend={"dates": SINCE})
         else:
             what = f"entries of type {type_}, which are neither numbers nor texts"
@@ -254,7 +261,7 @@ class _Column:
         mend = {"na": [f"{self.name}={entry}"]}
         return self._found("placeholder", what, mend=mend, rows=len(rows), quotes=quoted({entry: rows}))
 
-    def _of_texts(self, kind: str) -> Iterator[Finding]:
+    def _of_texts(self, levels: int) -> Iterator[Finding]:
         values, chosen = self.values, self.name in self.rules.categorical
         long = self._no_levels()
         if long is not None:
@@ -265,11 +272,11 @@ class _Column:
         if commas:
             yield self._commas(commas)
         if dates and not chosen:
-            yield from self._date_texts(dates)
-        elif kind == "numbers" or commas:
+            yield from self._date_texts(dates, levels)
+        elif self.kind == "numbers" or commas:
             yield from self._odd(commas.keys())
         else:
-            yield from self._words()
+            yield from self._words(levels)
 
     def _no_levels(self) -> Finding | None:
         """Texts that run over lines or are long, which a fit refuses as rows that a quotation mark has swallowed."""
@@ -297,18 +304,17 @@ class _Column:
         mend = mend if self.rules.spelling(self.name).decimal == "." else {}
         return self._found("decimal", what, stops=True, mend=mend, advice=advice, rows=rows, quotes=quoted(commas, 2))
 
-    def _date_texts(self, dates: dict[str, list[int]]) -> Iterator[Finding]:
-        known = len(np.unique(self.values[~self.gaps]))
+    def _date_texts(self, dates: dict[str, list[int]], levels: int) -> Iterator[Finding]:
         what = "dates, each of which would be a level of its own"
         rows = sum(map(len, dates.values()))
-        stops = known > MOST_LEVELS and not (self.is_target and self.classes)
+        stops = levels > MOST_LEVELS and not (self.is_target and self.classes)
         yield self._found("dates", what, stops=stops, mend={"dates": SINCE}, rows=rows, quotes=quoted(dates, 1))
-        others = {text for text in np.unique(self.values[~self.gaps]).tolist() if text not in dates}
+        others = {text for text in self.known if text not in dates}
         if others:
             yield self._not_among("dates", rows_with(self.values, others), stops=False)
 
     def _odd(self, commas: Set[str]) -> Iterator[Finding]:
-        known = set(np.unique(self.values[~self.gaps]).tolist()) - commas
+        known = set(self.known) - commas
         odd = {text for text in known if USUAL.number(text) is None}
         if odd:
             yield self._not_among("numbers", rows_with(self.values, odd), stops=True)
@@ -319,10 +325,10 @@ class _Column:
         rows = sum(map(len, odd.values()))
         return self._found("odd", what, stops=stops, mend=mend, advice="correct them", rows=rows, quotes=quoted(odd))
 
-    def _words(self) -> Iterator[Finding]:
-        known = np.unique(self.values[~self.gaps]).tolist()
-        if len(known) > MOST_LEVELS or (names_rows(self.name, self.values) and not self.as_levels):
-            yield self._many(len(known))
+    def _words(self, levels: int) -> Iterator[Finding]:
+        known = self.known
+        if levels > MOST_LEVELS or (names_rows(self.name, self.values) and not self.as_levels):
+            yield self._many(levels)
             return
         if commas := [text for text in known if DECIMAL_COMMA.fullmatch(text)]:
             found = rows_with(self.values, set(commas))
@@ -343,15 +349,13 @@ class _Column:
             count, quotes = sum(map(len, found.values())), quoted(found, 2)
             yield self._found("encoding", what, mend=mend, rows=count, quotes=quotes, advice="export the file again")
 
-    def _many(self, count: int) -> Finding:
-        unique = names_rows(self.name, self.values)
-        stops = count > MOST_LEVELS
+    def _many(self, levels: int) -> Finding:
+        unique, rows = names_rows(self.name, self.values), int(np.count_nonzero(~self.gaps))
+        stops = levels > MOST_LEVELS
         if unique:
             what = "it names rows, as an identifier does: no text occurs twice"
         else:
             what = f"more than {MOST_LEVELS} different texts, the most that a category may have"
         mend = {} if self.is_target else {"id" if unique else "drop": [self.name]}
         advice = "" if unique else "group its levels with --recode, or make it numbers"
-        return self._found(
-            "identifier" if unique else "levels", what, stops=stops, mend=mend, advice=advice, rows=count
-        )
+        return self._found("identifier" if unique else "levels", what, stops=stops, mend=mend, advice=advice, rows=rows)

@@ -33,6 +33,7 @@ class Request:
     categorical: tuple[str, ...] = ()
     missing: str = "fill"
     remedies: Remedies = IN_FILES
+    columns: tuple[str, ...] = ()  # the features to take; () is all
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,11 @@ def used(table: Table, request: Request) -> tuple[Table, int, int]:
             f"{table.name} has no column {request.target!r}, the target; {hint} "
             "Rename it in the file, or give another --target."
         )
-    columns = {name: values for name, values in table.columns.items() if name not in request.drop}
+    lacking = [name for name in request.columns if name not in table.columns]
+    if lacking:
+        raise InputError(f"{table.name}: {nearest('column', lacking[0], table.columns)}")
+    taken = {request.target, *(request.columns or table.columns)} - set(request.drop)
+    columns = {name: values for name, values in table.columns.items() if name in taken}
     for name in columns:
         remedy = "" if name == request.target else f", or {request.remedies.drop.format(name)}"
         check_usable(table, name, remedy)

@@ -30,8 +30,10 @@ from dualfl.algorithms.few_exchanges.self_concordance import (
     Curvature,
     errors_in,
     gain,
+    inner_of,
     largest_of,
     lower_bound,
+    turned,
 )
 from dualfl.algorithms.few_exchanges.sketched_metric import definite
 from dualfl.objectives.rounding import of_mean, roundings
@@ -39,16 +41,18 @@ from dualfl.typing import Array
 
 
 class Frame(NamedTuple):
-    """theta = (U (x) B) z, and back."""
+    """theta = (U (x) B) z, and back; without columns that are others (`copies`, see `dependence`)."""
 
     U: Array
     back: Array
     B: Array
     radius: float
+    copies: Array
+    inner: Array  # the norm in which the clients measure their rows
 
     def hessian(self, h: Array) -> tuple[Array, Array]:
         """From the triangle that travels: the Hessian in z, and in theta."""
-        D, m = len(self.U), self.B.shape[1]
+        D, m = len(self.back), self.B.shape[1]
         Z = symmetric(h, D * m)
         back = np.kron(self.back, self.B.T)
         H = back.T @ Z @ back
@@ -64,7 +68,7 @@ def helmert(k: int) -> Array:
     return np.asarray(B / np.linalg.norm(B, axis=0))
 
 
-def framed(H: Array, m: Array, k: int, radius: float) -> Frame | None:
+def framed(H: Array, m: Array, k: int, radius: float, copies: Array) -> Frame | None:
     """The directions in which H + m, its mean over outputs if there are several, is the identity."""
     d = len(H)
     if d > LARGEST or not np.isfinite(H).all():
@@ -72,11 +76,17 @@ def framed(H: Array, m: Array, k: int, radius: float) -> Frame | None:
     D, B = d // k, helmert(k)
     total = H + np.diag(m)
     mean = np.einsum("iajb,ac,bc->ij", total.reshape(D, k, D, k), B, B) / B.shape[1]
-    if not (np.diag(mean) > 0).all():  # a column of zeros
-        mean = mean + np.diag(np.where(np.diag(mean) > 0, 0.0, 1.0))
-    L, unit = definite(mean)
-    U = unit[:, None] * solve_triangular(L, np.eye(D), lower=True, trans="T", check_finite=False)
-    return Frame(np.ascontiguousarray(U), np.ascontiguousarray(L.T / unit), B, radius)
+    keep = np.setdiff1d(np.arange(D), copies[:, 0].astype(int))
+    both = np.eye(D)
+    for column, other, c in copies:
+        if other >= 0:
+            both[int(other)] += c * both[int(column)]
+    L, unit = definite(mean[np.ix_(keep, keep)])
+    U = np.zeros((D, len(keep)))
+    U[keep] = unit[:, None] * solve_triangular(L, np.eye(len(keep)), lower=True, trans="T", check_finite=False)
+    wide = np.kron(U, B)
+    inner = inner_of(wide.T @ total @ wide, B.shape[1])
+    return Frame(U, np.ascontiguousarray((L.T / unit) @ both[keep]), B, radius, copies, inner)
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -91,8 +101,9 @@ def proven(R: Regulariser, frame: Frame, m: Any, x: Array, z: Array, H: Array, d
     smooth = m.g + R.m * x - R.c
     off = doubt.off(m.spread, m.g, R.m * np.abs(x) + np.abs(R.c))
     p = slope_of(R, -(smooth + H @ (z - x) + R.m * (z - x)), k)
-    if p is None:
-        return -np.inf
+    for column, other, c in frame.copies.astype(float):
+        own, its = (slice(int(i) * k, int(i) * k + k) for i in (column, other))
+        p[own] = c * p[its] if other >= 0 else 0.0
     P, size = conjugate(R, p)
     value = float(m.loss + (R.m * x) @ x / 2 - R.c @ x + p @ x) - P
     sizes = abs(float(m.loss)) + float((R.m * x) @ x / 2 + np.abs(R.c) @ np.abs(x) + np.abs(p) @ np.abs(x)) + size
@@ -109,6 +120,8 @@ def proven(R: Regulariser, frame: Frame, m: Any, x: Array, z: Array, H: Array, d
     C = curvature(R, frame, m, ridge[:, 0], reach, doubt)
     in_z = (frame.U.T @ r @ frame.B).ravel()
     off_z = (np.abs(frame.U).T @ (around + roundings(len(frame.U) + k) * np.abs(r)) @ np.abs(frame.B)).ravel()
+    if len(frame.inner):
+        C, in_z, off_z = turned(C, in_z, off_z, frame.inner)
     found = gain(C, in_z, off_z, beside)
     return lower_bound(height - leak, sizes + leak + many * float(m.off), found, len(x) + 8)
 
@@ -116,19 +129,26 @@ def proven(R: Regulariser, frame: Frame, m: Any, x: Array, z: Array, H: Array, d
 def curvature(R: Regulariser, frame: Frame, m: Any, ridge: Array, reach: float, doubt: Doubt) -> Curvature:
     """The Hessian of F in z, with the ridge."""
     U, outputs, many = frame.U, frame.B.shape[1], of_mean(doubt.silos)
-    Z = symmetric(m.h, len(U) * outputs)
+    Z = symmetric(m.h, U.shape[1] * outputs)
     own = (U.T * ridge) @ U
     Z = Z + np.kron(own, np.eye(outputs))
     e = many * errors_in(U, m.own, outputs) + np.repeat(roundings(len(U)) * np.sqrt(np.diag(own)), outputs)
     if doubt.grid:
         e = e + many * doubt.grid * len(e) / np.sqrt(np.maximum(np.diag(Z), 1e-300))
-    return Curvature(Z, e, many * float(m.slip), reach, many * float(m.kinks), frame.radius)
+    return Curvature(Z, e, many * float(m.slip), reach, many * m.kinks, frame.radius)
 
 
 # -- the penalty -----------------------------------------------------------------------------------------
 
 
-def slope_of(R: Regulariser, p: Array, k: int) -> Array | None:
+def usable(R: Regulariser, copies: Array, k: int) -> Array:
+    """Copies whose slope of P can be that of their column, exactly."""
+    flat = R.flat.reshape(-1, k).all(axis=1)
+    kept = [other < 0 or abs(c) == 1 or flat[int(other)] for _, other, c in copies]
+    return np.asarray(copies[np.array(kept, dtype=bool)])
+
+
+def slope_of(R: Regulariser, p: Array, k: int) -> Array:
     """p moved into the domain of P*, and without a sum over outputs where F has no curvature along it."""
     p = np.where(R.penalised_at, p, 0.0)
     if k > 1:

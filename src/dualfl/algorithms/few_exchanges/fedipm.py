@@ -49,7 +49,9 @@ import numpy as np
 
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
+from dualfl.algorithms.few_exchanges import dependence
 from dualfl.algorithms.few_exchanges.centring import KEEP, ROUNDING, centring, lowered, lowest, reach
+from dualfl.algorithms.few_exchanges.dependence import NONE
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.interior_point import central, first, metric, smoothed
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
@@ -79,6 +81,7 @@ class Server:
     th: Array  # where to ask next
     t: float
     model: Array  # what to deploy
+    centre: Array  # of the columns beside a free intercept, as the last H has it; 0 where there is none
     end: Array | None = None  # theta_0: where the same step would lead for t = 0
     keep: float = KEEP  # how far samples may go towards their bounds
     bound: float = -np.inf
@@ -96,6 +99,8 @@ class Server:
     idle: int = 0  # exchanges since then
     calm: int = 0  # exchanges in which t still falls slowly
     warned: bool = False  # it has done so before
+    guesses: Array | None = None  # of columns that are others: see `dependence`
+    copies: Array | None = None  # those that are
     base: Array | None = None  # of the current step on E_t; then the safeguard is on
 
 
@@ -138,25 +143,39 @@ class FedIPM(Algorithm):
     def start(self, at: Place) -> Server:
         th = np.zeros(at.d) if at.start is None else at.start
         th = th if at.penalty is None else at.penalty.penalised.nearest(th)  # into a box, if there is one
-        return Server(th=th, t=np.inf, model=th)
+        return Server(th=th, t=np.inf, model=th, centre=np.zeros(at.d))
 
     def round(self, s: Server, at: Place) -> Round:
         if s.M is None:
             m = yield ask(self.begin, th=s.th)
             return self.opened(s, m, at)
+        guesses = NONE if s.guesses is None else s.guesses
         if s.rival is not None:
-            m = yield ask(self.both, th=s.th, t=s.t, end=s.end, keep=s.keep, rival=s.rival, rival_t=self.rival_t(s))
-            return self.raced(s, m, at)
+            m = yield ask(
+                self.both, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, rival=s.rival,
+                rival_t=self.rival_t(s), guesses=guesses,
+            )  # fmt: skip
+            return self.raced(self.known(s, m), m, at)
         if s.base is not None:
             m = yield ask(self.follow, th=s.th, t=s.t, base=s.base)
             return self.followed(s, m, at)
-        m = yield ask(self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, switch=s.switch)
-        return self.stepped(replace(s, switch=False), m, at)
+        m = yield ask(
+            self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, switch=s.switch, guesses=guesses
+        )
+        return self.stepped(self.known(replace(s, switch=False), m), m, at)
+
+    @staticmethod
+    def known(s: Server, m: Any) -> Server:
+        """With the guesses that the clients confirmed."""
+        return s if s.guesses is None else replace(s, guesses=None, copies=dependence.proven(s.guesses, m.unlike))
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
         s = replace(s, M=m.M, c=m.tilt, size=m.size, optimism=at.d * m.row / 2, t=m.size)
         s = replace(s, sizes2=m.sizes2, spread=float(m.spread), grid=float(m.grid))
-        s = replace(s, reach=reach_of(self.regulariser(s, at), m, s.th))
+        R = self.regulariser(s, at)
+        guesses = dependence.guessed(symmetric(m.h, at.d), R.m == 0)
+        guesses = guesses[R.m[guesses[:, 0].astype(int)] == 0]
+        s = replace(s, reach=reach_of(R, m, s.th), guesses=guesses if len(guesses) else None)
         if not self.race:
             return self.stepped(s, m, at)
         bound = self.proven(s, part(m, "local_"), at, None)
@@ -194,6 +213,8 @@ class FedIPM(Algorithm):
             t = max(t, CUT * (m.comp + res))
         else:
             th, end = R.newton(H, m.r0 + t * m.r1, s.th), R.newton(H, m.r0, s.th)
+        if R.flat[-1] and H[-1, -1] > 0:
+            s = replace(s, centre=np.append(H[:-1, -1] / H[-1, -1], 0.0))
         ended = s.end is not None and hasattr(m, "end_loss") and m.end_loss + R.value(s.end) < m.loss + R.value(s.th)
         model = end if ended and end is not None else th
         return replace(s, th=th, t=t, end=end, keep=reach(sigma), model=model, bound=bound, calm=max(s.calm - 1, 0))
@@ -232,7 +253,16 @@ class FedIPM(Algorithm):
     def proven(self, s: Server, m: Any, at: Place, far: Array | None) -> float:
         """What sums prove of E*."""
         assert s.sizes2 is not None
-        return lower_bound(self.regulariser(s, at), m, Doubt(s.sizes2, s.grid, at.N), s.spread, far, s.end)
+        return lower_bound(
+            self.regulariser(s, at),
+            m,
+            Doubt(s.sizes2, s.grid, at.N),
+            s.spread,
+            far,
+            s.end,
+            s.centre,
+            NONE if s.copies is None else s.copies,
+        )
 
     def regulariser(self, s: Server, at: Place) -> Regulariser:
         assert s.M is not None and s.c is not None
@@ -271,14 +301,16 @@ class FedIPM(Algorithm):
         t: float,
         end: Array,
         keep: float,
+        centre: Array,
         rival: Array,
         rival_t: float,
+        guesses: Array,
     ) -> tuple[Upload, Local]:
         """Exchange 2: at theta, and at the mean of the clients' own solutions."""
         silo = PiecewiseSilo(f, at)
-        ends = silo.at_the_end(end, c.a, c.D)
+        ends = silo.at_the_end(end, c.a, c.D, centre)
         sums, a, D = silo.step(th, t, keep, c.a, c.D)
-        sums |= ends
+        sums |= ends | silo.copies(guesses)
         u = silo.margins(rival)
         b = central(silo.P, u, rival_t)
         E = metric(silo.P, u, b, rival_t)
@@ -287,14 +319,15 @@ class FedIPM(Algorithm):
 
     @client_step
     def step(
-        self, f: ClientCost, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, switch: bool
-    ) -> tuple[Upload, Local]:
+        self, f: ClientCost, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, centre: Array,
+        switch: bool, guesses: Array,
+    ) -> tuple[Upload, Local]:  # fmt: skip
         a, D = (c.rival_a, c.rival_D) if switch else (c.a, c.D)
         assert a is not None and D is not None
         silo = PiecewiseSilo(f, at)
-        ends = silo.at_the_end(end, a, D)
+        ends = silo.at_the_end(end, a, D, centre)
         sums, a, D = silo.step(th, t, keep, a, D)
-        return at.send(**sums, **ends), Local(a, D)
+        return at.send(**sums, **ends, **silo.copies(guesses)), Local(a, D)
 
     @client_step
     def follow(self, f: ClientCost, c: Local, at: Place, th: Array, t: float, base: Array) -> tuple[Upload, Local]:

@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualfl.algorithms.cuts import Cut
-from dualfl.algorithms.few_exchanges.self_concordance import FARTHEST, Curvature, errors_in, gain, lower_bound
+from dualfl.algorithms.few_exchanges.self_concordance import (
+    FARTHEST,
+    Curvature,
+    errors_in,
+    gain,
+    lower_bound,
+    turned,
+)
 from dualfl.algorithms.few_exchanges.sketched_metric import Basis, leading
 from dualfl.objectives.rounding import SPARE, UNIT, of_mean, roundings
 from dualfl.typing import Array
@@ -27,10 +34,11 @@ class Sums(NamedTuple):
     M: Array
     own: Array
     slip: float
-    kinks: float
+    kinks: Array
     reach: float
     radius: float
     grid: float
+    inner: Array  # the norm in which the reach was measured; empty for the plain one
 
 
 class Beside(NamedTuple):
@@ -61,9 +69,9 @@ def proven(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> floa
         e = e + many * sums.grid * len(e) / np.sqrt(np.maximum(np.diag(H.reshape(len(e), -1)), 1e-300))
     r = (U.T @ G @ B).ravel()
     off_r = (np.abs(U).T @ off @ np.abs(B)).ravel()
-    curvature = Curvature(
-        H.reshape(len(r), len(r)), e, many * sums.slip + beside.taken, sums.reach, many * sums.kinks, sums.radius
-    )
+    curvature = Curvature(H.reshape(len(r), len(r)), e, many * sums.slip + beside.taken, sums.reach, many * sums.kinks, sums.radius)
+    if len(sums.inner):
+        curvature, r, off_r = turned(curvature, r, off_r, sums.inner)
     found = gain(curvature, r, off_r, beside.decrement)
     return lower_bound(cut.E - cut.off, abs(cut.E) + cut.off, found, 8)
 
@@ -76,13 +84,16 @@ def left_out(basis: Basis, G: Array, off: Array, own: Array) -> Beside | None:
         slope = np.abs(G.sum(axis=1)) + off.sum(axis=1)
         held = M > 0
         decrement += float(np.sum(slope[held] ** 2 / M[held])) / k * (1 + roundings(D + k))
-    if basis.q == D:
+    if basis.spans:
         return Beside(decrement, taken)
-    rest = np.flatnonzero(~basis.V.any(axis=1))
-    if len(rest) != D - basis.q:
+    rest = np.setdiff1d(np.flatnonzero(~basis.V.any(axis=1)), basis.still)
+    if len(rest) != D - basis.q - len(basis.still):
         return None
     N = basis.at.to(np.eye(D)[:, rest])
     data = (np.abs(N).T @ np.sqrt(np.maximum(own, 0.0))) ** 2 / (SPARE * UNIT) ** 2
+    for k, c in basis.dull:
+        N[-1, rest == int(k)] = -c * N[int(k), rest == int(k)]
+        data[rest == int(k)] = 0.0
     mu = (N.T**2 @ M) / 2
     if ((mu == 0) & (data > 0)).any():
         return None
@@ -93,9 +104,9 @@ def left_out(basis: Basis, G: Array, off: Array, own: Array) -> Beside | None:
     return Beside(decrement, taken) if taken < MOST else None
 
 
-def of(m: Any, i: int, reach: float, radius: float, grid: float) -> Sums | None:
+def of(m: Any, i: int, reach: float, radius: float, grid: float, inner: Array) -> Sums | None:
     """The sums that came with the i-th point, if they did and the metric is whole."""
     if not hasattr(m, f"own{i}") or len(getattr(m, f"T{i}")):
         return None
     sent = [getattr(m, f"{name}{i}") for name in ("M", "own", "slip", "kinks")]
-    return Sums(sent[0], sent[1], float(sent[2]), float(sent[3]), reach, radius, grid)
+    return Sums(sent[0], sent[1], float(sent[2]), sent[3], reach, radius, grid, inner)

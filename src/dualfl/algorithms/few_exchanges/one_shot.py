@@ -36,6 +36,7 @@ import numpy as np
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.cuts import below
+from dualfl.algorithms.few_exchanges import dependence
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, MEAN, Doubt, at_scale, conjugate_above, largest_scale
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
@@ -57,6 +58,8 @@ class Server:
     M: Array | None = None
     H: Array | None = None  # of the losses
     K: float = 0.0  # what entries of H are off by rounding, relative to h_k h_l
+    guesses: Array | None = None  # of columns that are others: see `dependence`
+    still: tuple[int, ...] = ()  # those that are
     rows: bool = True  # all clients have rows and squared losses, so that dual points may be scaled
 
 
@@ -96,8 +99,15 @@ class OneShot(Algorithm):
         if s.M is None:
             m = yield ask(self.moments)
             s = replace(s, M=m.M, H=symmetric(m.h, at.d), K=of_mean(at.N) * float(m.K), rows=m.rows > 1 - 1e-9)
+            R = Regulariser.at(at, m.M, np.zeros(at.d))
+            guesses = dependence.guessed(symmetric(m.h, at.d), (R.m == 0) & ~R.penalised_at)
+            guesses = guesses[(R.m == 0)[guesses[:, 0].astype(int)]]
+            s = replace(s, guesses=guesses if len(guesses) and s.rows else None)
             return self.solved(s, np.zeros(at.d), m, at)
-        m = yield ask(self.refine, x=s.x)
+        m = yield ask(self.refine, x=s.x, guesses=dependence.NONE if s.guesses is None else s.guesses)
+        if s.guesses is not None:
+            copies = dependence.proven(s.guesses, m.unlike)
+            s = replace(s, guesses=None, still=tuple(int(k) for k in copies[:, 0]))
         return self.solved(s, s.x, m, at)
 
     def solved(self, s: Server, x: Array, m: Any, at: Place) -> Server:
@@ -106,7 +116,7 @@ class OneShot(Algorithm):
         R = Regulariser.at(at, s.M, np.zeros(at.d))
         z = R.newton(s.H, -m.g, x)
         there = Quadratics(s.H, s.K, float(m.grid), at.N).moved(m, x, z)
-        bounds = [s.bound, decrement_bound(R, there)]
+        bounds = [s.bound, decrement_bound(R, there, s.still)]
         if not R.flat.any():
             bounds.append(scaled_bound(R, there) if s.rows else at_scale(R, -there.conj, -there.r, there.off_r, 1.0))
         return replace(s, x=z, bound=max(bounds))
@@ -133,10 +143,12 @@ class OneShot(Algorithm):
         return at.send(**sums, **silo.doubts(zero), sizes2=silo.sizes2 + at.grid, K=K, grid=at.grid), c
 
     @client_step
-    def refine(self, f: ClientCost, c: Any, at: Place, x: Array) -> tuple[Upload, Any]:
+    def refine(self, f: ClientCost, c: Any, at: Place, x: Array, guesses: Array) -> tuple[Upload, Any]:
         silo = SmoothSilo(f)
         sums = silo.sums(x, hessian=False)
         kept = {name: sums[name] for name in ("loss", "g", "off", "spread")}
+        if len(guesses) and silo.model is not None:
+            kept["unlike"] = dependence.unlike(silo.model.design, guesses)
         return at.send(**kept, sizes2=silo.sizes2 + at.grid, grid=at.grid), c
 
 
@@ -184,10 +196,11 @@ class Quadratics:
         return There(z, L, off_L, conj, r, off_r, H, self.K)
 
 
-def decrement_bound(R: Regulariser, at: There) -> float:
-    """E(z) - sum_k (|rho_k|/h_k)^2/(2 lam)."""
+def decrement_bound(R: Regulariser, at: There, still: tuple[int, ...] = ()) -> float:
+    """E(z) - sum_k (|rho_k|/h_k)^2/(2 lam); columns that are others need not be looked at."""
     total = at.H + np.diag(R.m)
     there = np.diag(total) > 0  # a column of zeros is nowhere
+    there[list(still)] = False
     lam = independence(total[np.ix_(there, there)]) - 2 * int(there.sum()) * at.K
     if not lam > 0:
         return -np.inf

@@ -26,7 +26,7 @@ import numpy as np
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Place
 from dualfl.algorithms.cuts import below
-from dualfl.algorithms.few_exchanges import dual_bound, vertex_bound
+from dualfl.algorithms.few_exchanges import dependence, dual_bound, vertex_bound
 from dualfl.algorithms.few_exchanges.centring import centring, lowered, lowest, reach
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, tipped
 from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, first, metric, pieces
@@ -136,21 +136,31 @@ class PiecewiseSilo:
             "dead": loss.parameter if loss.code == EPSILON_INSENSITIVE else 0.0,
         }
 
-    def at_the_end(self, end: Array, a: Array, D: Array) -> dict[str, Any]:
+    def at_the_end(self, end: Array, a: Array, D: Array, centre: Array) -> dict[str, Any]:
         """The dual point to which the step from (a, D) leads for t = 0."""
         u = self.margins(end)
         ends = np.clip(a + D * u, self.P.lo, self.P.hi)
         loss = self.P.loss(u)
-        sums = self.dual(ends) | self.room(ends) | {"loss": float(self.s @ loss.sum(axis=0))}
+        sums = self.dual(ends) | self.room(ends, centre) | {"loss": float(self.s @ loss.sum(axis=0))}
         sums["comp"] = float(self.s @ np.maximum(loss - ends * u, 0.0).sum(axis=0))
         return {f"end_{k}": v for k, v in sums.items()}
 
-    def room(self, a: Array) -> dict[str, Any]:
+    def copies(self, guesses: Array) -> dict[str, Array]:
+        """Which columns are not what the server guessed; nothing if it did not guess."""
+        return {"unlike": dependence.unlike(self.model.design, guesses)} if len(guesses) else {}
+
+    def room(self, a: Array, centre: Array) -> dict[str, Any]:
         """G of `vertex_bound`, and how far off it may be."""
         room = np.maximum(np.minimum(self.P.hi - a, a - self.P.lo), 0.0) * (1 - FEW)
         w = self.weight * np.square(self.s * self.P.q * room).sum(axis=0)
         K, design = roundings(self.model.n + self.model.design.D), self.model.design
-        return {"room": upper(design.gram(w)), "own_room": K**2 * moments.squares(design, w)}
+        if not centre.any():
+            return {"room": upper(design.gram(w)), "own_room": K**2 * moments.squares(design, w)}
+        G = np.zeros((design.D, design.D))
+        for rows, block in moments.blocks(design, design.D):
+            centred = np.sqrt(w[rows])[:, None] * (block - block[:, -1:] * centre)
+            G += centred.T @ centred
+        return {"room": upper(G), "own_room": K**2 * moments.squares(design, w)}
 
     def unclipped(self, wanted: Array) -> dict[str, Any]:
         """What Newton's method wanted, and which scales bring it into the box."""
@@ -188,14 +198,22 @@ class PiecewiseSilo:
 
 
 def lower_bound(
-    R: Regulariser, m: Any, doubt: Doubt, spread: float, far: Array | None = None, end: Array | None = None
+    R: Regulariser,
+    m: Any,
+    doubt: Doubt,
+    spread: float,
+    far: Array | None,
+    end: Array | None,
+    centre: Array,
+    copies: Array,
 ) -> float:
     """What the sums m prove of E*; `far` is how far out a minimiser may be, if that is known, `end` is theta_0."""
     here = proven(R, m, doubt, spread, far)
     if end is None or not hasattr(m, "end_v"):
         return here
     there = part(m, "end_")
-    return max(here, proven(R, there, doubt, spread, None), vertex_bound.proven(R, there, end, doubt, spread))
+    beside = vertex_bound.proven(R, there, end, doubt, spread, centre, copies)
+    return max(here, proven(R, there, doubt, spread, None), beside)
 
 
 def proven(R: Regulariser, m: Any, doubt: Doubt, spread: float, far: Array | None) -> float:

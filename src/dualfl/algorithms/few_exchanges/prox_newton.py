@@ -31,7 +31,7 @@ import numpy.typing as npt
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.cuts import below
-from dualfl.algorithms.few_exchanges import composite_bound, dual_bound
+from dualfl.algorithms.few_exchanges import composite_bound, dependence, dual_bound
 from dualfl.algorithms.few_exchanges.composite_bound import Frame, framed
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
@@ -73,6 +73,8 @@ class Server:
     model: Array | None = None
     straight: float = STRAIGHT  # what straight pieces of the loss count for in the next Hessian
     frame: tuple[Any, ...] | None = None  # directions in which the next Hessian is asked for: see `composite_bound`
+    guesses: Array | None = None  # of columns that are others: see `dependence`
+    copies: Array | None = None  # those that are
     wary: bool = False  # the last Newton step led too far: the next one is deployed only after it was tried
 
 
@@ -125,19 +127,17 @@ class ProxNewton(Algorithm):
         if s.M is None:
             m = yield ask(self.begin, x=s.trial, hessian=at.d <= self.full, straight=s.straight)
             return self.opened(s, m, at)
+        guesses = dependence.NONE if s.guesses is None else s.guesses
         if s.rival is not None:
-            m = yield ask(self.both, x=s.trial, base=s.x, rival=s.rival, index=s.index, straight=s.straight)
-            return self.raced(s, m, at)
-        frame = s.frame or ()
+            m = yield ask(
+                self.both, x=s.trial, base=s.x, rival=s.rival, index=s.index, straight=s.straight, guesses=guesses
+            )  # fmt: skip
+            return self.raced(self.known(s, m, at), m, at)
+        frame = () if s.frame is None else (s.frame[0], s.frame[2], s.frame[3], s.frame[5])
         m = yield ask(
-            self.step,
-            x=s.trial,
-            base=s.x,
-            index=s.index,
-            straight=s.straight,
-            frame=(frame[0], *frame[2:]) if frame else (),
-        )
-        return self.stepped(s, m, at)
+            self.step, x=s.trial, base=s.x, index=s.index, straight=s.straight, frame=frame, guesses=guesses
+        )  # fmt: skip
+        return self.stepped(self.known(s, m, at), m, at)
 
     def opened(self, s: Server, m: Any, at: Place) -> Server:
         null = [getattr(m, name, None) for name in ("classes", "features")]
@@ -145,8 +145,27 @@ class ProxNewton(Algorithm):
         R = self.regulariser(s, at)
         if self.race:
             s = replace(s, bound=self.local_bound(R, m, self.doubt(s, at)), rival=R.nearest(m.local))
-        s = self.accepted(s, m, s.trial, at)
+        s = self.accepted(replace(s, guesses=self.guessed(R, m)), m, s.trial, at)
         return s if s.rival is None else replace(s, model=s.rival, frame=None)
+
+    def known(self, s: Server, m: Any, at: Place) -> Server:
+        """With the guesses that the clients confirmed."""
+        if s.guesses is None:
+            return s
+        R = self.regulariser(s, at)
+        copies = composite_bound.usable(R, dependence.proven(s.guesses, m.unlike), R.outputs)
+        return replace(s, guesses=None, copies=copies if len(copies) else None)
+
+    def guessed(self, R: Regulariser, m: Any) -> Array | None:
+        """Columns that may be others, and have no curvature but that of the losses."""
+        k, d = R.outputs, len(m.g)
+        if not all_rows(m) or not hasattr(m, "h") or d > self.full:
+            return None
+        G = np.einsum("iaja->ij", symmetric(m.h, d).reshape(d // k, k, d // k, k))
+        bare = (R.m == 0).reshape(-1, k).all(axis=1)
+        guesses = dependence.guessed(G, bare)
+        guesses = guesses[bare[guesses[:, 0].astype(int)]]
+        return guesses if len(guesses) else None
 
     @staticmethod
     def local_bound(R: Regulariser, m: Any, doubt: Doubt) -> float:
@@ -216,7 +235,7 @@ class ProxNewton(Algorithm):
                 z = R.newton(symmetric(m.working_h, at.d), m.working_q, x)
             if frame is not None:
                 bound = max(bound, composite_bound.proven(R, frame, m, x, z, H, self.doubt(s, at)))
-            s = replace(s, frame=self.next_frame(R, H, m, x, z, E))
+            s = replace(s, frame=self.next_frame(s, R, H, m, x, z))
         predicted = float(m.g @ (z - x)) + R.value(z) - R.value(x)
         index = self.active(R, z, m.g) if at.d > self.full else None
         # A step that promises more than there is to gain leads too far to be deployed before it is tried; it gains half
@@ -225,13 +244,14 @@ class ProxNewton(Algorithm):
         model = z if -predicted <= 2 * room and not s.wary else x
         return replace(s, x=x, trial=z, E=E, predicted=min(predicted, 0.0), bound=bound, index=index, model=model)
 
-    def next_frame(self, R: Regulariser, H: Array, m: Any, x: Array, z: Array, E: float) -> Frame | None:
+    @staticmethod
+    def next_frame(s: Server, R: Regulariser, H: Array, m: Any, x: Array, z: Array) -> Frame | None:
         """The directions in which to ask for the next Hessian, once the minimiser is near."""
-        gain = -(float(m.g @ (z - x)) + R.value(z) - R.value(x))
-        if not all_rows(m) or not gain <= NEAR_BY * abs(E):
+        E, gain = abs(m.loss + R.value(x)), -(float(m.g @ (z - x)) + R.value(z) - R.value(x))
+        if not all_rows(m) or not gain <= NEAR_BY * E:
             return None
-        k = 1 if R.penalised is None or len(R.penalised.shape) == 1 else R.penalised.shape[1]
-        return framed(H, R.m, k, float(np.sqrt(max(0.02 * gain, 1e-9 * abs(E)))))
+        copies = dependence.NONE if s.copies is None else s.copies
+        return framed(H, R.m, R.outputs, float(np.sqrt(max(0.02 * gain, 1e-9 * E))), copies)
 
     def active(self, R: Regulariser, x: Array, g: Array) -> npt.NDArray[np.intp]:
         """The coordinates that may move."""
@@ -293,20 +313,22 @@ class ProxNewton(Algorithm):
 
     @client_step
     def both(
-        self, f: ClientCost, c: Any, at: Place, x: Array, base: Array, rival: Array, index: Any, straight: float
-    ) -> tuple[Upload, Any]:
+        self, f: ClientCost, c: Any, at: Place, x: Array, base: Array, rival: Array, index: Any, straight: float,
+        guesses: Array,
+    ) -> tuple[Upload, Any]:  # fmt: skip
         silo = SmoothSilo(f)
         sums = silo.sums(x, index=index, straight=straight) | {"ray": silo.ray(x, base, RAY)}
         sums |= {f"rival_{k}": v for k, v in silo.sums(rival, index=index, straight=straight).items()}
-        return at.send(**sums), c
+        return at.send(**sums, **silo.copies(guesses)), c
 
     @client_step
     def step(
-        self, f: ClientCost, c: Any, at: Place, x: Array, base: Array, index: Any, straight: float, frame: Any
-    ) -> tuple[Upload, Any]:
+        self, f: ClientCost, c: Any, at: Place, x: Array, base: Array, index: Any, straight: float, frame: Any,
+        guesses: Array,
+    ) -> tuple[Upload, Any]:  # fmt: skip
         silo = SmoothSilo(f)
         sums = silo.sums(x, index=index, straight=straight, frame=(*frame, at.weight) if frame else ())
-        return at.send(**sums, ray=silo.ray(x, base, RAY)), c
+        return at.send(**sums, **silo.copies(guesses), ray=silo.ray(x, base, RAY)), c
 
 
 def alone(silo: SmoothSilo, R: Regulariser, x: Array, newton: bool) -> dict[str, Any]:

@@ -17,13 +17,12 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.algorithms.contract import Place
 from dualfl.objectives.penalties import L1, GroupL2, Penalised
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.solvers.coordinate_descent import Separable, minimise_model, separable
-from dualfl.solvers.definite import definite, solve
+from dualfl.solvers.definite import EPS, definite, solve
 from dualfl.solvers.fista import FISTA
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
@@ -54,6 +53,11 @@ class Regulariser:
         assert self.penalised is not None
         rows = self.penalised.shape[0]
         return rows == len(self.M) and (penalty.groups is None or len(set(penalty.groups)) == rows)
+
+    @property
+    def outputs(self) -> int:
+        """Coefficients of a feature; 1 where nobody knows."""
+        return 1 if self.penalised is None or len(self.penalised.shape) == 1 else int(self.penalised.shape[1])
 
     @cached_property
     def P(self) -> Separable:
@@ -206,14 +210,15 @@ class Regulariser:
 
 def minimise_groups(Q: Array, q: Array, penalised: Penalised, start: Array) -> Array:
     """argmin z'Qz/2 - q'z + P(z) for groups: FISTA finds the groups that are not zero, Newton's method their values."""
+    Q = definite(Q)
     F = Penalised(Shaped(Q, q, penalised), penalised.penalty)
     z, goal = start, 1e-14 * (float(np.linalg.norm(q)) + float(np.linalg.norm(Q @ start)))
     least = np.inf
     for _ in range(30):
         z = FISTA().solve(F, z, GradientNorm(goal, cap=200)).x
-        for _ in range(8):
+        for _ in range(30):
             trial = face_newton(Q, q, F, z)
-            if trial is None or not residual_of(Q, q, F, trial) < residual_of(Q, q, F, z):
+            if trial is None or np.array_equal(trial, z):
                 break
             z = trial
         now = residual_of(Q, q, F, z)
@@ -227,7 +232,7 @@ class Shaped(Quadratic):
     """A quadratic in the shape and with the free coordinates of a model."""
 
     def __init__(self, Q: Array, q: Array, model: Penalised) -> None:
-        super().__init__(Q, q)
+        super().__init__(Q + EPS * len(Q) * float(np.abs(np.diag(Q)).max(initial=0.0)) * np.eye(len(Q)), q)
         self.shape, self.free = model.shape, model.free
 
 
@@ -253,10 +258,22 @@ def face_newton(Q: Array, q: Array, F: Penalised, z: Array) -> Array | None:
     same = labels[face][:, None] == labels[face][None, :]
     H = Q[np.ix_(face, face)] + np.diag(strength) - np.where(same, strength[:, None] * np.outer(unit, unit), 0.0)
     g = (Q @ z - q)[face] + penalty.alpha * unit
-    try:
-        step = cho_solve(cho_factor(H), g)
-    except LinAlgError:
-        return None
-    new = z.copy()
-    new[face] -= step
-    return new
+    step = solve(H, g)
+    wide = np.zeros(len(z))
+    wide[face] = step
+    trials = [z - t * wide for t in (1.0, 0.5, 0.25, 0.06, 0.01)]
+    for group in np.unique(labels[face[~free[face]]]):  # on the way a group may become zero, where its slope changes
+        own = (labels == group) & ~free
+        t = float(z[own] @ wide[own]) / (float(wide[own] @ wide[own]) or 1.0)
+        if 0 < t < 1:
+            trials.append(np.where(own, 0.0, z - t * wide))
+    here, values = model_value(Q, q, F, z), [model_value(Q, q, F, trial) for trial in trials]
+    best = int(np.argmin(values))
+    if values[best] < here - 1e-14 * abs(here):
+        return trials[best]
+    # values no longer tell, residuals do
+    return trials[0] if residual_of(Q, q, F, trials[0]) < residual_of(Q, q, F, z) else None
+
+
+def model_value(Q: Array, q: Array, F: Penalised, z: Array) -> float:
+    return float(z @ (Q @ z) / 2 - q @ z) + F.penalty_value(z)

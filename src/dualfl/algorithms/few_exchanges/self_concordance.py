@@ -45,9 +45,12 @@ from dualfl.typing import Array
 
 POWER = 6  # maxima over clients are bounded by the sum of this power of theirs, which travels with other sums
 FARTHEST = 1e4  # a row farther out than this proves nothing
+WIDEST = 300  # coordinates of a norm that is sent to clients
+STEEPEST = 1e-8  # the least eigenvalue of such a norm, of its largest
 SINGLE = 2.0**29  # times as coarse as double precision
 LARGEST = 2000  # coefficients, for an eigenvalue at the server
 SERIES = 0.05
+SHARES = (1.0, 0.03, 1e-3, 1e-5)
 KINKED = 1e-30  # what a loss with kinks has at least, so that one sees that there are some
 
 
@@ -62,7 +65,7 @@ def psi(u: float) -> float:
 
 class Asked(NamedTuple):
     """Which Hessian a client sent: how many numbers, in which directions, what straight pieces count for; and within
-    which radius its curvature is to last."""
+    which radius, and which shares of it, its curvature is to last."""
 
     numbers: int
     U: Array
@@ -73,8 +76,11 @@ class Asked(NamedTuple):
 # -- a client --------------------------------------------------------------------------------------------
 
 
-def row_reach(f: Objective, U: Array, weight: float) -> float:
-    """The largest |q_i| of all rows, times what its loss has, as a power that may be added up."""
+def row_reach(f: Objective, U: Array, weight: float, B: Array, inner: Array) -> float:
+    """The largest |q_i| of all rows, times what its loss has, as a power that may be added up.
+
+    With several outputs and a matrix `inner` it is the largest |q_i (x) B'(e_a - e_b)| in that norm instead.
+    """
     rows = rows_of(f)
     constant = None if rows is None else rows.model.loss.self_concordance
     if rows is None or constant is None:
@@ -82,18 +88,31 @@ def row_reach(f: Objective, U: Array, weight: float) -> float:
     model, most, widest = rows.model, 0.0, np.zeros(len(U))
     for part, block in moments.blocks(model.design, model.design.D):
         block = np.asarray(block[model.s[part] > 0])
-        most = max(most, float((np.square(block @ U).sum(axis=1)).max(initial=0.0)))
+        q = block @ U
+        square = differences(q, B, inner) if len(inner) else (2.0 if model.k > 1 else 1.0) * np.square(q).sum(axis=1)
+        most = max(most, float(square.max(initial=0.0)))
         widest = np.maximum(widest, np.abs(block).max(axis=0, initial=0.0))
-    error = roundings(model.design.D) * float(np.linalg.norm(np.abs(U).T @ widest))
-    reach = constant * (np.sqrt(2.0) if model.k > 1 else 1.0) * (np.sqrt(most) + error) * (1 + 1e-9)
+    error = roundings(model.design.D) * float(np.linalg.norm(np.abs(U).T @ widest)) * np.sqrt(2.0)
+    error *= float(np.sqrt(np.trace(inner))) if len(inner) else 1.0
+    reach = constant * (np.sqrt(most) * (1 + 1e-6) + error)
     return float(min(reach, FARTHEST) ** POWER / weight) if np.isfinite(reach) else FARTHEST**POWER
+
+
+def differences(q: Array, B: Array, inner: Array) -> Array:
+    """The largest square of |q_i (x) B'(e_a - e_b)| over pairs of outputs, row by row, in the norm of `inner`."""
+    n, m = q.shape[1], B.shape[1]
+    half = (q @ inner.reshape(n, -1)).reshape(len(q), m, n, m)
+    blocks = np.einsum("iajb,ij->iab", half, q, optimize=True)
+    first, second = np.triu_indices(len(B), 1)
+    between = B[first] - B[second]
+    return np.asarray(np.einsum("pa,iab,pb->ip", between, blocks, between, optimize=True).max(axis=1))
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def curvature_doubts(f: Objective, x: Array, weight: float, asked: Asked) -> dict[str, Any]:
     """`own`, `slip` and `kinks` of a Hessian at x."""
     rows = rows_of(f)
-    nothing = {"own": np.zeros(f.shape[0]), "slip": 1.0 / weight, "kinks": 0.0}
+    nothing = {"own": np.zeros(f.shape[0]), "slip": 1.0 / weight, "kinks": np.zeros(len(SHARES))}
     if rows is None or rows.model.loss.self_concordance is None:
         return nothing
     model, design = rows.model, rows.model.design
@@ -110,20 +129,21 @@ def curvature_doubts(f: Objective, x: Array, weight: float, asked: Asked) -> dic
     return {"own": own, "slip": slip, "kinks": kinks(model, x, asked)}
 
 
-def kinks(model: LinearModel, x: Array, asked: Asked) -> float:
+def kinks(model: LinearModel, x: Array, asked: Asked) -> Array:
     """What the curvature of rows near their kinks, and that which was added to straight ones, may amount to."""
     Z = model.predictors_at(x)
     distance = model.loss.to_kink(Z[:, 0], model.y)
     if distance is None:
-        return 0.0
+        return np.zeros(len(SHARES))
     used, own = model.newton_curvatures(x, asked.straight)[0, 0], model.newton_curvatures(x, 0.0)[0, 0]
-    theta, K, total = np.abs(x), roundings(model.design.D), KINKED
+    theta, K, total = np.abs(x), roundings(model.design.D), np.full(len(SHARES), KINKED)
     for part, block in moments.blocks(model.design, model.design.D):
         square = np.square(block @ asked.U).sum(axis=1) * (1 + 1e-6)
         slack = K * (np.abs(block) @ theta + np.abs(model.y[part]) + model.loss.parameter + 1)
-        safe = distance[part] - slack > asked.radius * np.sqrt(square)
-        total += float((np.where(safe, used[part] - own[part], used[part])) @ square)
-    return total * (1 + 1e-6) if np.isfinite(total) else FARTHEST**POWER
+        away, more = (distance[part] - slack) / np.sqrt(square), (used[part] - own[part]) * square
+        for i, share in enumerate(SHARES):
+            total[i] += float(np.where(away > share * asked.radius, more, used[part] * square).sum())
+    return np.where(np.isfinite(total), total * (1 + 1e-6), FARTHEST**POWER)
 
 
 # -- the server ------------------------------------------------------------------------------------------
@@ -136,7 +156,7 @@ class Curvature(NamedTuple):
     off: Array
     slip: float
     reach: float
-    kinks: float = 0.0
+    kinks: Array | tuple[float, ...] = (0.0,)  # within shares of the radius
     radius: float = np.inf
 
 
@@ -144,6 +164,30 @@ def errors_in(U: Array, own: Array, outputs: int, grid: float = 0.0) -> Array:
     """e_k of every coordinate of z."""
     e = np.abs(U).T @ np.sqrt(np.maximum(own, 0.0) + grid)
     return np.asarray(np.repeat(e, outputs) * (1 + 1e-6))
+
+
+def inner_of(H: Array, outputs: int) -> Array:
+    """The norm in which a softmax measures its rows: that of the inverse of an earlier Hessian; empty if there is none."""
+    if outputs == 1 or len(H) > WIDEST:
+        return np.zeros((0, 0))
+    values, vectors = np.linalg.eigh(H)
+    if not values[0] > STEEPEST * values[-1]:
+        return np.zeros((0, 0))
+    inner = (vectors / values) @ vectors.T
+    return np.ascontiguousarray((inner + inner.T) / 2)
+
+
+def turned(C: Curvature, r: Array, off_r: Array, inner: Array) -> tuple[Curvature, Array, Array]:
+    """All that in coordinates in which `inner` is the identity."""
+    T = cholesky(inner, lower=True, check_finite=False)
+    size = np.abs(T).T
+    H = T.T @ C.H @ T
+    h, K = np.sqrt(np.maximum(np.diag(C.H), 0.0)), roundings(4 * len(T))
+    after = np.sqrt(np.maximum(np.diag(H), 1e-300))
+    # Entries of T'HT are off by e'h' + h'e' + e'e' with e' = |T|'e and h' = |T|'h, and by their own sums.
+    grown = max(float((size @ h / after).max()), 1.0)
+    off = grown * (size @ C.off) + K * grown**2 * after
+    return C._replace(H=(H + H.T) / 2, off=off), T.T @ r, size @ (off_r + K * np.abs(r))
 
 
 class Gain(NamedTuple):
@@ -171,8 +215,7 @@ def gain(C: Curvature, r: Array, off_r: Array, beside: float = 0.0) -> Gain:
     smallest = float(np.linalg.eigvalsh(S)[0]) - roundings(10 * d)
     if not smallest > 2 * wrong:
         return NOTHING
-    left = smallest * float(diagonal.min())
-    sure = (1 - min(C.slip, 1.0)) * (1 - wrong / smallest) * (1 - min(C.kinks / left, 1.0))
+    sure = (1 - min(C.slip, 1.0)) * (1 - wrong / smallest)
     if not sure > 0:
         return NOTHING
     try:
@@ -181,12 +224,25 @@ def gain(C: Curvature, r: Array, off_r: Array, beside: float = 0.0) -> Gain:
         return NOTHING
     w = solve_triangular(L, (r / h), lower=True, check_finite=False)
     doubt = float(np.linalg.norm((off_r + roundings(4) * np.abs(r)) / h)) / np.sqrt(smallest)
-    decrement = ((float(np.linalg.norm(w)) + doubt) ** 2 / sure) * (1 + roundings(4 * d)) + beside
-    least = sure * left
-    if C.kinks and not 4 * decrement < least * C.radius**2:
+    decrement = ((float(np.linalg.norm(w)) + doubt) ** 2 / sure) * (1 + roundings(4 * d))
+    least = sure * smallest * float(diagonal.min())
+    return min((kept(C, decrement, beside, least, taken, share) for taken, share in zip(C.kinks, SHARES)), key=most)
+
+
+def kept(C: Curvature, decrement: float, beside: float, least: float, taken: float, share: float) -> Gain:
+    """The gain, if kinks within this share of the radius take so much of the curvature."""
+    rest = 1 - taken / least
+    if not rest > 0:
+        return NOTHING
+    decrement, least = decrement / rest + beside, least * rest
+    if taken and not 4 * decrement < least * (share * C.radius) ** 2:
         return NOTHING
     u = np.sqrt(decrement / least) * C.reach * (1 + roundings(8))
     return Gain(float(decrement * psi(u) * (1 + roundings(32))), decrement, least)
+
+
+def most(found: Gain) -> float:
+    return found.most
 
 
 def lower_bound(height: float, size: float, found: Gain, terms: int) -> float:

@@ -20,6 +20,7 @@ mended by a secant pair.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
@@ -47,6 +48,13 @@ class Basis:
     S: Array  # k x k, at the start: E'' - ridge = C (x) S
     at: Coordinates
     M: Array  # D x k, the ridge
+    still: tuple[int, ...] = ()  # columns that are others exactly, and need not move: see `dependence`
+    dull: tuple[tuple[float, float], ...] = ()  # (k, c): columns with a ridge that are c times the last one, which has none
+
+    @property
+    def spans(self) -> bool:
+        """Whether nothing is left out that could matter."""
+        return self.q + len(self.still) == self.D
 
     @property
     def U(self) -> Array:
@@ -68,12 +76,12 @@ class Basis:
     @property
     def left_out(self) -> float:
         """The mean variance outside the span of V."""
-        return float(self.variances[self.q :].mean()) if self.q < self.D else 0.0
+        return 0.0 if self.spans else float(self.variances[self.q :].mean())
 
     @property
     def complete(self) -> bool:
         """Whether all that V leaves out is negligible beside the ridge."""
-        return self.q == self.D or self.left_out * float(np.abs(self.S).max()) < NEGLIGIBLE * self.ridge
+        return self.spans or self.left_out * float(np.abs(self.S).max()) < NEGLIGIBLE * self.ridge
 
     @property
     def ridges(self) -> Array:
@@ -184,7 +192,7 @@ class SketchedMetric:
         G = g.reshape(basis.D, -1)
         A = basis.at.pull(G @ B)
         c = V.T @ A
-        R = (A - V @ c) @ self.outside if basis.q < basis.D else np.zeros_like(A)
+        R = np.zeros_like(A) if basis.spans else (A - V @ c) @ self.outside
         solved = np.empty_like(c)
         if r:
             right = c[:r].ravel() * self.unit
@@ -254,6 +262,12 @@ def built(basis: Basis, lead: Array, tail: Array, outside: Array) -> SketchedMet
     return SketchedMetric(r, factor, unit, inverse(tails), inverse(outside + rest + eye), exact)
 
 
+def whole_matrix(metric: SketchedMetric) -> Array:
+    """The leading block of a metric, from its factor."""
+    root = metric.lead / metric.unit[:, None]
+    return np.asarray(root @ root.T)
+
+
 def whitened(basis: Basis, metric: SketchedMetric) -> tuple[Basis, SketchedMetric]:
     """Directions in which a whole metric is the identity, or for several outputs their mean is; the metric in them.
 
@@ -261,8 +275,7 @@ def whitened(basis: Basis, metric: SketchedMetric) -> tuple[Basis, SketchedMetri
     out as they count. Only where V is square: then nothing asks it to be orthonormal.
     """
     q, m = basis.q, basis.m
-    root = metric.lead / metric.unit[:, None]
-    H = (root @ root.T).reshape(q, m, q, m)
+    H = whole_matrix(metric).reshape(q, m, q, m)
     average = np.einsum("iaja->ij", H) / m
     if np.abs(average - np.eye(q)).max() <= WHITE:
         return basis, metric
@@ -271,6 +284,23 @@ def whitened(basis: Basis, metric: SketchedMetric) -> tuple[Basis, SketchedMetri
     after = np.einsum("il,iajb,jn->lanb", turn, H, turn, optimize=True).reshape(q * m, q * m)
     factor, scale = definite((after + after.T) / 2)
     return replace(basis, V=np.ascontiguousarray(basis.V @ turn)), replace(metric, lead=factor, unit=scale)
+
+
+def without(basis: Basis, metric: SketchedMetric, still: tuple[int, ...]) -> tuple[Basis, SketchedMetric, Any]:
+    """The basis of single columns and its whole metric without these columns, and which directions are kept."""
+    keep = ~basis.V[list(still)].any(axis=0)
+    wide = np.repeat(keep, basis.m)
+    root = (metric.lead / metric.unit[:, None])[wide]
+    factor, unit = definite(root @ root.T)
+    order = np.concatenate([np.flatnonzero(keep), np.flatnonzero(~keep), np.arange(basis.q, basis.D)])
+    less = replace(basis, V=np.ascontiguousarray(basis.V[:, keep]), variances=basis.variances[order], still=still)
+    return less, replace(metric, rank=int(keep.sum()), lead=factor, unit=unit, exact=less.complete), keep
+
+
+def kept_sums(M: Array, keep: Any) -> Array:
+    """The sums of a metric in the directions that are kept."""
+    first, second = pairs(len(keep))
+    return np.ascontiguousarray(M[keep[first] & keep[second]])
 
 
 def inverse(blocks: Array) -> Array:

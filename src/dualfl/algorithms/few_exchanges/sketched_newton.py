@@ -29,6 +29,7 @@ chosen in which the last Hessian was the identity.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +37,7 @@ import numpy as np
 from dualfl.algorithms.client_cost import MomentCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.cuts import mean_cut
-from dualfl.algorithms.few_exchanges import metric_bound
+from dualfl.algorithms.few_exchanges import dependence, metric_bound
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
 from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen_by
@@ -44,7 +45,15 @@ from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.secants import learnt, two_loops
-from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, largest_of, row_reach
+from dualfl.algorithms.few_exchanges.self_concordance import (
+    FARTHEST,
+    POWER,
+    Asked,
+    curvature_doubts,
+    inner_of,
+    largest_of,
+    row_reach,
+)
 from dualfl.algorithms.few_exchanges.sketch_size import HEAVIEST, Budget, heaviest, more_columns
 from dualfl.algorithms.few_exchanges.sketched_metric import Basis, SketchedMetric
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
@@ -92,6 +101,8 @@ class Server:
     sizes2: Array  # of the columns, and the grid of what travels: how far off gradients may be, see `Doubt`
     grid: float
     prove: bool = False  # whether Hessians come with what makes a bound of them
+    guesses: Array | None = None  # of columns that are others
+    inner: Array | None = None  # the norm in which it is, for several outputs
     reach: float = np.inf  # of the rows in the present basis
     proven: float = -np.inf  # by Hessians
     S: tuple[Array, ...] = ()
@@ -196,25 +207,51 @@ class SketchedNewton(Algorithm):
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
         s = Server(
             np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu),
-            m.sizes2, float(m.grid),            Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)), heaviest=heaviest(at.N),
+            m.sizes2, float(m.grid), Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)), heaviest=heaviest(at.N),
         )  # fmt: skip
         budget = self.budget(s)
         sketched = C is not None or CO is not None
         more = more_columns(basis, Omega, self.columns) if sketched else self.columns
+        guesses = dependence.guessed(C, ~basis.M.any(axis=1)) if C is not None and budget.small else None
         s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)], prove=budget.small)
+        s = replace(s, guesses=guesses if guesses is not None and len(guesses) else None)
         return replace(s, bounds=s.bounds.with_point(s.mu, mean_cut(s.x, s.E, s.g, m.off, m.off_g, at.N), self.cuts))
 
     def round(self, s: Server, at: Place) -> Round:
         X = s.rivals if len(s.rivals) else self.trials(s)
         U, B = (NONE, NONE) if s.sent else (s.basis.U, s.basis.B)
+        if s.prove and not s.sent:
+            s = replace(s, inner=inner_of(sketch.whole_matrix(s.metric), s.basis.m))
+        inner = NONE if s.inner is None or s.sent else s.inner
         where = (s.basis.at.scale, s.basis.at.centre) if s.more else (NONE, NONE)
         m = yield ask(
             self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more),
-            scale=where[0], centre=where[1], prove=s.prove, radius=radius(s),
+            scale=where[0], centre=where[1], prove=s.prove, radius=radius(s), inner=inner, guesses=NONE if s.guesses is None else s.guesses,
         )  # fmt: skip
-        s = self.bounded(replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m))), X, m, at)
+        s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)))
+        if s.guesses is not None:
+            s, m = self.without_copies(s, m)
+        s = self.bounded(s, X, m, at)
         after = self.raced(s, m) if len(s.rivals) else self.moved(s, m)
         return self.widened(after, m, at) if s.more else after
+
+    def without_copies(self, s: Server, m: Any) -> tuple[Server, Any]:
+        """Columns that are others need not move: their coefficients go to the others, which changes no prediction."""
+        assert s.guesses is not None
+        copies, s = dependence.proven(s.guesses, m.unlike), replace(s, guesses=None)
+        held = s.basis.M.any(axis=1)[copies[:, 0].astype(int)]
+        dull = tuple((float(k), float(c)) for k, other, c in copies[held] if other == s.basis.D - 1)
+        s, copies = replace(s, basis=replace(s.basis, dull=dull)), copies[~held]
+        if not len(copies) or not s.request:
+            return s, m
+        basis, metric, keep = sketch.without(s.basis, s.metric, tuple(int(k) for k in copies[:, 0]))
+        sums = {f"M{i}": sketch.kept_sums(getattr(m, f"M{i}"), keep) for i in range(len(s.request))}
+        request = tuple(min(rank, basis.q) for rank in s.request)
+        rivals = np.stack([dependence.joined(x.reshape(basis.D, -1), copies).ravel() for x in s.rivals])
+        s = replace(s, basis=basis, metric=metric, sent=False, request=request, rivals=rivals)
+        if s.inner is not None and len(s.inner):  # it was that of more columns
+            s, sums = replace(s, inner=None), sums | {"reach": FARTHEST**POWER}
+        return s, SimpleNamespace(**(vars(m) | sums))
 
     def bounded(self, s: Server, X: Array, m: Any, at: Place) -> Server:
         """What the points prove of E*."""
@@ -223,7 +260,7 @@ class SketchedNewton(Algorithm):
             if E < BEYOND:
                 cut = mean_cut(x, E, g, off, off_g, at.N)
                 bounds = bounds.with_point(s.mu, cut, self.cuts)
-                sums = metric_bound.of(m, i, reach, radius(s), s.grid)
+                sums = metric_bound.of(m, i, reach, radius(s), s.grid, NONE if s.inner is None else s.inner)
                 if sums is not None:
                     doubt = Doubt(s.sizes2, s.grid, at.N).off(m.spread[i], g, s.basis.M.ravel() * np.abs(x))
                     proven = max(proven, metric_bound.proven(s.basis, cut, doubt, sums, at.N))
@@ -307,7 +344,7 @@ class SketchedNewton(Algorithm):
         self.check_minimiser(s, p, decrement)
         near = decrement <= NEAR * scale(s)
         s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=p if s.metric.exact or not near else NONE)
-        if near and s.prove and s.basis.q == s.basis.D == s.metric.rank:
+        if near and s.prove and s.basis.spans and s.basis.q == s.metric.rank:
             basis, metric = sketch.whitened(s.basis, s.metric)
             s = replace(s, basis=basis, metric=metric, sent=s.sent and basis is s.basis)
         due = self.due(s)
@@ -395,13 +432,16 @@ class SketchedNewton(Algorithm):
     @client_step
     def look(
         self, f: MomentCost, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: Any, straight: float,
-        columns: Any, scale: Array, centre: Array, prove: bool, radius: float,
+        columns: Any, scale: Array, centre: Array, prove: bool, radius: float, inner: Array,
+        guesses: Array,
     ) -> tuple[Upload, Any]:  # fmt: skip
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(U):
             c = Local(U, B)
         values, slopes, errors, spread = [], [], [], []
-        more: dict[str, Any] = {"reach": row_reach(f.objective, U, at.weight)} if prove and len(U) else {}
+        more: dict[str, Any] = {}
+        if prove and len(U):
+            more["reach"] = row_reach(f.objective, U, at.weight, B, inner)
         silo = SmoothSilo(f)
         for i, x in enumerate(X):
             E, g = f.value_gradient(x)
@@ -422,6 +462,9 @@ class SketchedNewton(Algorithm):
         if columns[1] > columns[0]:
             Omega = Coordinates(scale, centre).to(directions(at, len(scale), *columns))
             more["CO"] = f.sketched_moment(np.zeros(at.d), Omega)[0]
+        if len(guesses):
+            rows = rows_of(f.objective)
+            more["unlike"] = np.ones(len(guesses)) if rows is None else dependence.unlike(rows.model.design, guesses)
         off, off_g = (np.array([error[name] + at.grid for error in errors]) for name in ("off", "off_g"))
         sent = at.send(
             E=np.array(values), g=np.stack(slopes), off=off, off_g=off_g, spread=np.array(spread) + at.grid, **more

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from dualfl import kernels
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.cuts import below
+from dualfl.algorithms.few_exchanges.dependence import unlike
 from dualfl.algorithms.few_exchanges.dual_bound import (
     FEW,
     Doubt,
@@ -30,9 +31,10 @@ from dualfl.algorithms.few_exchanges.dual_bound import (
     largest_scale,
     tipped,
 )
-from dualfl.algorithms.few_exchanges.packing import upper
+from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, row_reach
+from dualfl.kernels import is_sparse
 from dualfl.objectives import curvature
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
@@ -78,7 +80,9 @@ class SmoothSilo:
             sums["h"] = upper(self.f.newton_hessian(x, straight) - np.diag(self.m))
         return tamed(sums | self.dual(x, sums["off"]))
 
-    def framed(self, x: Array, straight: float, U: Array, B: Array, radius: float, weight: float) -> dict[str, Any]:
+    def framed(
+        self, x: Array, straight: float, U: Array, B: Array, radius: float, inner: Array, weight: float
+    ) -> dict[str, Any]:
         """The Hessian in the directions of a frame, and what makes a bound of it: see `composite_bound`."""
         assert self.model is not None
         model = self.model
@@ -87,7 +91,7 @@ class SmoothSilo:
         W = np.einsum("ka,kln,lb->abn", B, model.newton_curvatures(x, straight), B, optimize=True)
         h = upper(curvature.projected_hessian(model.design, W, U))
         doubts = curvature_doubts(self.f, x, weight, Asked(0, U, straight, radius))
-        return {"h": h, "reach": row_reach(self.f, U, weight)} | doubts
+        return {"h": h, "reach": row_reach(self.f, U, weight, B, inner)} | doubts
 
     @property
     def sizes2(self) -> Array:
@@ -122,6 +126,12 @@ class SmoothSilo:
         # twice, so that what is left without the positive slopes is too large as well
         sums = {"conj": terms.sum(axis=1) + 2 * slack, "rows": 1.0}
         return sums | {"plus_conj": terms[:, up].sum(axis=1) + slack, "plus_g": plus}
+
+    def copies(self, guesses: Array) -> dict[str, Array]:
+        """Which columns are not what the server guessed; nothing if it did not guess."""
+        if not len(guesses):
+            return {}
+        return {"unlike": np.ones(len(guesses)) if self.model is None else unlike(self.model.design, guesses)}
 
     def working(self) -> dict[str, Array]:
         """The parabolas to begin with, where 0 is no good start."""
@@ -170,6 +180,12 @@ def hessian_block(f: Objective, x: Array, index: npt.NDArray[np.intp], straight:
         return np.asarray(f.newton_hessian(x, straight)[np.ix_(index, index)])
     model = rows.model
     features, classes = np.divmod(index, model.k)
+    if model.k == 1 and is_sparse(model.design.X):
+        W = model.newton_curvatures(x, straight)
+        H = symmetric(model.design.grams(W[0, 0][:, None], features)[:, 0], len(index))
+        model.cost.hessian_products += len(index)
+        model.cost.passes += 1
+        return H + np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index])
     X = columns(model, features)
     W = model.newton_curvatures(x, straight)
     H = np.zeros((len(index), len(index)))

@@ -19,55 +19,172 @@ what is lost is comp and a residual, not a share of E. `self_concordance` has th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dualfl.algorithms.cuts import below
+from dualfl.algorithms.few_exchanges.dependence import NONE
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, conjugate_above
 from dualfl.algorithms.few_exchanges.packing import symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.self_concordance import Curvature, gain
 from dualfl.objectives.rounding import of_mean, roundings
+from dualfl.solvers.definite import solve
 from dualfl.typing import Array
 
 EDGE = 0.5  # of l1: a slope that large, where the coefficient is not 0, belongs on the edge
 CLOSE = 1e-6  # of l1: as close to the edge as this, a slope is moved there anyway
+APART = 1e-7  # of the diagonal of G, that a coordinate must have on its own to be moved
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def proven(R: Regulariser, m: Any, th: Array, doubt: Doubt, spread: float) -> float:
-    """The bound from the sums m of a dual point, at theta; -inf where it says nothing."""
+def proven(
+    R: Regulariser, m: Any, th: Array, doubt: Doubt, spread: float, centre: Array, copies: Array = NONE
+) -> float:
+    """The bound from the sums m of a dual point, at theta; -inf where it says nothing.
+
+    G is that of the features x_k - centre_k x_D; `centre` is 0 unless the last coefficient is free. `copies` are columns
+    that are others (see `dependence`): v_k = c v_l, so they follow.
+    """
     if R.group is not None or R.c.any():
         return -np.inf
     off = doubt.off(spread, m.v)
-    F, w = faces(R, m.v, off, th)
-    d, many = np.where(F, m.v - w, 0.0), of_mean(doubt.silos)
-    G = symmetric(m.room, len(th))
-    delta = 0.0
-    if F.any():
-        error = many * np.sqrt(np.maximum(m.own_room, 0.0)) * (1 + 1e-6)
-        block = Curvature(G[np.ix_(F, F)], error[F] + doubt.grid, 0.0, 0.0)
-        delta = float(np.sqrt(gain(block, d[F], off[F]).decrement))
+    room = Room.of(m, centre, doubt)
+    must, w = followed(copies, *edges(R, m.v, off, th))
+    may, slope = followed(copies, *slopes(R, m.v, off, th))
+    alone = np.ones(len(th), dtype=bool)
+    alone[copies[:, 0].astype(int)] = False
+    best = moved_to(R, m, th, off, room, must, w, alone)
+    if (may & ~must).any():
+        order = np.argsort(-(np.abs(m.v - slope) + off) / room.h * (1 + 1e6 * must), kind="stable")
+        F = independent(room.G, order[(may & alone)[order]])
+        F = followed(copies, F | (may & ~alone), slope)[0]
+        if F[must].all():
+            best = max(best, moved_to(R, m, th, off, room, F, slope, alone))
+    return best
+
+
+def followed(copies: Array, F: Any, w: Array) -> tuple[Any, Array]:
+    """With copies that go where their columns go; those whose columns are not moved are not either."""
+    F, w = F.copy(), w.copy()
+    for k, other, c in copies:
+        if other >= 0:
+            F[int(k)], w[int(k)] = F[int(k)] and F[int(other)], c * w[int(other)]
+        else:
+            w[int(k)] = 0.0
+    return F, w
+
+
+class Room(NamedTuple):
+    """G, the roots of its diagonal, what its entries may be off (see `self_concordance`), and its centre."""
+
+    G: Array
+    h: Array
+    e: Array
+    centre: Array
+    grid: float
+    silos: int
+
+    @staticmethod
+    def of(m: Any, centre: Array, doubt: Doubt) -> Room:
+        G = symmetric(m.room, len(m.v))
+        e = np.sqrt(np.maximum(m.own_room, 0.0))
+        e = of_mean(doubt.silos) * (e + np.abs(centre) * e[-1]) * (1 + 1e-6) + doubt.grid
+        return Room(G, np.sqrt(np.maximum(np.diag(G), 1e-300)), e, centre, doubt.grid, doubt.silos)
+
+    def pulled(self, d: Array) -> Array:
+        """Sums of the centred features."""
+        return np.asarray(d - self.centre * d[-1])
+
+    def doubtful(self, y: Array) -> Array:
+        """How far off G y may be."""
+        size = np.abs(y)
+        along, doubt = float(self.h @ size), float(self.e @ size)
+        return np.asarray(self.e * along + self.h * doubt + self.e * doubt + roundings(len(y)) * self.h * along)
+
+
+def independent(G: Array, order: Any) -> Any:
+    """As many of these coordinates, in this order, as G tells apart."""
+    h = np.sqrt(np.maximum(np.diag(G), 1e-300))
+    S = G / np.outer(h, h)
+    chosen: list[int] = []
+    for k in order:
+        if S[k, k] <= 0:
+            continue
+        trial = [*chosen, int(k)]
+        if np.linalg.eigvalsh(S[np.ix_(trial, trial)])[0] > APART:
+            chosen = trial
+    F = np.zeros(len(G), dtype=bool)
+    F[chosen] = True
+    return F
+
+
+def moved_to(R: Regulariser, m: Any, th: Array, off: Array, room: Room, F: Any, w: Array, alone: Any) -> float:
+    """The bound of the dual point that has v_F = w_F.
+
+    In two steps: y = G^-1 d as it is computed moves v by G y, of which the server knows all but errors; what they leave
+    is moved as above, by a step of which only the length is known.
+    """
+    d, y, shift = np.where(F, m.v - w, 0.0), np.zeros(len(th)), np.zeros(len(th))
+    delta, left = 0.0, np.zeros(len(th))
+    move = F & alone
+    if move.any():
+        if room.centre.any() and not F[-1]:
+            return -np.inf
+        goal, doubt = room.pulled(d), off + np.abs(room.centre) * off[-1] + roundings(4) * np.abs(d)
+        block = room.G[np.ix_(move, move)]
+        y[move] = solve(block, goal[move])
+        Gy, error = room.G @ y, room.doubtful(y)
+        rest = (np.abs(goal - Gy) + error + doubt)[move]
+        second = gain(Curvature(block, room.e[move], 0.0, 0.0), np.zeros(int(move.sum())), rest)
+        first, more = float(np.sqrt(max(y @ Gy, 0.0) + np.abs(y) @ error)), float(np.sqrt(second.decrement))
+        delta, left = (first + more) * (1 + 1e-6), error + room.h * more * (1 + 1e-6)
+        shift = Gy + room.centre * d[-1]
+        left = left + np.abs(room.centre) * (off[-1] + roundings(4) * np.abs(d[-1]))
     if not delta < 1:
         return -np.inf
-    moved = np.where(F, 0.0, np.sqrt(np.maximum(np.diag(G), 0.0)) * delta * (1 + 1e-6))
-    price = conjugate_above(R, np.where(F, 0.0, m.v), np.where(F, 0.0, off + moved))
+    return height(R, m, th, off, Moved(F, w, np.where(F, d, shift), np.where(F, off, left), delta, room.silos))
+
+
+class Moved(NamedTuple):
+    """A dual point that was moved: v_F is w_F, and v elsewhere by `by`, give or take `left`."""
+
+    F: Any
+    w: Array
+    by: Array
+    left: Array
+    delta: float
+    silos: int
+
+
+def height(R: Regulariser, m: Any, th: Array, off: Array, to: Moved) -> float:
+    """a'Sb + (v' - v)'theta - delta comp - R*(v'), from below."""
+    F, w, size = to.F, to.w, np.abs(th)
+    exact = F & (R.m > 0)  # where R is flat R* is 0 on its edges, and at an end of a box w times it
+    v = np.where(exact, w, np.where(F, 0.0, m.v - to.by))
+    price = conjugate_above(R, v, np.where(F, 0.0, off + to.left + FEW * (np.abs(m.v) + np.abs(to.by))))
     ends = np.where(w > 0, R.P.hi, R.P.lo)
-    held = float(
-        np.sum(np.where(F & np.isfinite(ends) & (R.P.l1 == 0), w * np.where(np.isfinite(ends), ends, 0.0), 0.0))
-    )
-    size = np.abs(th)
-    ab = float(m.ab) - roundings(doubt.silos) * abs(float(m.ab))
-    lost = delta * (float(m.comp) * (1 + 1e-6) + roundings(len(th)) * (abs(ab) + float(np.abs(m.v) @ size)))
-    lost += float(np.where(F, off, moved) @ size)
-    height = ab - float(d @ th) - held
-    sizes = abs(ab) + float(np.abs(d) @ size) + abs(held) + abs(price)
-    return below(height - price - lost, sizes + lost, len(th) + 8)
+    flat = F & ~exact & np.isfinite(ends) & (w != 0)
+    held = float(np.sum(w[flat] * ends[flat]))
+    ab = float(m.ab) - roundings(to.silos) * abs(float(m.ab))
+    lost = to.delta * (float(m.comp) * (1 + 1e-6) + roundings(len(th)) * (abs(ab) + float(np.abs(m.v) @ size)))
+    lost += float(to.left @ size)
+    top = ab - float(to.by @ th) - held
+    sizes = abs(ab) + float(np.abs(to.by) @ size) + abs(held) + abs(price)
+    return below(top - price - lost, sizes + lost, len(th) + 8)
 
 
-def faces(R: Regulariser, v: Array, off: Array, th: Array) -> tuple[Any, Array]:
-    """Which coordinates have to be moved, and where to."""
+def slopes(R: Regulariser, v: Array, off: Array, th: Array) -> tuple[Any, Array]:
+    """All coordinates where R has a slope at theta, and that slope: what a little ridge makes of errors is saved, too."""
+    F, w = edges(R, v, off, th)
+    P = R.P
+    inside = (th > P.lo) & (th < P.hi) & ((th != 0) | (P.l1 == 0))
+    return F | inside, np.where(inside, R.m * th + P.l1 * np.sign(th), w)
+
+
+def edges(R: Regulariser, v: Array, off: Array, th: Array) -> tuple[Any, Array]:
+    """The coordinates that have to be moved, and where to."""
     P, bare = R.P, R.m == 0
     sloped = bare & (P.l1 > 0)
     there = sloped & (((th != 0) & (np.abs(v) >= EDGE * P.l1)) | (np.abs(v) + off >= (1 - CLOSE) * P.l1))
