@@ -111,7 +111,7 @@ def solving(silos: Silos, tasks: Sequence[Task], purpose: str = "the fit") -> Co
         for cost, start in zip(costs, starts):
             runs.append(one_fit(silos, cost, task.sample, task.model.algorithm, limits, start))
             places.append(i)
-    found = yield from side_by_side(runs, purpose)
+    found = yield from side_by_side(runs, purpose, stragglers=not all(task.of_path for task in tasks))
     outcomes: list[Outcome] = [[] for _ in tasks]
     for i, result in zip(places, found):
         known = outcomes[i]
@@ -124,9 +124,9 @@ def solving(silos: Silos, tasks: Sequence[Task], purpose: str = "the fit") -> Co
     return outcomes
 
 
-def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str) -> Conversation[list[Any]]:
+def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str, stragglers: bool = True) -> Conversation[list[Any]]:
     """The exchanges of several runs, each carrying what all of them ask; the results, or why there is none."""
-    merged = together(runs, keep=(DualflError,))
+    merged = together(runs, keep=(DualflError,), stragglers=stragglers)
     answers: Any = None
     while True:
         try:
