@@ -8,6 +8,7 @@ driven again from its beginning, and silos are asked only for what they have not
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -166,6 +167,11 @@ class FarSilos:
             self._offers = {name: met[name]["offer"] for name in self.names}
             self._withheld = frozenset(name for name in self.names if met[name]["withholds"])
 
+    def finish(self) -> None:
+        """Silos may delete all that they keep of this experiment; who does not hear it deletes it later."""
+        with contextlib.suppress(InputError):
+            self.federation.ask("end")
+
     def plan(self) -> Content:
         return {
             "names": self.names,
@@ -296,6 +302,8 @@ class Opened:
 
 class FarSide:
     """The clients of one fit among silos far away."""
+
+    far = True
 
     def __init__(self, silos: FarSilos, number: int, cost: Cost, sample: Sample) -> None:
         self.silos, self.number, self.cost, self.sample = silos, number, cost, sample

@@ -63,6 +63,11 @@ class Side(Protocol):
         """The common one."""
         ...
 
+    @property
+    def far(self) -> bool:
+        """Whether what silos send leaves their machine."""
+        ...
+
     def inquiring(self, inquiry: Inquiry) -> Exchanges[Constants]:
         """What an algorithm that chooses wants to know."""
         ...

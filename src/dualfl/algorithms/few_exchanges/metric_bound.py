@@ -1,9 +1,9 @@
 """What the whole Hessian that sketched-newton has at a point proves of E*: `self_concordance` in its basis.
 
-Beside the directions z of the basis there may be two kinds that it leaves out. Sums of all outputs of a softmax: there E
-has the curvature of the ridge, exactly, or does not change at all. And columns that are next to nothing beside the ridge
-(`sketched_metric.NOTHING`): with half their ridge as mu and b the data's curvature there, Schur's complement shows that
-at least (1 - b/mu) of the data's curvature is left in all other directions, and mu in these.
+Beside the directions z of the basis there may be two kinds that it leaves out. Sums of all outputs of a softmax: there
+E has the curvature of the ridge, exactly, or does not change at all. And columns that are next to nothing beside the
+ridge (`sketched_metric.NOTHING`): with half their ridge as mu and b the data's curvature there, Schur's complement
+shows that at least (1 - b/mu) of the data's curvature is left in all other directions, and mu in these.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def proven(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> floa
         e = e + many * sums.grid * len(e) / np.sqrt(np.maximum(np.diag(H.reshape(len(e), -1)), 1e-300))
     r = (U.T @ G @ B).ravel()
     off_r = (np.abs(U).T @ off @ np.abs(B)).ravel()
-    curvature = Curvature(H.reshape(len(r), len(r)), e, many * sums.slip + beside.taken, sums.reach, many * sums.kinks, sums.radius)
+    curvature = Curvature(
+        H.reshape(len(r), len(r)), e, many * sums.slip + beside.taken, sums.reach, many * sums.kinks, sums.radius
+    )
     if len(sums.inner):
         curvature, r, off_r = turned(curvature, r, off_r, sums.inner)
     found = gain(curvature, r, off_r, beside.decrement)

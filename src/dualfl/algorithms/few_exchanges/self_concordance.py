@@ -12,10 +12,11 @@ lam^2 = <G'(x), H^-1 G'(x)> and u = lam R < 1 the minimum over t is
 lam^2/2 for small u: as much as there is to gain. A penalty P enters by P(y) >= <p, y> - P*(p), for any p: G is then the
 smooth part of E and <p, .>, and E* >= G(x) - P*(p) - lam^2 psi(u).
 
-Kinks. Huber's loss and the squared hinge have no third derivative, but l'' may jump to 0. Within |z| <= r, in the coordinates below,
-rows that are farther than r |q_i| from their kink keep their curvature. Those that are not, and what else H has that E
-has not, take at most `kinks` = sum_i s_i w_i |q_i|^2 away from it, in every direction. With what is left, if |z| = r is
-so far out that G cannot be below G(x) there, lam <= r sqrt(lambda_min)/2, nor can it be beyond: G is convex.
+Kinks. Huber's loss and the squared hinge have no third derivative, but l'' may jump to 0. Within |z| <= r, in the
+coordinates below, rows that are farther than r |q_i| from their kink keep their curvature. Those that are not, and what
+else H has that E has not, take at most `kinks` = sum_i s_i w_i |q_i|^2 away from it, in every direction. With what is
+left, if |z| = r is so far out that G cannot be below G(x) there, lam <= r sqrt(lambda_min)/2, nor can it be beyond: G
+is convex.
 
 Coordinates. All is computed for theta = x + (U (x) B) z, with the matrix U that the clients were given taken as exact:
 they project their rows on it, q_i = U'x_i, so that H in z does not suffer from means and dependences of columns that U
@@ -167,7 +168,7 @@ def errors_in(U: Array, own: Array, outputs: int, grid: float = 0.0) -> Array:
 
 
 def inner_of(H: Array, outputs: int) -> Array:
-    """The norm in which a softmax measures its rows: that of the inverse of an earlier Hessian; empty if there is none."""
+    """The norm in which a softmax measures its rows: that of an earlier Hessian's inverse; empty if none will do."""
     if outputs == 1 or len(H) > WIDEST:
         return np.zeros((0, 0))
     values, vectors = np.linalg.eigh(H)
