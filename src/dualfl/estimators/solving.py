@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.best import CONTRADICTION, SMALLEST
 from dualfl.engines.decision import inquiry_of
@@ -147,7 +146,7 @@ def one_fit(
 
 def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Exchanges[Result]:
     """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
-    chosen = algorithm_named(algorithm, side) if isinstance(algorithm, str) else algorithm
+    chosen = named(algorithm, side) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
     check_able(side, chosen)
@@ -176,6 +175,11 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
         return drive(running(SideHere(problem, joined), algorithm, limits, start))
 
 
+def named(algorithm: str, side: Side) -> Algorithm:
+    """The algorithm of that name."""
+    return side.auto if algorithm == "auto" else make(algorithm)
+
+
 def proof_of(side: Side) -> FreeIntercept | CurvatureProof | None:
     """A proof that this process can make beside the algorithm's own."""
     problem = getattr(side, "problem", None)
@@ -198,13 +202,6 @@ def shifted(result: Result, shift: float) -> Result:
     theta = with_shifted_intercept(result.theta, result.shape, shift)
     assert theta is not None
     return replace(result, theta=theta)
-
-
-def algorithm_named(algorithm: str, side: Side) -> Algorithm:
-    """The algorithm of that name. In one process no sum of few rows leaves anybody's hands; far away it does."""
-    if algorithm != "auto":
-        return make(algorithm)
-    return Auto() if side.far else Auto(cost="time", least_rows=1)
 
 
 class Settled:
