@@ -25,7 +25,7 @@ from dualfl.federation.wire import decode, encode, tag
 from dualfl.tables.refusals import Unfit
 from dualfl.version import __version__
 
-PROTOCOL = 7
+PROTOCOL = 8
 SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
 Content = dict[str, Any]
 
