@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.best import CONTRADICTION, SMALLEST
 from dualfl.engines.decision import inquiry_of
@@ -23,7 +22,7 @@ from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording
 from dualfl.engines.session import Session
 from dualfl.errors import DualflError, InputError, NotSupported
-from dualfl.estimators.cox_proof import CoxProof
+from dualfl.estimators.curvature_proof import CurvatureProof
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Loss
@@ -147,7 +146,7 @@ def one_fit(
 
 def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Exchanges[Result]:
     """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
-    chosen = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
+    chosen = named(algorithm, side) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
     check_able(side, chosen)
@@ -165,7 +164,7 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
     result = side.counted(settled.with_proof(replace(result, choice=why)))
-    if isinstance(settled.proof, CoxProof):
+    if isinstance(settled.proof, CurvatureProof):
         result = replace(result, theta=settled.proof.refined(result.theta))
     return result
 
@@ -176,11 +175,16 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
         return drive(running(SideHere(problem, joined), algorithm, limits, start))
 
 
-def proof_of(side: Side) -> FreeIntercept | CoxProof | None:
+def named(algorithm: str, side: Side) -> Algorithm:
+    """The algorithm of that name."""
+    return side.auto if algorithm == "auto" else make(algorithm)
+
+
+def proof_of(side: Side) -> FreeIntercept | CurvatureProof | None:
     """A proof that this process can make beside the algorithm's own."""
     problem = getattr(side, "problem", None)
-    if problem is not None and CoxProof.applies(problem):
-        return CoxProof(problem)
+    if problem is not None and CurvatureProof.applies(problem):
+        return CurvatureProof(problem)
     return FreeIntercept(problem) if problem is not None and FreeIntercept.applies(problem) else None
 
 
@@ -200,11 +204,6 @@ def shifted(result: Result, shift: float) -> Result:
     return replace(result, theta=theta)
 
 
-def algorithm_named(algorithm: str) -> Algorithm:
-    """The algorithm of that name. A fit runs in one process, where no sum of few rows leaves anybody's hands."""
-    return Auto(cost="time", least_rows=1) if algorithm == "auto" else make(algorithm)
-
-
 class Settled:
     """Ends a run: certified by the algorithm, or by `proof`; or once the energy has stopped falling."""
 
@@ -213,7 +212,7 @@ class Settled:
         limits: FitLimits,
         nonnegative: bool,
         rounding_of_best: Callable[[], float],
-        proof: FreeIntercept | CoxProof | None = None,
+        proof: FreeIntercept | CurvatureProof | None = None,
     ) -> None:
         self.limits, self.nonnegative, self.proof = limits, nonnegative, proof
         self.rounding_of_best = rounding_of_best  # of the best model: a trial far out may have any

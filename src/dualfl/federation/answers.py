@@ -115,7 +115,7 @@ def shows(far: FarChamber) -> bool:
 
     Where one silo alone withholds its own, those of all others would give them away.
     """
-    plan = far.experiment.plan if far.has_plan else {"secure": None}
-    if plan["secure"] is None:
+    plan = far.experiment.plan if far.has_plan else None
+    if plan is None or plan["secure"] is None:
         return True
     return not far.home.withholds and len(plan["withheld"]) != 1
