@@ -289,6 +289,21 @@ def test_two_coordinators_with_two_experiments_do_not_disturb_each_other_and_one
     assert "refusal" in decode(Keeper(homes[0]).handle(encode(last)))
 
 
+def test_an_analysis_waits_until_its_operator_has_read_it(homes):
+    from click.testing import CliRunner
+    from hostile import POLICY
+
+    from dualfl.cli import main
+
+    change(homes[2], policy=POLICY | {"approval": "ask"})
+    with pytest.raises(InputError, match="Silo 'c': the plan waits for this silo's operator"):
+        fit(homes)
+    shown = CliRunner().invoke(main, ["deploy", "approve", str(homes[2])], input="once\n").output
+    assert "Model: logistic" in shown and "age, income, town" in shown and '"tol": 0.0001' in shown
+    fit(homes)
+    assert not any("waits" in one for one in refusals(homes[0]))
+
+
 def test_another_plan_for_the_same_experiment_is_refused(homes):
     transport = fit(homes)
     joined = decode(transport.heard[1][0])

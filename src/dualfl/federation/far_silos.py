@@ -303,8 +303,6 @@ class Opened:
 class FarSide:
     """The clients of one fit among silos far away."""
 
-    far = True
-
     def __init__(self, silos: FarSilos, number: int, cost: Cost, sample: Sample) -> None:
         self.silos, self.number, self.cost, self.sample = silos, number, cost, sample
         X = np.zeros((1, silos.features))
@@ -313,6 +311,13 @@ class FarSide:
             y = np.ones(1)
         self._template = LinearModel(X, y, cost.loss, cost.ridge, intercept=cost.intercept)
         self._penalty = L1(cost.l1) if cost.l1 else None
+
+    @property
+    def auto(self) -> Algorithm:
+        """Silos with few rows send no second-order sums."""
+        from dualfl.algorithms.few_exchanges.auto import Auto
+
+        return Auto()
 
     @property
     def template(self) -> Objective:

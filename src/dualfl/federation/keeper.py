@@ -223,7 +223,8 @@ class Keeper:
             policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
         if policy.least_per_cell:
             policy.check_cells(rarest_cell(used))
-        Consent(home.path, policy, home.log).check(plan, experiment.id, roster)
+        columns = sorted(name for name in used.columns if name != home.rows().target)
+        Consent(home.path, policy, home.log).check(plan, experiment.id, roster, columns)
         if policy.least_rows:
             row_sets.check(home.path, row_sets.digests(used, home.salt), policy.least_rows)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Constants
+from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.messages import floats
 from dualfl.engines.decision import ClientsHere
 from dualfl.engines.engine import Result
@@ -117,10 +118,13 @@ def carried(request: Request) -> Answer | Exception:
 class SideHere:
     """The clients of one fit in this process; `as_one` makes one of them where only sums over rows travel."""
 
-    far = False
-
     def __init__(self, problem: Problem, as_one: AsOne | None = None) -> None:
         self.problem, self.as_one, self.silos = problem, as_one, problem.N
+
+    @property
+    def auto(self) -> Algorithm:
+        """In one process no sum of few rows leaves anybody's hands. Silos that are computed as one are to be fast."""
+        return Auto(cost="exchanges" if self.as_one is None else "time", least_rows=1)
 
     @property
     def template(self) -> Objective:

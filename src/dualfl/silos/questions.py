@@ -64,8 +64,8 @@ class Side(Protocol):
         ...
 
     @property
-    def far(self) -> bool:
-        """Whether what silos send leaves their machine."""
+    def auto(self) -> Algorithm:
+        """What chooses the algorithm where nobody names one."""
         ...
 
     def inquiring(self, inquiry: Inquiry) -> Exchanges[Constants]:

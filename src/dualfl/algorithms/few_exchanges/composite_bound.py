@@ -32,6 +32,7 @@ from dualfl.algorithms.few_exchanges.self_concordance import (
     errors_in,
     gain,
     inner_of,
+    kinks_of,
     largest_of,
     lower_bound,
     turned,
@@ -133,10 +134,12 @@ def curvature(R: Regulariser, frame: Frame, m: Any, ridge: Array, reach: float, 
     Z = symmetric(m.h, U.shape[1] * outputs)
     own = (U.T * ridge) @ U
     Z = Z + np.kron(own, np.eye(outputs))
-    e = many * errors_in(U, m.own, outputs) + np.repeat(roundings(len(U)) * np.sqrt(np.diag(own)), outputs)
+    e = many * errors_in(U, m.own, float(m.rough), outputs, doubt.grid) + np.repeat(
+        roundings(len(U)) * np.sqrt(np.diag(own)), outputs
+    )
     if doubt.grid:
         e = e + many * doubt.grid * len(e) / np.sqrt(np.maximum(np.diag(Z), 1e-300))
-    return Curvature(Z, e, many * float(m.slip), reach, many * m.kinks, frame.radius)
+    return Curvature(Z, e, many * float(m.slip), reach, many * kinks_of(m), frame.radius)
 
 
 # -- the penalty -----------------------------------------------------------------------------------------

@@ -207,7 +207,7 @@ class SketchedNewton(Algorithm):
                 sums = metric_bound.of(m, i, reach, radius(s), s.grid, NONE if s.inner is None else s.inner)
                 if sums is not None:
                     # twice: a ridge's part of g is at most |g| and the data's, and its rounding half of theirs
-                    doubt = 2 * Doubt(s.sizes2, s.grid, at.N).off(m.spread[i], g)
+                    doubt = 2 * Doubt(s.sizes2, s.grid, at.N).off(getattr(m, f"spread{i}"), g)
                     proven = max(proven, metric_bound.proven(s.basis, cut, doubt, sums, at.N))
         return replace(s, bounds=bounds.tightened(s.mu), proven=proven, reach=reach)
 

@@ -72,7 +72,7 @@ class Wanted:
 
 def sums_at(f: MomentCost, at: Place, U: Array, B: Array, asked: Wanted) -> dict[str, Any]:
     """The sums at all points."""
-    values, slopes, off, off_g, spread = [], [], [], [], []
+    values, slopes, off, off_g = [], [], [], []
     silo, more = SmoothSilo(f), beside(f, at, asked)
     for i, x in enumerate(asked.X):
         E, g = f.value_gradient(x)
@@ -82,14 +82,13 @@ def sums_at(f: MomentCost, at: Place, U: Array, B: Array, asked: Wanted) -> dict
         error = at.measured(f, x, E) if sound else {"off": 0.0, "off_g": 0.0}  # nobody will use it
         off.append(error["off"] + at.grid)
         off_g.append(error["off_g"] + at.grid)
-        spread.append((min(silo.doubts(f.place(x))["spread"], LARGEST) if sound else 0.0) + at.grid)
+        more[f"spread{i}"] = min(silo.doubts(f.place(x))["spread"], LARGEST) if sound else 0.0
         if i < len(asked.ranks):  # a trial beyond all bounds needs no metric, but everybody sends the same shapes
             more |= {f"{name}{i}": part for name, part in metric_at(f, at, x if sound else 0.0 * x, i, U, B, asked)}
         if i == 0 and len(asked.p):
             ray = f.along(x, asked.p, [1 - t for t in RAY])
             more["ray"] = np.nan_to_num(ray, nan=BEYOND, posinf=BEYOND)
-    errors = {"off": np.array(off), "off_g": np.array(off_g), "spread": np.array(spread)}
-    return {"E": np.array(values), "g": np.stack(slopes)} | errors | more
+    return {"E": np.array(values), "g": np.stack(slopes), "off": np.array(off), "off_g": np.array(off_g)} | more
 
 
 def metric_at(f: MomentCost, at: Place, x: Array, i: int, U: Array, B: Array, asked: Wanted) -> Any:

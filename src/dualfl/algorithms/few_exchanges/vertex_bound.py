@@ -89,8 +89,10 @@ class Room(NamedTuple):
     @staticmethod
     def of(m: Any, centre: Array, doubt: Doubt) -> Room:
         G = symmetric(m.room, len(m.v))
-        e = np.sqrt(np.maximum(m.own_room, 0.0))
-        e = of_mean(doubt.silos) * (e + np.abs(centre) * e[-1]) * (1 + 1e-6) + doubt.grid
+        e = np.sqrt(float(m.rough) * (np.maximum(m.own_room, 0.0) + doubt.grid))
+        e = of_mean(doubt.silos) * (e + np.abs(centre) * e[-1]) * (1 + 1e-6)
+        if doubt.grid:  # each entry is off by the grid, too
+            e = e + doubt.grid * len(e) / np.sqrt(np.maximum(np.diag(G), 1e-300))
         return Room(G, np.sqrt(np.maximum(np.diag(G), 1e-300)), e, centre, doubt.grid, doubt.silos)
 
     def pulled(self, d: Array) -> Array:
