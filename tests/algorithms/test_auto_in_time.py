@@ -33,7 +33,7 @@ def test_never_more_than_the_stated_memory():
     chosen, why = choice(500, 1000, "Softmax", n=10_000)  # a million numbers of curvature a row
     assert chosen.name == "lbfgs" and "GB for a sketch of the Hessian, and 4 GB are allowed" in why
     assert choice(500, 100, "Softmax", n=10_000, memory=1e8)[0].name == "lbfgs"
-    with pytest.raises(InputError, match="memory = 1e.03 bytes is not enough for anything: L-BFGS"):
+    with pytest.raises(InputError, match=r"memory = 1e\+03 bytes is not enough for anything: L-BFGS"):
         choice(memory=1e3)
     with pytest.raises(InputError, match="memory = -1"):
         choice(memory=-1.0)

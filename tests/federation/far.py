@@ -1,10 +1,12 @@
 """A whole fit on silos in this process, reached by the same bytes as silos elsewhere."""
 
 import json
+from dataclasses import replace
 
 from loopback import Loopback, sign_up
 from needs import need
 
+from dualfl.analysis.descriptions import WholeFit
 from dualfl.analysis.whole_fit import fitting
 from dualfl.federation.analysis_journal import AnalysisJournal
 from dualfl.federation.courier import Courier
@@ -30,12 +32,13 @@ def make_homes(folder, paths, target, secure, **settings):
     return homes
 
 
-def far_silos(homes, secure, fault=None, journal=None, experiment="e", transport=None, description=None):
+def far_silos(homes, secure, fault=None, journal=None, experiment="e", transport=None, analysis=None):
     names = tuple(sorted(home.name for home in homes))
     roster = json.loads((homes[0] / "roster.json").read_text()) if secure else None
     post = Courier(transport or Loopback(homes, fault, resident=True), poll=0.0, patience=5.0)
-    return FarSilos(post, AnalysisTerms(experiment, names, description or {}, secure, roster), AnalysisJournal(journal))
+    return FarSilos(post, AnalysisTerms(experiment, names, analysis or {}, secure, roster), AnalysisJournal(journal))
 
 
 def far_fit(silos, recipe, wishes):
+    silos.terms = replace(silos.terms, description=WholeFit(recipe, wishes).as_json())
     return drive(fitting(silos, recipe, wishes), silos)

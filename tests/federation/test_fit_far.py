@@ -1,6 +1,7 @@
 """A fit on silos far away is the fit of their files: to the last bit without masks, to 1e-9 of an error under them."""
 
 import json
+from itertools import count
 
 import numpy as np
 import pytest
@@ -133,6 +134,7 @@ def test_the_secret_of_folds_is_the_silos_own(tmp_path):
 # -- what may go wrong --------------------------------------------------------------------------------------
 
 LOGISTIC = Recipe("logistic")
+NUMBERS = count()
 READMITTED = Wishes(Request("readmitted"), influence=False)
 
 
@@ -141,9 +143,10 @@ def started(tmp_path, secure=None, **settings):
     return make_homes(tmp_path / "silos", paths, "readmitted", secure, **settings)
 
 
-def refusal(homes, wishes=READMITTED, secure=None):
+def refusal(homes, wishes=READMITTED):
+    silos = far_silos(homes, None, experiment=f"e{next(NUMBERS)}")
     with pytest.raises(InputError) as caught:
-        far_fit(far_silos(homes, secure), LOGISTIC, wishes)
+        far_fit(silos, LOGISTIC, wishes)
     return str(caught.value)
 
 
@@ -203,7 +206,7 @@ def test_evaluation_is_that_of_the_files(tmp_path):
     model = model_folder.read(tmp_path / "model")
     tables = [read_table(tmp_path / f"{name}.csv") for name in ("hill", "north", "river")]
     expected, _ = evaluate_model(model, tables)
-    silos = far_silos(homes, None, experiment="b", description=ModelEvaluation.of(model).as_json())
+    silos = far_silos(homes, None, experiment="b", analysis=ModelEvaluation.of(model).as_json())
     found = drive(ModelEvaluation.of(model).conversation(silos), silos)
     assert list(found.silos) == ["hill", "north", "river"]
     for name, sums in zip(found.silos, expected.silos.values()):

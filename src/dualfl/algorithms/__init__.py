@@ -2,7 +2,7 @@
 
 from dualfl.algorithms.codecs import Codec, Quantise, RandK, TopK
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, ask, client_step, tell, theory
-from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL
+from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL, RecentredDualFL
 from dualfl.algorithms.few_exchanges import Auto, FedIPM, OneShot, ProxNewton, SketchedNewton
 from dualfl.algorithms.gradient_shift import FedLin, FedOSAA, Scaffold, SLocalSVRG
 from dualfl.algorithms.local_steps import (
@@ -95,6 +95,7 @@ __all__ = [
     "Quantise",
     "RandK",
     "RandProx",
+    "RecentredDualFL",
     "SLocalSVRG",
     "Scaffnew",
     "Scaffold",

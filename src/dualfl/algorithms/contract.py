@@ -300,6 +300,7 @@ class Algorithm(ABC):
     penalty: ClassVar[Literal["server", "client"] | None] = None  # where a nonsmooth penalty may go
     uniform: ClassVar[bool] = False  # True: only for equal weights; the engine folds N w_j into the data part
     strongly_convex: ClassVar[bool] = True  # False: mu = 0 is fine
+    nonconvex: ClassVar[bool] = False  # True: it is used on costs that are not convex; nothing is proven then
     warm: ClassVar[bool] = False  # True: takes `at.start` itself; otherwise the engine shifts the origin
     compresses: ClassVar[bool] = False  # True: works with a codec, because clients keep what they released
     drifts: ClassVar[bool] = False  # True: by design it does not reach the pooled optimum at a linear rate
@@ -392,9 +393,10 @@ class Algorithm(ABC):
             except ZeroDivisionError:
                 value = np.nan
         if not np.isfinite(value) or (value == 0 and not field.metadata["zero"]):
+            known = " or tell the cost its L, as in TorchFunction(L=...)," if k.L == np.inf else ""
             raise InputError(
                 f"{self.name}: the default {field.name} = {field.metadata['formula']} is {value:g} for mu = {k.mu:g}, "
-                f"L = {k.L:g}; give {field.name} yourself, or take another algorithm."
+                f"L = {k.L:g}; give {field.name} yourself,{known} or take another algorithm."
             )
         return value if isinstance(value, int) else float(value)
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from dualfl.algorithms.contract import Algorithm, Card
-from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL
+from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL, RecentredDualFL
 from dualfl.algorithms.few_exchanges import Auto, FedIPM, OneShot, ProxNewton, SketchedNewton
 from dualfl.algorithms.gradient_shift import FedLin, FedOSAA, Scaffold, SLocalSVRG
 from dualfl.algorithms.local_steps import (
@@ -58,6 +58,7 @@ _ALL: tuple[type[Algorithm], ...] = (
     APCGDual,
     CoCoA,
     Bundle,
+    RecentredDualFL,
     GradientDescent,
     ServerNesterov,
     ServerLBFGS,

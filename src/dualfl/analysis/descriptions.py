@@ -163,7 +163,11 @@ WISHES = (
     "influence",
     "said_nothing",
 )
-KINDS: dict[str, Any] = {"fit": WholeFit, "evaluate": ModelEvaluation, "estimator": EstimatorFit}
+KINDS: dict[str, Any] = {
+    "fit": WholeFit,
+    "evaluate": ModelEvaluation,
+    "estimator": EstimatorFit,
+}
 
 
 def from_json(content: Mapping[str, Any]) -> Analysis:

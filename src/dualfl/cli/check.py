@@ -58,8 +58,7 @@ def check_command(
     Example:
       dualfl check a.csv b.csv c.csv --target outcome --model logistic
     """
-    _, each = rules_for(given, files)
-    silos, found = examined(files, each, target, model)
+    silos, found = examined(files, rules_for(given, files)[1], target, model)
     if as_json:
         content = {"silos": [silo.as_json() for silo in silos], "together": [one.as_json() for one in found]}
         click.echo(json.dumps(content, indent=2, ensure_ascii=False))
@@ -138,7 +137,7 @@ def refusals(tables: Sequence[Table], rules: Rules, silo: Inspection, model: str
 # -- on the screen -----------------------------------------------------------------------------------------
 
 
-def lines(silos: Sequence[Inspection], found: Sequence[Finding]) -> Iterator[str]:
+def lines(silos: Sequence[Inspection], found: Sequence[Finding], far: bool = False) -> Iterator[str]:
     """A line on all, the matters one by one, and the options that mend them."""
     from dualfl.tables.advice import matters, options, together
 
@@ -154,19 +153,21 @@ def lines(silos: Sequence[Inspection], found: Sequence[Finding]) -> Iterator[str
         for matter in group:
             shown[matter.first.kind] += 1
             if shown[matter.first.kind] <= MOST:
-                yield from ("", *told(matter, every))
+                yield from ("", *told(matter, every, far))
         for kind, count in shown.items():
             if count > MOST:
                 yield from ("", f"  and {count - MOST:,} more of this kind: {kind}; --json has all")
     mends = together([one for matter in odd for one in matter.findings if matter.first.stops or "drop" not in one.mend])
-    if mends:
+    if mends and not far:
         yield from ("", "Options that mend what options can; give them to check again, and then to fit:")
         yield from shell(options(mends, every))
 
 
 def counted(silos: Sequence[Inspection]) -> str:
-    rows = sum(silo.rows or 0 for silo in silos)
     columns = len({name for silo in silos for name in silo.columns})
+    if any(silo.rows is None for silo in silos):
+        return f"{len(silos)} silo{'s' * (len(silos) > 1)}, {columns:,} columns"
+    rows = sum(silo.rows or 0 for silo in silos)
     files = f"{len(silos)} file{'s' * (len(silos) > 1)}"
     return f"{files}, {rows:,} rows{' with a target' if silos[0].target else ''}, {columns:,} columns"
 
@@ -182,7 +183,7 @@ def verdict(stops: int, others: int) -> str:
     )
 
 
-def told(matter: Matter, every: Sequence[str]) -> Iterator[str]:
+def told(matter: Matter, every: Sequence[str], far: bool) -> Iterator[str]:
     """What it is; in each file, how often and where; and what can be done."""
     from dualfl.fits.console import short
     from dualfl.tables.advice import brief
@@ -200,7 +201,8 @@ def told(matter: Matter, every: Sequence[str]) -> Iterator[str]:
             alike.setdefault(detail, {}).update(dict.fromkeys(names))
     for detail, found in alike.items():
         yield from wrapped(f"{', '.join(found)}{f': {detail}' if detail else ''}", "    ", "      ")
-    entries += [("remedy", matter.remedy(every))] if matter.remedy(every) else []
+    remedy = matter.remedy_in_silos() if far else matter.remedy(every)
+    entries += [("remedy", remedy)] if remedy else []
     width = max((len(label) for label, _ in entries), default=0) + 2
     for label, text in entries:
         yield from wrapped(text, f"    {label:<{width}}", " " * (4 + width))

@@ -426,6 +426,11 @@ def check_fit(clients: Sequence[Objective], penalty: Penalty | None, algorithm: 
             f"{names_of(lambda a: a.compresses)} can."
         )
     for j, f in enumerate(clients):
+        if not f.convex and not algorithm.nonconvex:
+            raise NotSupported(
+                f"{algorithm.name} is for convex costs, and client {j}'s {f.name} is not (convex=False); "
+                f"{names_of(lambda a: a.nonconvex)} run on it."
+            )
         missing = [need for need in sorted(algorithm.needs - {"local"}) if need not in f.offers]
         if missing:
             raise NotSupported(

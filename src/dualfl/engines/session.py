@@ -378,6 +378,8 @@ class Session:
     def why_no_certificate(self) -> str:
         if self.best.contradicted:
             return CONTRADICTION.format(bound=self.best.bound, least=self.best.least)
+        if not self.engine.template.convex:
+            return "the costs are not convex; the length of the gradient says how near a stationary point is"
         if not self.engine.algorithm.certifies:
             return self.engine.algorithm.no_certificate
         if not self.evaluate:

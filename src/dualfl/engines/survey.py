@@ -13,6 +13,8 @@ from dualfl.objectives import families, losses
 from dualfl.objectives.base import Objective
 from dualfl.objectives.cox import CoxPartialLikelihood
 from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.ordinal import ProportionalOdds
+from dualfl.objectives.site_effect import OwnIntercept
 from dualfl.objectives.tilted import Tilted
 from dualfl.typing import Array
 
@@ -74,7 +76,7 @@ NAMES = {
     for cls in (*vars(losses).values(), *vars(families).values())
     if isinstance(getattr(cls, "code", None), int)
 }
-NAMES |= {cls.code: cls.__name__ for cls in (CoxPartialLikelihood,)}
+NAMES |= {cls.code: cls.__name__ for cls in (CoxPartialLikelihood, ProportionalOdds, OwnIntercept)}
 MIXED = -1  # the code of what is none of these
 NO_ROWS = 100  # codes from here on are no losses of a row
 

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
         QuantileRegressorCV,
         RidgeCV,
     )
+    from dualfl.estimators.families import (
+        CLogLogRegression,
+        GammaRegressor,
+        NegativeBinomialRegressor,
+        TweedieRegressor,
+    )
     from dualfl.estimators.metrics import ClassificationSums, Evaluation, RegressionSums, evaluate
+    from dualfl.estimators.ordinal import OrdinalRegression
     from dualfl.estimators.path import PenaltyPath
     from dualfl.estimators.regressors import (
         ElasticNet,
@@ -37,11 +44,13 @@ if TYPE_CHECKING:
     from dualfl.estimators.survival import CoxPH, survival_target
 
 __all__ = [
+    "CLogLogRegression",
     "ClassificationSums",
     "CoxPH",
     "ElasticNet",
     "ElasticNetCV",
     "Evaluation",
+    "GammaRegressor",
     "HuberRegressor",
     "HuberRegressorCV",
     "Lasso",
@@ -50,6 +59,8 @@ __all__ = [
     "LinearSVCCV",
     "LogisticRegression",
     "LogisticRegressionCV",
+    "NegativeBinomialRegressor",
+    "OrdinalRegression",
     "PenaltyPath",
     "PoissonRegressor",
     "PoissonRegressorCV",
@@ -59,6 +70,7 @@ __all__ = [
     "Ridge",
     "RidgeCV",
     "StandardScaler",
+    "TweedieRegressor",
     "evaluate",
     "survival_target",
 ]
@@ -78,12 +90,14 @@ _HOMES = {
         "QuantileRegressorCV",
         "RidgeCV",
     ),
+    "families": ("CLogLogRegression", "GammaRegressor", "NegativeBinomialRegressor", "TweedieRegressor"),
     "metrics": (
         "ClassificationSums",
         "Evaluation",
         "RegressionSums",
         "evaluate",
     ),
+    "ordinal": ("OrdinalRegression",),
     "path": ("PenaltyPath",),
     "regressors": (
         "ElasticNet",

@@ -12,19 +12,20 @@ exchanges in all: the moments of each fold tell everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dualfl.engines.best import SMALLEST
 from dualfl.errors import DualflError, InputError
-from dualfl.estimators import squares
+from dualfl.estimators import newton_path, squares
+from dualfl.estimators.newton_path import Fits, Point
 from dualfl.estimators.solving import Task, solving
 from dualfl.estimators.squares import Moments, Quadratic
 from dualfl.objectives import Huber, Logistic, Poisson, Softmax, Squared, SquaredHinge
 from dualfl.silos.costs import ALL, Cost, Rows, Sample
-from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measuring
+from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measured_samples, measurement
 from dualfl.typing import Array
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ class Dealt:
     whole: Sample
     train: list[Sample]
     test: list[Sample]
+    starts: list[Point] = field(default_factory=list)  # every loss at zero, where Newton's method may begin
+    sums: Array | None = None  # of all columns, if they are needed
 
     @property
     def masses(self) -> Array:
@@ -130,11 +133,16 @@ class Dealt:
 
     def strongest(self, silos: Silos, model: Any) -> Conversation[float]:
         """The least l1 penalty at which all coefficients are zero."""
-        return strongest_l1(silos, model, self.whole)
+        return strongest_l1(silos, model, self.whole, self.sums)
 
     def judged(self, silos: Silos, models: Sequence[Any]) -> Conversation[Array]:
         """Fit every fold with every penalty, all side by side; the loss of each fit on the rows it has not seen."""
-        tasks = [Task(model, sample) for sample in self.train for model in models]
+        if self.starts and newton_path.small(silos, len(self.starts) * len(models)):
+            try:
+                return (yield from self._by_newton(models))
+            except newton_path.Stalled:  # algorithms with more safeguards then do
+                pass
+        tasks = [Task(model, sample, of_path=True) for sample in self.train for model in models]
         found = yield from solving(silos, tasks, PURPOSE)
         thetas = []
         for outcome in found:
@@ -142,6 +150,18 @@ class Dealt:
                 raise outcome
             thetas.append([result.theta for result in outcome])
         return (yield from self.losses(models, thetas))
+
+    def _by_newton(self, models: Sequence[Any]) -> Conversation[Array]:
+        """One pass over the rows for all penalties."""
+        groups, starts = [], iter(self.starts)
+        for fold, train in zip(self.folds, self.train):
+            for costs in zip(*(model._costs(train) for model in models)):
+                groups.append((Fits(costs, train.mass, next(starts), float(models[0].tol)), fold.test))
+        yield from newton_path.fitting([fits for fits, _ in groups], int(models[0].max_iter), PURPOSE)
+        sums = yield from newton_path.judging(groups, PURPOSE)
+        each = np.array(sums).reshape(len(self.folds), -1, len(models)).sum(axis=1)
+        mean: Array = each / self.masses[:, None]
+        return mean
 
     def losses(self, models: Sequence[Any], thetas: Sequence[Sequence[Array]]) -> Conversation[Array]:
         """The loss of each fit, fold after fold, on the rows it has not seen, by one exchange."""
@@ -172,10 +192,24 @@ def following(
 
 
 def dealing(silos: Silos, model: Any, folds: Sequence[Fold]) -> Conversation[Dealt]:
-    """What all silos together have, by one exchange."""
-    rows, loss = choices_of_rows(folds), model._cost(1.0).loss
-    found = yield from measuring(silos, rows, loss, model._class_count, PURPOSE)
-    return checked_folds(folds, found, model._class_count)
+    """What all silos together have, by one exchange; where Newton's method will do, with it the losses at zero."""
+    rows = choices_of_rows(folds)
+    queries = [measurement(rows, model._cost(1.0).loss, model._class_count)]
+    costs = [one.without_penalty for fold in folds for one in model._costs(Sample(fold.train, 1.0, 1, 0.0, 0.0))]
+    zeros = [np.zeros((1, silos.features + bool(one.intercept))) for one in costs]
+    newton = newton_path.suits(model) and newton_path.small(silos, len(costs))
+    if newton:
+        queries.append(newton_path.looking(costs, zeros))
+    elif by_spread(model) and model._cost(1.0).l1:
+        queries.append(Query("columns", {"rows": asdict(ALL), "center": None}))
+    first, *others = yield Exchange(PURPOSE, tuple(queries))
+    dealt = checked_folds(folds, measured_samples(rows, first), model._class_count)
+    if not others:
+        return dealt
+    if not newton:
+        return replace(dealt, sums=np.asarray(others[0]["sums"]))
+    masses = np.repeat([train.mass for train in dealt.train], len(costs) // len(folds))
+    return replace(dealt, starts=[start for (start,) in newton_path.points(zeros, others[0], list(masses))])
 
 
 def choices_of_rows(folds: Sequence[Fold]) -> list[Rows]:
@@ -219,8 +253,8 @@ def choice(losses: Array, masses: Array, rule: str) -> int:
 class DealtMoments(Dealt):
     """Of least squares: the moments of the rows inside every fold, too, around a centre."""
 
-    inside: list[Moments]
-    center: Array
+    inside: list[Moments] = field(default_factory=list)
+    center: Array = field(default_factory=lambda: np.zeros(0))
 
     def strongest(self, silos: Silos, model: Any) -> Conversation[float]:
         yield from ()
@@ -293,7 +327,13 @@ def check_fold(fold: Fold, train: Sample, test: Sample, classes: int) -> None:
 # -- values -----------------------------------------------------------------------------------------------
 
 
-def strongest_l1(silos: Silos, model: Any, sample: Sample) -> Conversation[float]:
+def by_spread(model: Any) -> bool:
+    """Whether the strongest penalty is bounded by the spread of columns: no closed form tells the best intercept."""
+    loss = model._cost(1.0).loss
+    return not loss.smooth or isinstance(loss, Huber)
+
+
+def strongest_l1(silos: Silos, model: Any, sample: Sample, sums: Array | None = None) -> Conversation[float]:
     """The least l1 penalty at which all coefficients are zero (for kinked losses an upper bound), from sums.
 
     At w = 0 and the best intercept, it is the largest entry of the gradient. Where the best intercept is not known in
@@ -301,8 +341,8 @@ def strongest_l1(silos: Silos, model: Any, sample: Sample) -> Conversation[float
     """
     cost = model._cost(sample.mass)
     loss, intercept = cost.loss, model._intercept()
-    if not loss.smooth or isinstance(loss, Huber):
-        spread = yield from spreads(sample, around_mean=intercept == "free")
+    if by_spread(model):
+        spread = yield from spreads(sample, intercept == "free", sums)
         steepest = loss.delta if isinstance(loss, Huber) else max(-loss.box(np.ones(1)).lo, loss.box(np.ones(1)).hi)
         return float(np.sqrt(spread.max()) * np.max(steepest))
     costs = [replace(one, ridge=0.0, l1=0.0, shift=0.0) for one in model._costs(sample)]
@@ -325,11 +365,13 @@ def at_zero(silos: Silos, cost: Cost, sample: Sample) -> Array:
     return theta.ravel()
 
 
-def spreads(sample: Sample, around_mean: bool) -> Conversation[Array]:
+def spreads(sample: Sample, around_mean: bool, sums: Array | None = None) -> Conversation[Array]:
     """The variance of every column, or the mean of its squares."""
     rows = asdict(sample.rows)
-    (sums,) = yield Exchange(PURPOSE, (Query("columns", {"rows": rows, "center": None}),))
-    mean = np.asarray(sums["sums"]) / sample.mass
+    if sums is None:
+        (answer,) = yield Exchange(PURPOSE, (Query("columns", {"rows": rows, "center": None}),))
+        sums = np.asarray(answer["sums"])
+    mean = sums / sample.mass
     center = mean if around_mean else np.zeros(len(mean))
     (squares,) = yield Exchange(PURPOSE, (Query("columns", {"rows": rows, "center": center}),))
     spread: Array = np.asarray(squares["sums"]) / sample.mass

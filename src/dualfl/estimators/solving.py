@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.best import CONTRADICTION, SMALLEST
 from dualfl.engines.decision import inquiry_of
@@ -23,7 +22,7 @@ from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording
 from dualfl.engines.session import Session
 from dualfl.errors import DualflError, InputError, NotSupported
-from dualfl.estimators.cox_proof import CoxProof
+from dualfl.estimators.curvature_proof import CurvatureProof
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Loss
@@ -61,12 +60,18 @@ class FitLimits:
     seed: int
     progress: bool
     offset: float = 0.0  # what is added to E before tol is relative to it
+    of_start: bool = False  # tol is relative to E where the fit starts, if that is larger
+    least: float = 0.0  # that E, once it is known
 
     def met(self, gap: float | None, energy: float | None, rounding: float | None) -> bool:
         """Whether a gap is as small as asked for, or as rounding lets it be."""
         if gap is None or energy is None or not np.isfinite(energy):
             return False
-        return gap <= max(self.tol * abs(energy + self.offset), FLOOR * (rounding or SMALLEST))
+        return gap <= max(self.tol * self.scale(energy), FLOOR * (rounding or SMALLEST))
+
+    def scale(self, energy: float) -> float:
+        """What tol is relative to."""
+        return max(abs(energy + self.offset), self.least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +81,7 @@ class Task:
     model: FitDescription
     sample: Sample
     start: Sequence[Array] | None = None
+    of_path: bool = False  # one of many, of which the best is chosen: tol is relative to where it starts
 
 
 class FitDescription(Protocol):
@@ -100,11 +106,11 @@ def solving(silos: Silos, tasks: Sequence[Task], purpose: str = "the fit") -> Co
     for i, task in enumerate(tasks):
         costs = task.model._costs(task.sample)
         starts: Sequence[Array | None] = [None] * len(costs) if task.start is None else task.start
-        limits = task.model._limits(task.sample)
+        limits = replace(task.model._limits(task.sample), of_start=task.of_path)
         for cost, start in zip(costs, starts):
             runs.append(one_fit(silos, cost, task.sample, task.model.algorithm, limits, start))
             places.append(i)
-    found = yield from side_by_side(runs, purpose)
+    found = yield from side_by_side(runs, purpose, stragglers=not all(task.of_path for task in tasks))
     outcomes: list[Outcome] = [[] for _ in tasks]
     for i, result in zip(places, found):
         known = outcomes[i]
@@ -117,9 +123,9 @@ def solving(silos: Silos, tasks: Sequence[Task], purpose: str = "the fit") -> Co
     return outcomes
 
 
-def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str) -> Conversation[list[Any]]:
+def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str, stragglers: bool = True) -> Conversation[list[Any]]:
     """The exchanges of several runs, each carrying what all of them ask; the results, or why there is none."""
-    merged = together(runs, keep=(DualflError,))
+    merged = together(runs, keep=(DualflError,), stragglers=stragglers)
     answers: Any = None
     while True:
         try:
@@ -140,7 +146,7 @@ def one_fit(
 
 def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Exchanges[Result]:
     """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
-    chosen = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
+    chosen = named(algorithm, side) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
     check_able(side, chosen)
@@ -153,12 +159,12 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     yield from engine.settling(chosen, constants)
     session = Session(engine, Recording())
     loss = getattr(side.template, "loss", None)
-    proof = None if engine.algorithm.certifies else proof_of(side)
+    proof = proof_of(side, engine.algorithm.certifies)
     settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
     result = side.counted(settled.with_proof(replace(result, choice=why)))
-    if isinstance(settled.proof, CoxProof):
+    if isinstance(settled.proof, CurvatureProof):
         result = replace(result, theta=settled.proof.refined(result.theta))
     return result
 
@@ -169,12 +175,19 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
         return drive(running(SideHere(problem, joined), algorithm, limits, start))
 
 
-def proof_of(side: Side) -> FreeIntercept | CoxProof | None:
-    """A proof that this process can make beside the algorithm's own."""
-    problem = getattr(side, "problem", None)
-    if problem is not None and CoxProof.applies(problem):
-        return CoxProof(problem)
-    return FreeIntercept(problem) if problem is not None and FreeIntercept.applies(problem) else None
+def named(algorithm: str, side: Side) -> Algorithm:
+    """The algorithm of that name."""
+    return side.auto if algorithm == "auto" else make(algorithm)
+
+
+def proof_of(side: Side, certified: bool) -> FreeIntercept | CurvatureProof | None:
+    """A proof that this process can make beside the algorithm's own, for costs of which algorithms know too little."""
+    problem: Problem | None = getattr(side, "problem", None)
+    if problem is None:
+        return None
+    if CurvatureProof.applies(problem):
+        return CurvatureProof(problem)
+    return FreeIntercept(problem) if not certified and FreeIntercept.applies(problem) else None
 
 
 def with_shifted_intercept(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | None:
@@ -193,11 +206,6 @@ def shifted(result: Result, shift: float) -> Result:
     return replace(result, theta=theta)
 
 
-def algorithm_named(algorithm: str) -> Algorithm:
-    """The algorithm of that name. A fit runs in one process, where no sum of few rows leaves anybody's hands."""
-    return Auto(cost="time", least_rows=1) if algorithm == "auto" else make(algorithm)
-
-
 class Settled:
     """Ends a run: certified by the algorithm, or by `proof`; or once the energy has stopped falling."""
 
@@ -206,7 +214,7 @@ class Settled:
         limits: FitLimits,
         nonnegative: bool,
         rounding_of_best: Callable[[], float],
-        proof: FreeIntercept | CoxProof | None = None,
+        proof: FreeIntercept | CurvatureProof | None = None,
     ) -> None:
         self.limits, self.nonnegative, self.proof = limits, nonnegative, proof
         self.rounding_of_best = rounding_of_best  # of the best model: a trial far out may have any
@@ -222,10 +230,12 @@ class Settled:
         self.seen.append(row.energy)
         self.rounding = self.rounding_of_best()
         self.energies.append(min(row.energy, self.energies[-1] if self.energies else np.inf))
+        if self.limits.of_start and len(self.seen) == 1 and np.isfinite(row.energy):
+            self.limits = replace(self.limits, least=abs(row.energy + self.limits.offset))
         best, limits = self.energies[-1], self.limits
         if not np.isfinite(best):  # a start outside all bounds is not where anything has settled
             return False
-        scale = abs(best + limits.offset)
+        scale = limits.scale(best)
         rounding = self.rounding
         if limits.met(row.certificate, best, rounding):
             return True

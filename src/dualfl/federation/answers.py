@@ -14,18 +14,18 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.chambers import FarChamber
-from dualfl.federation.upload import WORK_BITS, masked, masked_maxima
+from dualfl.federation.sealing import Seal
+from dualfl.federation.upload import WORK_BITS
 
 Content = dict[str, Any]
 NAMES = ("describe",)  # tells names alone, and every silo must
 
 
-def answer_all(far: FarChamber, asks: Sequence[Content], tag: str) -> Content:
-    """What leaves."""
+def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None) -> Content:
+    """What leaves; with a seal, nothing but names and what this silo shows of its own is to be seen of it."""
     experiment = far.experiment
-    masks = experiment.uploads.masks if far.has_plan else None
     records = [one_answer(far, ask) for ask in asks]
-    if masks is None:
+    if seal is None:
         return {"answers": [record.plain() for record in records]}
     own = [record.shown for record in records]
     sums: dict[str, fixed_point.Part] = {}
@@ -36,9 +36,9 @@ def answer_all(far: FarChamber, asks: Sequence[Content], tag: str) -> Content:
         maxima |= {f"{i}/{name}": value for name, value in record.maxima.items()}
     content: Content = {"own": own}
     if sums:
-        content["sums"] = masked(masks, sums, f"{tag} sums", among)
+        content["sums"] = seal.sums(sums)
     if maxima:
-        content["largest"] = masked_maxima(masks, maxima, f"{tag} maxima", among)
+        content["largest"] = seal.largest(maxima)
     return content
 
 
@@ -115,7 +115,6 @@ def shows(far: FarChamber) -> bool:
 
     Where one silo alone withholds its own, those of all others would give them away.
     """
-    plan = far.experiment.plan if far.has_plan else {"secure": None}
-    if plan["secure"] is None:
+    if not far.has_plan or far.experiment.plan["secure"] is None:
         return True
-    return not far.home.withholds and len(plan["withheld"]) != 1
+    return not far.home.withholds and len(far.experiment.plan["withheld"]) != 1

@@ -8,6 +8,7 @@ driven again from its beginning, and silos are asked only for what they have not
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -29,6 +30,7 @@ from dualfl.federation.analysis_journal import AnalysisJournal
 from dualfl.federation.answers import NAMES
 from dualfl.federation.asks import FitTerms, query_content, step_content, value_content
 from dualfl.federation.courier import Courier
+from dualfl.federation.handing_on import HELLO, NOTHING, Totals, check_hellos
 from dualfl.federation.remote import Federation, Terms, nested
 from dualfl.objectives import L1, LinearModel
 from dualfl.objectives.base import Objective
@@ -74,6 +76,8 @@ class FarSilos:
         self._features = 0
         self._fits = 0
         self._sent = 0
+        self._met: dict[str, Content] = {}
+        self._opened = NOTHING  # of the last exchange
 
     # -- what an analysis may know without asking -----------------------------------------------------
 
@@ -111,12 +115,19 @@ class FarSilos:
         if all(isinstance(ask, Query) and ask.reduce == "none" for ask in exchange.asks):
             self._notes += exchange.asks
             return [{}] * len(exchange.asks)
+        asks = self.asks_of(exchange)
+        return self.read(exchange, asks, self._answers(asks))
+
+    def asks_of(self, exchange: Exchange) -> list[Content]:
+        """What travels for this exchange: first what silos are to take note of, then its questions."""
         notes, self._notes = self._notes, []
-        packed = [pack(ask) for ask in exchange.asks]
-        answers = self._answers([query_content(note) for note in notes] + packed)
-        opened = Opened(self, answers, len(notes))
-        found = [opened.of(len(notes) + i, ask) for i, ask in enumerate(exchange.asks)]
-        down = len(self.names) * sum(map(numbers_in, packed))
+        return [query_content(note) for note in notes] + [pack(ask) for ask in exchange.asks]
+
+    def read(self, exchange: Exchange, asks: Sequence[Content], answers: Answers) -> list[Any]:
+        """What the answers to its questions come to."""
+        opened, notes = Opened(self, answers, self._opened), len(asks) - len(exchange.asks)
+        found = [opened.of(notes + i, ask) for i, ask in enumerate(exchange.asks)]
+        down = len(self.names) * sum(map(numbers_in, asks[notes:]))
         self.ledger.note(exchange.purpose, opened.numbers, down)
         return found
 
@@ -128,24 +139,38 @@ class FarSilos:
         if known is None:
             known = self._ask(content)
             self.journal.append(content, known)
-        if "offer" in next(iter(known.values())) or "withholds" in next(iter(known.values())):
+        if self._sent == 1:
             self._meet(known)
+        self._opened = Totals.of(known) if self.secure and self._sent > 1 else NOTHING
         return known
 
     def _ask(self, content: Content) -> Answers:
         ended, self._ended = self._ended, []
         if self._sent == 1:
             return self.federation.ask("open", analysis=dict(self.terms.description), **content)
-        if self._sent == 2:
-            return self.federation.ask("join", plan=self.plan(), ended=ended, **content)
-        return self.federation.ask("ask", ended=ended, **content)
+        if not self.secure:
+            if self._sent == 2:
+                return self.federation.ask("join", plan=self.plan(), ended=ended, **content)
+            return self.federation.ask("ask", ended=ended, **content)
+        shares = None
+        if self._sent == 2:  # sums begin when all silos have a key in common
+            joined = self.federation.ask("join", plan=self.plan(), met=self._met)
+            shares = {name: joined[name]["boxes"] for name in self.names}
+        return self.federation.ask("ask", ended=ended, shares=shares, opened=self._opened.handed_on(), **content)
 
     def _meet(self, met: Answers) -> None:
         """Who is there, and who shows his own numbers."""
-        self.federation._check_signatures(met)
         if self.secure:
+            self._met = {name: {one: met[name][one] for one in HELLO} for name in self.names}
+            if self.terms.roster is not None:
+                check_hellos(self._met, self.terms.experiment, self.terms.roster)
             self._offers = {name: met[name]["offer"] for name in self.names}
             self._withheld = frozenset(name for name in self.names if met[name]["withholds"])
+
+    def finish(self) -> None:
+        """Silos may delete all that they keep of this experiment; who does not hear it deletes it later."""
+        with contextlib.suppress(InputError):
+            self.federation.ask("end")
 
     def plan(self) -> Content:
         return {
@@ -192,22 +217,16 @@ def pack(ask: Query | Request) -> Content:
 class Opened:
     """The answers of all silos to one message, put together."""
 
-    def __init__(self, silos: FarSilos, answers: Answers, notes: int) -> None:
+    def __init__(self, silos: FarSilos, answers: Answers, totals: Totals) -> None:
         self.silos, self.answers = silos, answers
-        self.numbers = 0
-        masked = [answer.get("sums") for answer in answers.values()]
-        self.secure = any(part is not None for part in masked) or "own" in next(iter(answers.values()))
+        self.numbers = totals.numbers * len(silos.names)
+        self.secure = "own" in next(iter(answers.values()))
         self.sums: dict[int, Content] = {}
         self.largest: dict[int, Content] = {}
-        if masked and masked[0] is not None:
-            parts = {name: answer["sums"] for name, answer in answers.items()}
-            self.numbers += sum(part["words"].size for part in parts.values())
-            self._sort(silos.federation.unmasked(parts), self.sums)
-        if "largest" in next(iter(answers.values())):
-            parts = {name: answer["largest"] for name, answer in answers.items()}
-            self.numbers += sum(part["words"].size for part in parts.values())
-            found = vars(silos.federation.maxima(parts))
-            self._sort({name: value for name, value in found.items() if name != "mass"}, self.largest)
+        if totals.sums is not None:
+            self._sort(totals.sums.sums(), self.sums)
+        if totals.largest is not None:
+            self._sort(totals.largest.largest(), self.largest)
 
     @staticmethod
     def _sort(found: Mapping[str, Any], by_place: dict[int, Content]) -> None:
@@ -292,6 +311,13 @@ class FarSide:
             y = np.ones(1)
         self._template = LinearModel(X, y, cost.loss, cost.ridge, intercept=cost.intercept)
         self._penalty = L1(cost.l1) if cost.l1 else None
+
+    @property
+    def auto(self) -> Algorithm:
+        """Silos with few rows send no second-order sums."""
+        from dualfl.algorithms.few_exchanges.auto import Auto
+
+        return Auto()
 
     @property
     def template(self) -> Objective:

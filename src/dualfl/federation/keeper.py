@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.engines.client import ClientMemory, Envelope, answer, measured
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer, measured
 from dualfl.errors import DualflError, InputError
-from dualfl.federation import row_sets
+from dualfl.federation import declared, row_sets
 from dualfl.federation.answers import answer_all
 from dualfl.federation.consent import Consent
-from dualfl.federation.experiment import CHANGED, Experiment
+from dualfl.federation.experiment import CHANGED, Experiment, purge
 from dualfl.federation.guarded import rarest_cell
+from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
 from dualfl.federation.rows import describe
 from dualfl.federation.silo_folder import LOG, SiloFolder
@@ -30,6 +31,7 @@ from dualfl.federation.wire import decode, encode, tag
 from dualfl.lines import plain_text
 from dualfl.tables.refusals import Unfit
 from dualfl.tables.schema import Draft
+from dualfl.typing import Array
 from dualfl.version import __version__
 
 PROTOCOL = 8
@@ -49,6 +51,8 @@ class Keeper:
         """The same object for all messages of an experiment: a keeper that lives on has the data in memory."""
         id = str(request["experiment"])
         if id not in self._experiments:
+            if "pickle" not in self.home.settings:
+                purge(self.home.path / "experiments", self.home.policy.keep_days, id)
             self._experiments = {id: Experiment(self.home, id)}
         return self._experiments[id]
 
@@ -74,6 +78,7 @@ class Keeper:
                 "open": self.open,
                 "join": self.join,
                 "ask": self.ask,
+                "end": self.end,
             }
             if request.get("kind") not in kinds:
                 raise InputError(f"nobody here knows how to answer {request.get('kind')!r}")
@@ -147,6 +152,11 @@ class Keeper:
     def agree(self, request: Content, message: bytes) -> Content | bytes:
         """Take note of the plan, and answer with how much this silo counts and the sums of its columns and levels."""
         experiment = self.experiment(request)
+        if request["secure"] is not None and not self.home.policy.unfollowed_runs:
+            raise InputError(
+                "under masks this silo answers only what it can foresee from the plan: take `dualfl fit --study` or "
+                "`dualfl.connect`, or its operator allows other runs by 'unfollowed_runs' of the policy in silo.json"
+            )
         self._check_plan(request, experiment)
         experiment.fix("plan", message, "another plan was agreed for this experiment; start a new one")
         if "pickle" in self.home.settings:
@@ -213,7 +223,8 @@ class Keeper:
             policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
         if policy.least_per_cell:
             policy.check_cells(rarest_cell(used))
-        Consent(home.path, policy, home.log).check(plan, experiment.id, roster)
+        columns = sorted(name for name in used.columns if name != home.rows().target)
+        Consent(home.path, policy, home.log).check(plan, experiment.id, roster, columns)
         if policy.least_rows:
             row_sets.check(home.path, row_sets.digests(used, home.salt), policy.least_rows)
 
@@ -221,10 +232,10 @@ class Keeper:
         """Sums of deviations from the common centre, and of their squares."""
         experiment = self.experiment(request)
         experiment.check_data()
+        columns = len(experiment.draft.numeric)
+        center = declared.vector("center", request["center"], columns)
         return self._once(
-            experiment,
-            message,
-            lambda: experiment.uploads.setup(experiment.deviations(request["center"]), tag(message)),
+            experiment, message, lambda: experiment.uploads.setup(experiment.deviations(center), tag(message))
         )
 
     # -- rounds ------------------------------------------------------------------------------------
@@ -232,6 +243,7 @@ class Keeper:
     def step(self, request: Content, message: bytes) -> Content | bytes:
         """A client step: compute, save, answer."""
         experiment, name = self.experiment(request), tag(message)
+        declared.check_step(request)
         with experiment.locked():
             experiment.note_scaling(request)
             surveys = request["round"] < 0 and json.loads(request["algorithm"])["algorithm"] in SURVEYS
@@ -242,7 +254,7 @@ class Keeper:
             cost, place, j, weight = experiment.client(algorithm_of(request["under"]))
             if request["reduce"] == "max":  # maxima are compared, not added: the grid of sums is not theirs
                 place = replace(place, codec=None)
-            value = None if request["probe"] is None else measured(cost.objective, request["probe"])
+            value = None if request["probe"] is None else measured(cost.objective, probe_of(request, cost))
             envelope = Envelope(request["round"], request["exchange"], request["step"], request["message"])
             after = None if surveys else request["after"][list(request["to"]).index(self.home.name)]
             reply, moved = answer(algorithm, cost, silo, envelope, place, j, weight, after)
@@ -258,33 +270,39 @@ class Keeper:
         with experiment.locked():
             experiment.note_scaling(request)
         cost, _, _, weight = experiment.client(algorithm_of(request["under"]))
-        value = measured(cost.objective, request["probe"])
+        value = measured(cost.objective, probe_of(request, cost))
         return experiment.uploads.value(value, tag(message), weight)
 
     # -- an analysis: see `asks`, `chambers` and `answers` ---------------------------------------------
 
-    def open(self, request: Content, message: bytes) -> Content:
-        """Who this is, its key for this experiment, and the names of its columns."""
+    def open(self, request: Content, message: bytes) -> bytes:
+        """Who this is, its key for this experiment, and the names of its columns, signed."""
         experiment = self.experiment(request)
         experiment.fix("data", self.home.fingerprint.encode(), CHANGED)
         experiment.fix("analysis", encode(request["analysis"]), "this experiment is another analysis; start a new one")
+        return self._once(experiment, message, lambda: self._hello(experiment, request["asks"]))
+
+    def _hello(self, experiment: Experiment, asks: Any) -> Content:
+        check_first(asks, self.home.policy.task)
         content: Content = {"data": self.home.salted, "withholds": self.home.withholds}
+        content |= answer_all(experiment.far, asks, None)
         key = self.home.path / "key"
         if key.exists():
             content["offer"] = experiment.offer(key)
-        return content | answer_all(experiment.far, request["asks"], tag(message))
+            content["signed"] = sign_hello(key.read_bytes(), experiment.id, self.home.name, content)
+        return content
 
     def join(self, request: Content, message: bytes) -> Content | bytes:
-        """Take note of the plan of an analysis, and answer its first questions."""
+        """Take note of the plan of an analysis; without masks, answer its first questions."""
         experiment = self.experiment(request)
         plan = request["plan"]
         experiment.fix("analysis", encode(plan["analysis"]), "the plan is of another analysis than it began with")
         self._check_plan(plan, experiment)
         experiment.fix("plan", encode(plan), "another plan was agreed for this experiment; start a new one")
-        return self.ask(request, message)
+        return self.ask(request, message) if plan["secure"] is None else experiment.line.meet(request["met"])
 
     def ask(self, request: Content, message: bytes) -> Content | bytes:
-        """Questions of an analysis: compute, save, answer."""
+        """Questions of an analysis: check, compute, save, answer."""
         experiment, name = self.experiment(request), tag(message)
         with experiment.locked():
             far = experiment.far
@@ -292,9 +310,49 @@ class Keeper:
             if last == name:
                 return sent
             far.forget(request["ended"])
-            sent = self._encoded(message, answer_all(far, request["asks"], name))
+            if experiment.plan["secure"] is None:
+                sent = self._encoded(message, answer_all(far, request["asks"], None))
+            else:
+                sent = self._sealed(experiment, request, message)
             far.keep(name, sent)
         return sent
+
+    def end(self, request: Content, message: bytes) -> Content:
+        """Whoever asks has all that he wanted: secrets, states and sums of this experiment are deleted."""
+        self._experiments = {}
+        Experiment(self.home, str(request["experiment"]), ended=True).close()
+        return {"ended": True}
+
+    def _sealed(self, experiment: Experiment, request: Content, message: bytes) -> bytes:
+        """Under masks a silo answers what the plan and the sums so far imply, and nothing else."""
+        line, home = experiment.line, self.home
+        now, group = line.standing(), line.group(request.get("shares"))
+        if now.exchanges >= home.policy.exchanges:
+            raise InputError("this silo's policy allows no more exchanges in this experiment ('exchanges')")
+        line.follow(request, now, group)
+        for ask in request["asks"]:
+            if ask.get("verb") == "encode":
+                home.policy.check_size(home.rows().used().rows, len(ask["given"]["mean"]) + 1)
+        seal, chain = line.seal(message, now, group)
+        content = answer_all(experiment.far, request["asks"], seal)
+        if any(one is not None for one in content["own"]):
+            content["signed"] = sign_own((home.path / "key").read_bytes(), seal.label, home.name, content["own"])
+        line.keep(now, chain, content)
+        return self._encoded(message, content)
+
+
+def probe_of(request: Content, cost: LocalCost) -> Array:
+    return declared.vector("probe", request["probe"], cost.objective.d)
+
+
+def check_first(asks: Any, task: str | None) -> None:
+    """Before there is a plan a silo tells names, and which columns have which faults, and nothing else."""
+    if len(asks) != 1 or asks[0].get("verb") not in ("describe", "inspect") or asks[0].get("reduce") != "each":
+        raise InputError("before there is a plan this silo tells the names of its columns, and nothing else")
+    if task is not None and asks[0]["given"].get("classes") not in (None, task == "classification"):
+        raise InputError(f"the target of this silo is for {task}, and another kind of target is asked about")
+    if asks[0]["given"].get("least") not in (None, 0.0):  # who could choose it would find the least target of all
+        raise InputError("whether targets are below 0 may be asked, and not whether they are below another number")
 
 
 def coefficients(draft: Draft) -> int:

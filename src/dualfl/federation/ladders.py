@@ -49,8 +49,8 @@ KNOWN = {
 
 @cache
 def ladder(name: str) -> Array:
-    """The thresholds of a field, ascending."""
-    found = KNOWN.get(name, ANYTHING)
+    """The thresholds of a field, ascending. What stands before a slash says to which question it belongs."""
+    found = KNOWN.get(name.rpartition("/")[2], ANYTHING)
     found.flags.writeable = False
     return found
 

@@ -18,6 +18,7 @@ from dualfl.objectives.losses import (
     Squared,
     SquaredHinge,
 )
+from dualfl.objectives.ordinal import ProportionalOdds
 from dualfl.objectives.penalties import (
     L1,
     BoxConstraint,
@@ -28,6 +29,7 @@ from dualfl.objectives.penalties import (
     Penalty,
 )
 from dualfl.objectives.quadratic import Quadratic
+from dualfl.objectives.site_effect import OwnIntercept
 from dualfl.objectives.tilted import Tilted, regularised
 
 __all__ = [
@@ -51,10 +53,12 @@ __all__ = [
     "NegativeBinomial",
     "NonNegative",
     "Objective",
+    "OwnIntercept",
     "Penalised",
     "Penalty",
     "Point",
     "Poisson",
+    "ProportionalOdds",
     "Quadratic",
     "Quantile",
     "Ray",

@@ -5,6 +5,7 @@ answers: sums over all silos, maxima, or every silo's own numbers where it shows
 rows; it answers. `SilosHere` asks chambers in this process; `dualfl.federation` asks silos elsewhere.
 """
 
+from dualfl.silos import model_verbs as model_verbs  # makes its verbs known
 from dualfl.silos.chamber import Chamber
 from dualfl.silos.costs import ALL, Cost, Rows, Sample
 from dualfl.silos.here import SilosHere

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from dualfl import kernels
 from dualfl.errors import InputError
 from dualfl.kernels import is_sparse
-from dualfl.objectives import Squared
+from dualfl.objectives import LinearModel, Squared
 from dualfl.objectives.losses import Loss
 from dualfl.silos.chamber import Chamber, SiloRows
 from dualfl.silos.costs import Cost, Rows, loss_from_json
@@ -205,6 +206,40 @@ def losses(chamber: Chamber, costs: Sequence[Mapping[str, Any]], thetas: Sequenc
         f, mass = with_model(chamber, cost)
         sums[i] = mass * f.value(theta) if mass else 0.0
     return {"losses": sums}
+
+
+@verb
+def curvatures(
+    chamber: Chamber, costs: Sequence[Mapping[str, Any]], thetas: Sequence[Array], second: bool = True
+) -> Wire:
+    """The summed losses of several models on each of several choices of rows; with `second` their gradients and the
+    halves of their Hessians, too. One pass over the rows serves all models of a choice."""
+    return looks([with_model(chamber, cost) for cost in costs], thetas, second)
+
+
+def looks(models: Sequence[tuple[LinearModel, float]], thetas: Sequence[Array], second: bool) -> Wire:
+    parts = [looked_at(f, mass, np.asarray(points), second) for (f, mass), points in zip(models, thetas)]
+    names = ("losses", "gradients", "hessians") if second else ("losses",)
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
+
+
+def looked_at(f: LinearModel, mass: float, points: Array, second: bool) -> Wire:
+    """A model of one output at several points."""
+    Z = f.design.forward(np.ascontiguousarray(points.T))
+    if f.offset is not None:
+        Z += f.offset[:, None]
+    columns = np.ascontiguousarray(Z.T)[:, :, None]
+    if not second:
+        return {"losses": mass * np.array([kernels.value(f.loss, z, f.y, f.s) for z in columns])}
+    found = [kernels.residual(f.loss, z, f.y, f.s) for z in columns]
+    R = np.column_stack([slopes[:, 0] for _, slopes in found])
+    ones = np.ones((f.n, 1))
+    weights = [kernels.curvature_times(f.loss, z, ones, f.y, f.s)[:, 0] for z in columns]
+    return {
+        "losses": mass * np.array([value for value, _ in found]),
+        "gradients": mass * f.design.backward(R).T,
+        "hessians": mass * np.array([half(f.design.gram(w)) for w in weights]),
+    }
 
 
 @verb

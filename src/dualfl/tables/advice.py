@@ -40,6 +40,12 @@ class Matter:
     def title(self) -> str:
         return f"{self.columns}: {self.first.what}" if self.columns else self.first.what
 
+    def remedy_in_silos(self) -> str:
+        """The same, where every silo's operator must do it."""
+        rules = "; ".join(dict.fromkeys(for_silo(one.mend) for one in self.findings if one.mend))
+        parts = (f"{rules} in silo.json" if rules else "", self.first.advice)
+        return "; or ".join(part for part in parts if part)
+
     def remedy(self, every: Sequence[str]) -> str:
         """What can be done about it, where these are all files."""
         words = options(self.findings, every)

@@ -3,7 +3,7 @@
     squared loss, any penalty, d <= 2000                  one-shot          one exchange
     smooth loss                                           sketched-newton   Newton, or a sketch of it, from sums
     smooth loss with l1, elastic net, group, box          prox-newton       the penalty inside Newton's model
-    proportional hazards, any penalty, d <= 1000          prox-newton       Newton with the summed Hessians
+    hazards, odds, site effects, d <= 1000                prox-newton       Newton with the summed Hessians
     hinge, absolute, quantile, epsilon-insensitive        fedipm            interior points, d <= 2000
     anything else                                         the best first-order method that applies
 
@@ -36,7 +36,8 @@ ALIKE = 2.0
 WIDE, MANY_CLASSES = 4000, 30  # columns, and classes, beyond which a gradient takes less time than a useful sketch
 VECTORS = 80  # of the length of the model, that L-BFGS keeps
 MOST_NUMBERS = 10**7
-BY_HESSIAN = ("CoxPartialLikelihood",)  # costs that are no losses of a row, and have a Hessian to send
+# Costs that are no losses of a row, and have a Hessian to send.
+BY_HESSIAN = ("CoxPartialLikelihood", "ProportionalOdds", "OwnIntercept")
 Choice = tuple[Algorithm, str]
 
 

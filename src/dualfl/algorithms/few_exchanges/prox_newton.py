@@ -136,7 +136,7 @@ class ProxNewton(Algorithm):
                 self.both, x=s.trial, base=s.x, rival=s.rival, index=s.index, straight=s.straight, guesses=guesses
             )  # fmt: skip
             return self.raced(self.known(s, m, at), m, at)
-        frame = () if s.frame is None else (s.frame[0], s.frame[2], s.frame[3])
+        frame = () if s.frame is None else (s.frame[0], s.frame[2], s.frame[3], s.frame[5])
         m = yield ask(
             self.step, x=s.trial, base=s.x, index=s.index, straight=s.straight, frame=frame, guesses=guesses
         )  # fmt: skip

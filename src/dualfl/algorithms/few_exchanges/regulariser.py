@@ -22,7 +22,7 @@ from dualfl.algorithms.contract import Place
 from dualfl.objectives.penalties import L1, GroupL2, Penalised
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.solvers.coordinate_descent import Separable, minimise_model, separable
-from dualfl.solvers.definite import definite, solve
+from dualfl.solvers.definite import EPS, definite, solve
 from dualfl.solvers.fista import FISTA
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
@@ -210,6 +210,7 @@ class Regulariser:
 
 def minimise_groups(Q: Array, q: Array, penalised: Penalised, start: Array) -> Array:
     """argmin z'Qz/2 - q'z + P(z) for groups: FISTA finds the groups that are not zero, Newton's method their values."""
+    Q = definite(Q)
     F = Penalised(Shaped(Q, q, penalised), penalised.penalty)
     z, goal = start, 1e-14 * (float(np.linalg.norm(q)) + float(np.linalg.norm(Q @ start)))
     least = np.inf
@@ -231,7 +232,7 @@ class Shaped(Quadratic):
     """A quadratic in the shape and with the free coordinates of a model."""
 
     def __init__(self, Q: Array, q: Array, model: Penalised) -> None:
-        super().__init__(Q, q)
+        super().__init__(Q + EPS * len(Q) * float(np.abs(np.diag(Q)).max(initial=0.0)) * np.eye(len(Q)), q)
         self.shape, self.free = model.shape, model.free
 
 

@@ -12,10 +12,11 @@ lam^2 = <G'(x), H^-1 G'(x)> and u = lam R < 1 the minimum over t is
 lam^2/2 for small u: as much as there is to gain. A penalty P enters by P(y) >= <p, y> - P*(p), for any p: G is then the
 smooth part of E and <p, .>, and E* >= G(x) - P*(p) - lam^2 psi(u).
 
-Kinks. Huber's loss and the squared hinge have no third derivative, but l'' may jump to 0. Within |z| <= r, in the coordinates below,
-rows that are farther than r |q_i| from their kink keep their curvature. Those that are not, and what else H has that E
-has not, take at most `kinks` = sum_i s_i w_i |q_i|^2 away from it, in every direction. With what is left, if |z| = r is
-so far out that G cannot be below G(x) there, lam <= r sqrt(lambda_min)/2, nor can it be beyond: G is convex.
+Kinks. Huber's loss and the squared hinge have no third derivative, but l'' may jump to 0. Within |z| <= r, in the
+coordinates below, rows that are farther than r |q_i| from their kink keep their curvature. Those that are not, and what
+else H has that E has not, take at most `kinks` = sum_i s_i w_i |q_i|^2 away from it, in every direction. With what is
+left, if |z| = r is so far out that G cannot be below G(x) there, lam <= r sqrt(lambda_min)/2, nor can it be beyond: G
+is convex.
 
 Coordinates. All is computed for theta = x + (U (x) B) z, with the matrix U that the clients were given taken as exact:
 they project their rows on it, q_i = U'x_i, so that H in z does not suffer from means and dependences of columns that U
@@ -23,8 +24,8 @@ takes away. R <= max_i |q_i| / sqrt(lambda_min(H)). A softmax, of which only dif
 sqrt(2) times that, and B is a basis of the differences.
 
 Rounding. Clients bound by `own` how far off each entry of H may be: |dH_kl| <= e_k h_l + h_k e_l + e_k e_l, with
-h_k^2 = H_kk and e_k = sum_j |U_jk| sqrt(own_j), own_j = K^2 sum_i s_i w_i x_ij^2, and by `slip` how far off a curvature
-w_i = l'' may be because its predictor is. With a unit diagonal and s the smallest eigenvalue then,
+h_k^2 = H_kk and e_k = sum_j |U_jk| sqrt(rough own_j), own_j = sum_i s_i w_i x_ij^2, rough >= K^2, and by `slip` how
+far off a curvature w_i = l'' may be because its predictor is. With a unit diagonal and s the smallest eigenvalue then,
 H >= (1 - slip)(1 - d/s) H~ for d = sum of all these errors and those of Cholesky's method.
 """
 
@@ -45,6 +46,8 @@ from dualfl.typing import Array
 
 POWER = 6  # maxima over clients are bounded by the sum of this power of theirs, which travels with other sums
 FARTHEST = 1e4  # a row farther out than this proves nothing
+WIDEST = 300  # coordinates of a norm that is sent to clients
+STEEPEST = 1e-8  # the least eigenvalue of such a norm, of its largest
 SINGLE = 2.0**29  # times as coarse as double precision
 LARGEST = 2000  # coefficients, for an eigenvalue at the server
 SERIES = 0.05
@@ -74,40 +77,58 @@ class Asked(NamedTuple):
 # -- a client --------------------------------------------------------------------------------------------
 
 
-def row_reach(f: Objective, U: Array, weight: float) -> float:
-    """The largest |q_i| of all rows, times what its loss has, as a power that may be added up."""
+def row_reach(f: Objective, U: Array, weight: float, B: Array, inner: Array) -> float:
+    """The largest |q_i| of all rows, times what its loss has, as a power that may be added up.
+
+    With several outputs and a matrix `inner` it is the largest |q_i (x) B'(e_a - e_b)| in that norm instead.
+    """
     rows = rows_of(f)
     constant = None if rows is None else rows.model.loss.self_concordance
     if rows is None or constant is None:
         return FARTHEST**POWER
     model, most, widest = rows.model, 0.0, np.zeros(len(U))
     for part, Q, sizes in moments.turned_blocks(model.design, U):
-        most = max(most, float((np.square(Q[model.s[part] > 0]).sum(axis=1)).max(initial=0.0)))
+        q = Q[model.s[part] > 0]
+        square = differences(q, B, inner) if len(inner) else (2.0 if model.k > 1 else 1.0) * np.square(q).sum(axis=1)
+        most = max(most, float(square.max(initial=0.0)))
         widest = np.maximum(widest, sizes)
-    error = roundings(model.design.D) * float(np.linalg.norm(np.abs(U).T @ widest))
-    reach = constant * (np.sqrt(2.0) if model.k > 1 else 1.0) * (np.sqrt(most) + error) * (1 + 1e-9)
+    error = roundings(model.design.D) * float(np.linalg.norm(np.abs(U).T @ widest)) * np.sqrt(2.0)
+    error *= float(np.sqrt(np.trace(inner))) if len(inner) else 1.0
+    reach = constant * (np.sqrt(most) * (1 + 1e-6) + error)
     return float(min(reach, FARTHEST) ** POWER / weight) if np.isfinite(reach) else FARTHEST**POWER
+
+
+def differences(q: Array, B: Array, inner: Array) -> Array:
+    """The largest square of |q_i (x) B'(e_a - e_b)| over pairs of outputs, row by row, in the norm of `inner`."""
+    n, m = q.shape[1], B.shape[1]
+    half = (q @ inner.reshape(n, -1)).reshape(len(q), m, n, m)
+    blocks = np.einsum("iajb,ij->iab", half, q, optimize=True)
+    first, second = np.triu_indices(len(B), 1)
+    between = B[first] - B[second]
+    return np.asarray(np.einsum("pa,iab,pb->ip", between, blocks, between, optimize=True).max(axis=1))
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def curvature_doubts(f: Objective, x: Array, weight: float, asked: Asked) -> dict[str, Any]:
     """`own`, `slip` and `kinks` of a Hessian at x."""
     rows = rows_of(f)
-    nothing = {"own": np.zeros(f.shape[0]), "slip": 1.0 / weight, "kinks": np.zeros(len(SHARES))}
+    calm = dict.fromkeys((f"kinks_{i}" for i in range(len(SHARES))), 0.0)
+    nothing = {"own": np.zeros(f.shape[0]), "rough": 0.0, "slip": 1.0 / weight} | calm
     if rows is None or rows.model.loss.self_concordance is None:
         return nothing
     model, design = rows.model, rows.model.design
     K = roundings(model.n + design.D)
     coarse = K * (SINGLE if moments.precision(design, asked.numbers) != np.float64 else 1.0)
     w = model.s if model.k > 1 else model.newton_curvatures(x, 0.0)[0, 0]
-    own = coarse**2 * moments.squares(design, w)
+    own = moments.squares(design, w)
     theta, far = np.abs(model.matrix(x)), 0.0
     for _, block in moments.blocks(design, design.D):
         far = max(far, float((np.abs(block) @ theta).max(initial=0.0)))
     slip = min(2 * K * far, 1.0) / weight
     if not (np.isfinite(own).all() and np.isfinite(slip)):
         return nothing
-    return {"own": own, "slip": slip, "kinks": kinks(model, x, asked)}
+    found = {f"kinks_{i}": float(taken) for i, taken in enumerate(kinks(model, x, asked))}
+    return {"own": own, "rough": coarse**2 / weight, "slip": slip} | found
 
 
 def kinks(model: LinearModel, x: Array, asked: Asked) -> Array:
@@ -141,10 +162,39 @@ class Curvature(NamedTuple):
     radius: float = np.inf
 
 
-def errors_in(U: Array, own: Array, outputs: int, grid: float = 0.0) -> Array:
+def kinks_of(m: Any, suffix: str = "") -> Array:
+    """What was sent of kinks, as it is used."""
+    return np.array([float(getattr(m, f"kinks_{i}{suffix}")) for i in range(len(SHARES))])
+
+
+def errors_in(U: Array, own: Array, rough: float, outputs: int, grid: float) -> Array:
     """e_k of every coordinate of z."""
-    e = np.abs(U).T @ np.sqrt(np.maximum(own, 0.0) + grid)
+    e = np.abs(U).T @ np.sqrt(float(rough) * (np.maximum(own, 0.0) + grid))
     return np.asarray(np.repeat(e, outputs) * (1 + 1e-6))
+
+
+def inner_of(H: Array, outputs: int) -> Array:
+    """The norm in which a softmax measures its rows: that of an earlier Hessian's inverse; empty if none will do."""
+    if outputs == 1 or len(H) > WIDEST:
+        return np.zeros((0, 0))
+    values, vectors = np.linalg.eigh(H)
+    if not values[0] > STEEPEST * values[-1]:
+        return np.zeros((0, 0))
+    inner = (vectors / values) @ vectors.T
+    return np.ascontiguousarray((inner + inner.T) / 2)
+
+
+def turned(C: Curvature, r: Array, off_r: Array, inner: Array) -> tuple[Curvature, Array, Array]:
+    """All that in coordinates in which `inner` is the identity."""
+    T = cholesky(inner, lower=True, check_finite=False)
+    size = np.abs(T).T
+    H = T.T @ C.H @ T
+    h, K = np.sqrt(np.maximum(np.diag(C.H), 0.0)), roundings(4 * len(T))
+    after = np.sqrt(np.maximum(np.diag(H), 1e-300))
+    # Entries of T'HT are off by e'h' + h'e' + e'e' with e' = |T|'e and h' = |T|'h, and by their own sums.
+    grown = max(float((size @ h / after).max()), 1.0)
+    off = grown * (size @ C.off) + K * grown**2 * after
+    return C._replace(H=(H + H.T) / 2, off=off), T.T @ r, size @ (off_r + K * np.abs(r))
 
 
 class Gain(NamedTuple):

@@ -264,6 +264,12 @@ def built(basis: Basis, lead: Array, tail: Array, outside: Array) -> SketchedMet
     return SketchedMetric(r, factor, unit, inverse(tails), inverse(outside + rest + eye), exact)
 
 
+def whole_matrix(metric: SketchedMetric) -> Array:
+    """The leading block of a metric, from its factor."""
+    root = metric.lead / metric.unit[:, None]
+    return np.asarray(root @ root.T)
+
+
 def whitened(basis: Basis, metric: SketchedMetric) -> tuple[Basis, SketchedMetric]:
     """Directions in which a whole metric is the identity, or for several outputs their mean is; the metric in them.
 
@@ -271,8 +277,7 @@ def whitened(basis: Basis, metric: SketchedMetric) -> tuple[Basis, SketchedMetri
     out as they count. Only where V is square: then nothing asks it to be orthonormal.
     """
     q, m = basis.q, basis.m
-    root = metric.lead / metric.unit[:, None]
-    H = (root @ root.T).reshape(q, m, q, m)
+    H = whole_matrix(metric).reshape(q, m, q, m)
     average = np.einsum("iaja->ij", H) / m
     if np.abs(average - np.eye(q)).max() <= WHITE:
         return basis, metric

@@ -80,7 +80,9 @@ class SmoothSilo:
             sums["h"] = upper(self.f.newton_hessian(x, straight) - np.diag(self.m))
         return tamed(sums | self.dual(x, sums["off"]))
 
-    def framed(self, x: Array, straight: float, U: Array, B: Array, radius: float, weight: float) -> dict[str, Any]:
+    def framed(
+        self, x: Array, straight: float, U: Array, B: Array, radius: float, inner: Array, weight: float
+    ) -> dict[str, Any]:
         """The Hessian in the directions of a frame, and what makes a bound of it: see `composite_bound`."""
         assert self.model is not None
         model = self.model
@@ -89,7 +91,7 @@ class SmoothSilo:
         W = np.einsum("ka,kln,lb->abn", B, model.newton_curvatures(x, straight), B, optimize=True)
         h = upper(curvature.projected_hessian(model.design, W, U))
         doubts = curvature_doubts(self.f, x, weight, Asked(0, U, straight, radius))
-        return {"h": h, "reach": row_reach(self.f, U, weight)} | doubts
+        return {"h": h, "reach": row_reach(self.f, U, weight, B, inner)} | doubts
 
     @property
     def sizes2(self) -> Array:

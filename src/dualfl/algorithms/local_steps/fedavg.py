@@ -63,6 +63,7 @@ class FedAvg(Algorithm):
     C: int = theory("N", lambda k, a: k.N)
 
     name = "fedavg"
+    nonconvex = True
     drifts = True
     grid: ClassVar = {"eta": [10.0**-m for m in range(7)], "K": [1, 10, 100]}
     card = Card(
