@@ -134,7 +134,7 @@ def program(name: str, cell: Cell, X: Any, y: np.ndarray, tol: float) -> Model:
     return model_of(Theirs(**penalty, solver=solver, tol=tol, max_iter=MANY, fit_intercept=cell.intercept).fit(X, y))
 
 
-TOLS = {"dualfl": (1e-6,), "liblinear": (1e-2, 1e-3, 1e-4, 1e-5), "": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)}
+TOLS = {"dualfl": (1e-6,), "liblinear": (1e-2, 1e-3, 1e-4, 1e-5), "": (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)}
 
 
 def memory(field: str) -> int:
