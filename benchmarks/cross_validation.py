@@ -193,9 +193,7 @@ def timed(rival: Any, X: Any, y: Any) -> tuple[Any, float]:
 def race(penalties: int, chosen: list[str]) -> None:
     say("## Time")
     say()
-    say(
-        "| fit | dualfl CPU s | exchanges | scikit-learn CPU s | its tol | ratio | choices | held-out loss, relative | |"
-    )
+    say("| fit | dualfl CPU s | exchanges | scikit-learn CPU s | its tol | ratio | choices | loss, relative | |")
     say("|---|---:|---:|---:|---:|---:|---|---:|---|")
     for one in contests(penalties):
         if chosen and not any(word in one.title for word in chosen):

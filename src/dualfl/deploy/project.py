@@ -235,6 +235,8 @@ def init(folder: Path, settings: ProjectSettings) -> Project:
 
 
 def write_project(folder: Path, settings: ProjectSettings) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
     write_atomically(folder / "project.json", (json.dumps(asdict(settings), indent=2) + "\n").encode())
     if settings.tls:
         keys.write_certificates(folder / "certificates", settings.host)

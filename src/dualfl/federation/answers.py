@@ -18,7 +18,7 @@ from dualfl.federation.sealing import Seal
 from dualfl.federation.upload import WORK_BITS
 
 Content = dict[str, Any]
-NAMES = ("describe", "inspect")  # tell names alone, and every silo must
+NAMES = ("describe",)  # tells names alone, and every silo must
 
 
 def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None) -> Content:
@@ -115,7 +115,6 @@ def shows(far: FarChamber) -> bool:
 
     Where one silo alone withholds its own, those of all others would give them away.
     """
-    plan = far.experiment.plan if far.has_plan else {"secure": None}
-    if plan["secure"] is None:
+    if not far.has_plan or far.experiment.plan["secure"] is None:
         return True
-    return not far.home.withholds and len(plan["withheld"]) != 1
+    return not far.home.withholds and len(far.experiment.plan["withheld"]) != 1

@@ -21,7 +21,6 @@ from dualfl.engines.engine import bound, check_fit, server_penalty
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.experiment import Experiment
-from dualfl.federation.inspecting import inspected
 from dualfl.federation.rows import not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
 from dualfl.federation.wire import decode, encode
@@ -29,7 +28,7 @@ from dualfl.objectives import L1
 from dualfl.silos.chamber import Chamber, Dealing
 from dualfl.silos.costs import Cost
 from dualfl.silos.verbs import answered
-from dualfl.tables.refusals import IN_SILOS
+from dualfl.tables.refusals import IN_SILOS, Unfit
 
 Content = dict[str, Any]
 SURVEYS = ("survey", "inquiry")
@@ -73,15 +72,26 @@ class FarChamber:
 
     def query(self, verb: str, given: Mapping[str, Any]) -> Content:
         """The answer to a question; what is said of cells stays with the operator."""
-        if verb == "inspect":
-            return inspected(self.home, str(given["target"]), given["classes"]).as_json()
         if verb == "describe":
             given = self.allowed(given)
         with not_quoted(QUOTING):
             found = answered(self.chamber, verb, given)
+            if verb == "describe":
+                self.check_told(found)
         if verb in ("describe", "encode"):
             write(self.experiment.path / "told" / verb, encode(dict(given)))
         return found
+
+    def check_told(self, told: Content) -> None:
+        """Class labels leave only as they were shown to the operator."""
+        known = self.home.policy.classes
+        strange = [] if known is None else [label for label in told.get("classes") or () if label not in known]
+        if strange:
+            raise Unfit(
+                f"The target has the label {strange[0]!r}, which was not there when the silo joined; add it to "
+                "'classes' of the policy in silo.json, or correct the data file.",
+                "its target has labels that were not there when it joined",
+            )
 
     def allowed(self, given: Mapping[str, Any]) -> Content:
         """The question as the operator's settings have it."""
@@ -92,6 +102,12 @@ class FarChamber:
             raise InputError(
                 f"this silo's target is {mine.target!r}, and the analysis is about {request['target']!r}; its operator "
                 "can change 'target' in silo.json"
+            )
+        fixed = self.home.policy.task
+        if fixed is not None and bool(request["numeric_target"]) != (fixed == "regression"):
+            raise InputError(
+                f"the target of this silo is for {fixed}, and the analysis is for another kind of target; its operator "
+                "can change 'task' of the policy in silo.json"
             )
         strange = sorted(set(request["categorical"]) - set(mine.categorical))
         if strange:

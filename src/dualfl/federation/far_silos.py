@@ -8,6 +8,7 @@ driven again from its beginning, and silos are asked only for what they have not
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -166,6 +167,11 @@ class FarSilos:
             self._offers = {name: met[name]["offer"] for name in self.names}
             self._withheld = frozenset(name for name in self.names if met[name]["withholds"])
 
+    def finish(self) -> None:
+        """Silos may delete all that they keep of this experiment; who does not hear it deletes it later."""
+        with contextlib.suppress(InputError):
+            self.federation.ask("end")
+
     def plan(self) -> Content:
         return {
             "names": self.names,
@@ -305,6 +311,13 @@ class FarSide:
             y = np.ones(1)
         self._template = LinearModel(X, y, cost.loss, cost.ridge, intercept=cost.intercept)
         self._penalty = L1(cost.l1) if cost.l1 else None
+
+    @property
+    def auto(self) -> Algorithm:
+        """Silos with few rows send no second-order sums."""
+        from dualfl.algorithms.few_exchanges.auto import Auto
+
+        return Auto()
 
     @property
     def template(self) -> Objective:

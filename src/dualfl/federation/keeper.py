@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.engines.client import ClientMemory, Envelope, answer, measured
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer, measured
 from dualfl.errors import DualflError, InputError
-from dualfl.federation import row_sets
+from dualfl.federation import declared, row_sets
 from dualfl.federation.answers import answer_all
 from dualfl.federation.consent import Consent
-from dualfl.federation.experiment import CHANGED, Experiment
+from dualfl.federation.experiment import CHANGED, Experiment, purge
 from dualfl.federation.guarded import rarest_cell
 from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
@@ -31,6 +31,7 @@ from dualfl.federation.wire import decode, encode, tag
 from dualfl.lines import plain_text
 from dualfl.tables.refusals import Unfit
 from dualfl.tables.schema import Draft
+from dualfl.typing import Array
 from dualfl.version import __version__
 
 PROTOCOL = 8
@@ -50,6 +51,8 @@ class Keeper:
         """The same object for all messages of an experiment: a keeper that lives on has the data in memory."""
         id = str(request["experiment"])
         if id not in self._experiments:
+            if "pickle" not in self.home.settings:
+                purge(self.home.path / "experiments", self.home.policy.keep_days, id)
             self._experiments = {id: Experiment(self.home, id)}
         return self._experiments[id]
 
@@ -75,6 +78,7 @@ class Keeper:
                 "open": self.open,
                 "join": self.join,
                 "ask": self.ask,
+                "end": self.end,
             }
             if request.get("kind") not in kinds:
                 raise InputError(f"nobody here knows how to answer {request.get('kind')!r}")
@@ -148,6 +152,11 @@ class Keeper:
     def agree(self, request: Content, message: bytes) -> Content | bytes:
         """Take note of the plan, and answer with how much this silo counts and the sums of its columns and levels."""
         experiment = self.experiment(request)
+        if request["secure"] is not None and not self.home.policy.unfollowed_runs:
+            raise InputError(
+                "under masks this silo answers only what it can foresee from the plan: take `dualfl fit --study` or "
+                "`dualfl.connect`, or its operator allows other runs by 'unfollowed_runs' of the policy in silo.json"
+            )
         self._check_plan(request, experiment)
         experiment.fix("plan", message, "another plan was agreed for this experiment; start a new one")
         if "pickle" in self.home.settings:
@@ -214,7 +223,8 @@ class Keeper:
             policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
         if policy.least_per_cell:
             policy.check_cells(rarest_cell(used))
-        Consent(home.path, policy, home.log).check(plan, experiment.id, roster)
+        columns = sorted(name for name in used.columns if name != home.rows().target)
+        Consent(home.path, policy, home.log).check(plan, experiment.id, roster, columns)
         if policy.least_rows:
             row_sets.check(home.path, row_sets.digests(used, home.salt), policy.least_rows)
 
@@ -222,10 +232,10 @@ class Keeper:
         """Sums of deviations from the common centre, and of their squares."""
         experiment = self.experiment(request)
         experiment.check_data()
+        columns = len(experiment.draft.numeric)
+        center = declared.vector("center", request["center"], columns)
         return self._once(
-            experiment,
-            message,
-            lambda: experiment.uploads.setup(experiment.deviations(request["center"]), tag(message)),
+            experiment, message, lambda: experiment.uploads.setup(experiment.deviations(center), tag(message))
         )
 
     # -- rounds ------------------------------------------------------------------------------------
@@ -233,6 +243,7 @@ class Keeper:
     def step(self, request: Content, message: bytes) -> Content | bytes:
         """A client step: compute, save, answer."""
         experiment, name = self.experiment(request), tag(message)
+        declared.check_step(request)
         with experiment.locked():
             experiment.note_scaling(request)
             surveys = request["round"] < 0 and json.loads(request["algorithm"])["algorithm"] in SURVEYS
@@ -243,7 +254,7 @@ class Keeper:
             cost, place, j, weight = experiment.client(algorithm_of(request["under"]))
             if request["reduce"] == "max":  # maxima are compared, not added: the grid of sums is not theirs
                 place = replace(place, codec=None)
-            value = None if request["probe"] is None else measured(cost.objective, request["probe"])
+            value = None if request["probe"] is None else measured(cost.objective, probe_of(request, cost))
             envelope = Envelope(request["round"], request["exchange"], request["step"], request["message"])
             after = None if surveys else request["after"][list(request["to"]).index(self.home.name)]
             reply, moved = answer(algorithm, cost, silo, envelope, place, j, weight, after)
@@ -259,7 +270,7 @@ class Keeper:
         with experiment.locked():
             experiment.note_scaling(request)
         cost, _, _, weight = experiment.client(algorithm_of(request["under"]))
-        value = measured(cost.objective, request["probe"])
+        value = measured(cost.objective, probe_of(request, cost))
         return experiment.uploads.value(value, tag(message), weight)
 
     # -- an analysis: see `asks`, `chambers` and `answers` ---------------------------------------------
@@ -272,7 +283,7 @@ class Keeper:
         return self._once(experiment, message, lambda: self._hello(experiment, request["asks"]))
 
     def _hello(self, experiment: Experiment, asks: Any) -> Content:
-        check_first(asks)
+        check_first(asks, self.home.policy.task)
         content: Content = {"data": self.home.salted, "withholds": self.home.withholds}
         content |= answer_all(experiment.far, asks, None)
         key = self.home.path / "key"
@@ -306,6 +317,12 @@ class Keeper:
             far.keep(name, sent)
         return sent
 
+    def end(self, request: Content, message: bytes) -> Content:
+        """Whoever asks has all that he wanted: secrets, states and sums of this experiment are deleted."""
+        self._experiments = {}
+        Experiment(self.home, str(request["experiment"]), ended=True).close()
+        return {"ended": True}
+
     def _sealed(self, experiment: Experiment, request: Content, message: bytes) -> bytes:
         """Under masks a silo answers what the plan and the sums so far imply, and nothing else."""
         line, home = experiment.line, self.home
@@ -324,10 +341,18 @@ class Keeper:
         return self._encoded(message, content)
 
 
-def check_first(asks: Any) -> None:
-    """Before there is a plan a silo tells names, and nothing else."""
-    if [ask.get("verb") for ask in asks] != ["describe"] or asks[0].get("reduce") != "each":
+def probe_of(request: Content, cost: LocalCost) -> Array:
+    return declared.vector("probe", request["probe"], cost.objective.d)
+
+
+def check_first(asks: Any, task: str | None) -> None:
+    """Before there is a plan a silo tells names, and which columns have which faults, and nothing else."""
+    if len(asks) != 1 or asks[0].get("verb") not in ("describe", "inspect") or asks[0].get("reduce") != "each":
         raise InputError("before there is a plan this silo tells the names of its columns, and nothing else")
+    if task is not None and asks[0]["given"].get("classes") not in (None, task == "classification"):
+        raise InputError(f"the target of this silo is for {task}, and another kind of target is asked about")
+    if asks[0]["given"].get("least") not in (None, 0.0):  # who could choose it would find the least target of all
+        raise InputError("whether targets are below 0 may be asked, and not whether they are below another number")
 
 
 def coefficients(draft: Draft) -> int:

@@ -76,6 +76,8 @@ class Line:
         for name in names:
             if tuple(met[name]["offer"]) != tuple(self.experiment.plan["offers"][name]):
                 raise InputError(f"the plan holds another key of silo {name!r} than its hello")
+        if tuple(self.experiment.plan["withheld"]) != tuple(name for name in names if met[name]["withholds"]):
+            raise InputError("the plan says of other silos than their hellos that they withhold their own numbers")
         self.experiment.fix("met", encode(met), "the plan comes with other hellos than before; start a new experiment")
         return {"boxes": boxes(self.masks, self.plan_digest)}
 

@@ -59,4 +59,5 @@ def carry_out_analysis(
     silos = Telling(post, job.terms, AnalysisJournal(folder / JOURNAL))
     silos.tell = tell
     result = drive(job.analysis.conversation(silos), silos)
+    silos.finish()
     return Analysed(result, silos.ledger.entries)
