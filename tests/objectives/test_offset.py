@@ -68,7 +68,7 @@ def test_algorithms_certificates_and_references_know_it():
         assert whole.value(x) == pytest.approx(problem.pooled.value(x) - (penalty.value(x) if penalty else 0))
         assert one.value(x) == pytest.approx(whole.value(x))
         minimum = dualfl.reference(problem)
-        for name in ("auto", "giant") if penalty is None else ("auto",):
+        for name in ("auto", "prox-newton") if penalty is None else ("auto",):
             result = dualfl.run(problem, make(name), rounds=150)
             assert result.energy - minimum <= 1e-8
             if result.certificate is not None:
