@@ -59,7 +59,7 @@ def test_algorithms_certificates_and_references_know_it():
     X, y, o, _ = drawn(Poisson(), n=90)
     silo = np.arange(90) % 3
     parts = [silo == j for j in range(3)]
-    clients = [LinearModel(X[p], y[p], Poisson(), 0.05, intercept="free", offset=o[p]) for p in parts]
+    clients = [LinearModel(X[p], y[p], Poisson(), 0.05, intercept=True, offset=o[p]) for p in parts]
     for penalty in (None, L1(0.05)):
         problem = Problem(clients, penalty=penalty)
         whole, one = pool(problem), joined(clients)
@@ -73,7 +73,7 @@ def test_algorithms_certificates_and_references_know_it():
             assert result.energy - minimum <= 1e-8
             if result.certificate is not None:
                 assert result.energy - minimum <= result.certificate
-    other = [LinearModel(f.design.X, f.y, Poisson(), 0.05, intercept="free", offset=f.offset + 1) for f in clients]
+    other = [LinearModel(f.design.X, f.y, Poisson(), 0.05, intercept=True, offset=f.offset + 1) for f in clients]
     assert digest(Problem(clients), 1) != digest(Problem(other), 1)
 
 
