@@ -87,12 +87,11 @@ def row_reach(f: Objective, U: Array, weight: float, B: Array, inner: Array) -> 
     if rows is None or constant is None:
         return FARTHEST**POWER
     model, most, widest = rows.model, 0.0, np.zeros(len(U))
-    for part, block in moments.blocks(model.design, model.design.D):
-        block = np.asarray(block[model.s[part] > 0])
-        q = block @ U
+    for part, Q, sizes in moments.turned_blocks(model.design, U):
+        q = Q[model.s[part] > 0]
         square = differences(q, B, inner) if len(inner) else (2.0 if model.k > 1 else 1.0) * np.square(q).sum(axis=1)
         most = max(most, float(square.max(initial=0.0)))
-        widest = np.maximum(widest, np.abs(block).max(axis=0, initial=0.0))
+        widest = np.maximum(widest, sizes)
     error = roundings(model.design.D) * float(np.linalg.norm(np.abs(U).T @ widest)) * np.sqrt(2.0)
     error *= float(np.sqrt(np.trace(inner))) if len(inner) else 1.0
     reach = constant * (np.sqrt(most) * (1 + 1e-6) + error)
