@@ -307,8 +307,10 @@ def test_an_analysis_waits_until_its_operator_has_read_it(homes):
 def test_another_plan_for_the_same_experiment_is_refused(homes):
     transport = fit(homes)
     joined = decode(transport.heard[1][0])
+    other = joined["plan"] | {"withheld": ()}
+    assert "another plan was agreed" in decode(Keeper(homes[0]).handle(encode(joined | {"plan": other})))["refusal"]
     joined["plan"]["analysis"]["recipe"]["alpha"] = 1e-9
-    assert "another plan was agreed" in decode(Keeper(homes[0]).handle(encode(joined)))["refusal"]
+    assert "another analysis than it began with" in decode(Keeper(homes[0]).handle(encode(joined)))["refusal"]
 
 
 def test_runs_that_a_silo_cannot_follow_need_the_operators_word(homes):

@@ -311,10 +311,10 @@ class Keeper:
                 return sent
             far.forget(request["ended"])
             if experiment.plan["secure"] is None:
-                sent = self._encoded(message, answer_all(far, request["asks"], None))
+                sent, line = self._encoded(message, answer_all(far, request["asks"], None)), None
             else:
-                sent = self._sealed(experiment, request, message)
-            far.keep(name, sent)
+                sent, line = self._sealed(experiment, request, message)
+            far.keep(name, sent, line)
         return sent
 
     def end(self, request: Content, message: bytes) -> Content:
@@ -323,8 +323,11 @@ class Keeper:
         Experiment(self.home, str(request["experiment"]), ended=True).close()
         return {"ended": True}
 
-    def _sealed(self, experiment: Experiment, request: Content, message: bytes) -> bytes:
-        """Under masks a silo answers what the plan and the sums so far imply, and nothing else."""
+    def _sealed(self, experiment: Experiment, request: Content, message: bytes) -> tuple[bytes, Content]:
+        """Under masks a silo answers what the plan and the sums so far imply, and nothing else.
+
+        Returns the answer, and where the conversation stands after it.
+        """
         line, home = experiment.line, self.home
         now, group = line.standing(), line.group(request.get("shares"))
         if now.exchanges >= home.policy.exchanges:
@@ -337,8 +340,7 @@ class Keeper:
         content = answer_all(experiment.far, request["asks"], seal)
         if any(one is not None for one in content["own"]):
             content["signed"] = sign_own((home.path / "key").read_bytes(), seal.label, home.name, content["own"])
-        line.keep(now, chain, content)
-        return self._encoded(message, content)
+        return self._encoded(message, content), line.after(now, chain, content)
 
 
 def probe_of(request: Content, cost: LocalCost) -> Array:
