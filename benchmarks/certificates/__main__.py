@@ -1,9 +1,12 @@
 """Is every certificate true? Generated problems, solved as the estimators do, against a reference of 64 bits.
 
     python -m benchmarks.certificates [--count 5000] [--seed 1] [--out build/certificates.jsonl] [--keep]
+    python -m benchmarks.certificates --share 1/4 --minutes 20 --out build/certificates-1.jsonl --keep
+    python -m benchmarks.certificates --join build/certificates-*.jsonl
 
 Every problem is solved by `auto` to tol = 1e-6, and every fourth once more to its end, where rounding stops it. One
-line a problem goes to --out; with --keep a run goes on where the file ends. Printed are, over all problems that have a
+line a problem goes to --out; with --keep a run goes on where the file ends. Several processes can share the problems,
+and --join prints the figures of all their files together. Printed are, over all problems that have a
 minimiser and whose rounding floor lets tol be proven,
 
     violations   certificates below the true gap E(theta) - E*; also those of a second algorithm, drawn for each problem
@@ -33,6 +36,7 @@ from dualfl.algorithms.registry import make
 from dualfl.engines import run
 from dualfl.errors import DualflError
 from dualfl.estimators.solving import FLOOR, FitLimits, solve
+from dualfl.objectives import BoxConstraint
 
 TOL, ROUNDS, FURTHER = 1e-6, 100, 4
 OTHERS = ("gd", "nesterov", "lbfgs", "dualfl", "bundle", "cocoa", "disco", "giant", "prox-newton", "sketched-newton")
@@ -87,10 +91,22 @@ def violated(smooth: Smooth, least: Any, result: Any) -> bool:
 
 
 def runs_away(smooth: Smooth, least: Any) -> bool:
-    """Whether the reference found no minimiser: predictors a million times too large, or Newton that never rests."""
+    """Whether there is no minimiser: E* is a limit, or the reference found predictors a million times too large, or
+    Newton's method that never rests."""
+    case = smooth.case
     far = np.abs(smooth.raw @ least.theta).max() > 1e6 * smooth.size if smooth.loss != "Poisson" else False
-    bare = smooth.case.ridge == 0 and smooth.case.penalty is None
-    return bool(bare and (far or not least.settled))
+    bare = case.ridge == 0 and case.penalty is None
+    half_open = case.ridge == 0 and isinstance(case.penalty, BoxConstraint) and not np.isfinite(case.penalty.upper)
+    return bool(limit_only(smooth) or (bare and not least.settled) or ((bare or half_open) and far))
+
+
+def limit_only(smooth: Smooth) -> bool:
+    """Whether a free intercept can fall for ever: that of a class that never occurs, or of counts that are all 0."""
+    if smooth.case.intercept != "free":
+        return False
+    if smooth.loss == "Poisson":
+        return bool((smooth.y == 0).all())
+    return smooth.loss == "Softmax" and len(np.unique(smooth.y.astype(int))) < smooth.k
 
 
 def described(smooth: Smooth, least: Any, result: Any) -> dict[str, Any]:
@@ -155,15 +171,21 @@ def report(found: dict[str, Any], seed: int) -> str:
     return "\n".join(rows)
 
 
-def campaign(seed: int, count: int, out: Path | None = None, keep: bool = False) -> list[dict[str, Any]]:
+def campaign(
+    seed: int, count: int, out: Path | None = None, keep: bool = False, share: str = "1/1", minutes: float = np.inf
+) -> list[dict[str, Any]]:
     """The lines of all problems; those that are in `out` already are not solved again."""
+    part, parts = (int(number) for number in share.split("/"))
+    until = time.monotonic() + 60 * minutes
     lines: list[dict[str, Any]] = []
     if out is not None and keep and out.exists():
         lines = [json.loads(line) for line in out.read_text().splitlines()]
     elif out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text("")
-    for number in range(len(lines), count):
+    for number in range(part - 1, count, parts)[len(lines) :]:
+        if time.monotonic() > until:
+            break
         lines.append(judged(seed, number))
         if out is not None:
             with out.open("a") as file:
@@ -177,9 +199,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("build/certificates.jsonl"))
     parser.add_argument("--keep", action="store_true", help="go on where --out ends")
+    parser.add_argument("--share", default="1/1", help="which part of the problems, such as 1/4")
+    parser.add_argument("--minutes", type=float, default=np.inf, help="no further problem is begun after that")
+    parser.add_argument("--join", type=Path, nargs="+", help="print the figures of these files, and solve nothing")
     given = parser.parse_args()
     began = time.process_time()
-    lines = campaign(given.seed, given.count, given.out, given.keep)
+    if given.join:
+        lines = [json.loads(line) for path in given.join for line in path.read_text().splitlines()]
+    else:
+        lines = campaign(given.seed, given.count, given.out, given.keep, given.share, given.minutes)
     print(report(counts(lines), given.seed))
     print(f"{time.process_time() - began:.0f} s of processor time")
     for line in lines:

@@ -23,6 +23,7 @@ import numpy as np  # noqa: E402
 
 from benchmarks.rivals.contest import contest  # noqa: E402
 from benchmarks.rivals.fits import FITS  # noqa: E402
+from benchmarks.rivals.growth import CELLS, grow  # noqa: E402
 from dualfl import kernels  # noqa: E402
 from dualfl.errors import InputError  # noqa: E402
 
@@ -82,6 +83,19 @@ def everyday(chosen: list[str]) -> None:
     say()
 
 
+def growing(chosen: list[str]) -> None:
+    say("## Growth")
+    say()
+    say("Memory is what a fit takes beyond the program itself, the data included; the aim is twice the data + 200 MB.")
+    say()
+    say("| problem | program | tolerance | true error | CPU | ratio to the best rival | memory | |")
+    say("|---|---|---:|---:|---:|---:|---:|---|")
+    for key in chosen:
+        for line in grow(key):
+            say(line)
+    say()
+
+
 def verdict(cpu: float, ratio: float, reached: bool, milliseconds: float | None) -> str:
     if not reached:
         return "missed: the true error"
@@ -97,10 +111,12 @@ def main() -> None:
     say("Printed by `python -m benchmarks.rivals --save`.")
     say()
     say(
-        f"{kernels.describe()}; one thread each; {versions()}; load of the machine when this began: {os.getloadavg()[0]:.1f}."
+        f"{kernels.describe()}; one thread each; {versions()}; "
+        f"load of the machine when this began: {os.getloadavg()[0]:.1f}."
     )
     say()
     everyday([key for key in FITS if not asked or key in asked])
+    growing([key for key in CELLS if not asked or key in asked])
     if "--save" in sys.argv[1:]:
         PLACE.write_text("\n".join(lines) + "\n")
 

@@ -76,9 +76,8 @@ def contest(
             seconds[one.name].append(time.process_time() - began)
             told[one.name] = model.told
     return [
-        Timed(one.name, chosen[one.name][0], relative(chosen[one.name][1], least), median(seconds[one.name]), told[one.name])
-        for one in contenders
-    ]  # fmt: skip
+        Timed(name, tol, relative(E, least), median(seconds[name]), told[name]) for name, (tol, E) in chosen.items()
+    ]
 
 
 def climb(one: Contender, energy: Callable[[Model], float], patience: float) -> list[tuple[float, float]]:

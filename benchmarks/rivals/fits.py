@@ -76,7 +76,7 @@ def mnist(mu: float) -> Fit:
         return estimators.LogisticRegression(C=C)
 
     # the same model of the bytes themselves: coefficients are 255 times smaller
-    bytes_of = ours(lambda: estimators.LogisticRegression(C=C / data.scale**2), data.X, y, 8)
+    bytes_of = ours(lambda: estimators.LogisticRegression(C=C * data.scale**2), data.X, y, 8)
 
     def of_bytes(tol: float) -> Model:
         W, b, told = bytes_of.fit(tol)

@@ -81,6 +81,13 @@ def test_three_files_become_a_model_a_certificate_and_a_page(model):
     assert content["certificate"] <= 1e-12 * content["objective"]
 
 
+def test_its_page_is_about_the_model_first(model):
+    text = (model[0] / "report.html").read_text(encoding="utf-8")
+    assert "<h1>Logistic model of readmitted<" in text and "3 silos, 456 rows" in text
+    places = [text.index(f'id="{name}"') for name in ("coefficients", "influence", "convergence", "hyperparameters")]
+    assert places == sorted(places)
+
+
 def test_its_coefficients_are_scikit_learns_on_the_pooled_table(model):
     out, _ = model
     frame = pooled()

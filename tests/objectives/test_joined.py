@@ -1,5 +1,7 @@
 """Clients computed as one: the same function, and no copy where their rows are neighbours."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -18,7 +20,7 @@ def pieces(X, y=Y, loss=None, weights=None, **more):
     loss = Logistic() if loss is None else loss
     return [
         LinearModel(X[a:b], y[a:b], loss, 0.1, weights=None if weights is None else weights[a:b], **more)
-        for a, b in zip(CUTS, CUTS[1:])
+        for a, b in pairwise(CUTS)
     ]
 
 

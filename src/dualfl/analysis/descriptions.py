@@ -13,7 +13,6 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from dualfl.analysis.agreeing import ColumnWishes, agreeing
-from dualfl.analysis.checking import TableCheck
 from dualfl.analysis.evaluating import evaluating
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes, fitting
@@ -168,7 +167,6 @@ KINDS: dict[str, Any] = {
     "fit": WholeFit,
     "evaluate": ModelEvaluation,
     "estimator": EstimatorFit,
-    "check": TableCheck,
 }
 
 

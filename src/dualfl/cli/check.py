@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from dualfl.analysis.models import MODELS
-from dualfl.cli.reading import RULES, check_columns, rules_for, table_options
-from dualfl.cli.run import say
+from dualfl.cli.reading import check_columns, rules_for, table_options
 from dualfl.errors import InputError
 from dualfl.lines import WIDTH
 
@@ -30,10 +28,7 @@ NAME = 24  # characters of a file's name
 
 
 @click.command("check")
-@click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
-@click.option(
-    "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="Check the silos of this deployment instead."
-)
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option("--target", default="", help="The column to predict; without it, nothing is said about a target.")
 @click.option("--model", type=click.Choice(list(MODELS)), metavar="NAME", help="The model to fit, as for `dualfl fit`.")
 @table_options
@@ -44,7 +39,6 @@ def check_command(
     ctx: click.Context,
     /,
     files: tuple[Path, ...],
-    study: Path | None,
     target: str,
     model: str | None,
     strict: bool,
@@ -57,9 +51,6 @@ def check_command(
     and rows, and what can be done about it; where options of `dualfl fit`
     do it, they are named. Given to this command, they show what is left.
 
-    With --study every silo of a deployment looks at its own file. You hear
-    which column has which fault; entries and rows are in the silo's log.
-
     The exit code is 1 if a finding would stop a fit, 0 if there are only
     warnings (1 with --strict) or nothing, and 2 if the command is wrong.
 
@@ -67,17 +58,12 @@ def check_command(
     Example:
       dualfl check a.csv b.csv c.csv --target outcome --model logistic
     """
-    if bool(files) == (study is not None):
-        raise InputError("Give files to check, or --study with the folder of a deployment, and not both.")
-    if study is None:
-        silos, found = examined(files, rules_for(given, files)[1], target, model)
-    else:
-        silos, found = examined_far(study, ctx, target, model)
+    silos, found = examined(files, rules_for(given, files)[1], target, model)
     if as_json:
         content = {"silos": [silo.as_json() for silo in silos], "together": [one.as_json() for one in found]}
         click.echo(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        click.echo("\n".join(lines(silos, found, far=study is not None)))
+        click.echo("\n".join(lines(silos, found)))
     findings = [one for silo in silos for one in silo.findings] + list(found)
     if any(one.stops for one in findings) or (strict and findings):
         ctx.exit(1)
@@ -114,23 +100,6 @@ def examined(
     if target and not any(one.stops for one in (*found, *(one for silo in silos for one in silo.findings))):
         found += tuple(refusals(tables, rules[0], silos[0], model))
     return silos, found
-
-
-def examined_far(
-    study: Path, ctx: click.Context, target: str, model: str | None
-) -> tuple[list[Inspection], tuple[Finding, ...]]:
-    """What every silo of a deployment tells, and what that shows together."""
-    from dualfl.deploy.study import connect
-    from dualfl.tables.comparison import compare
-
-    for name in RULES:
-        if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            raise InputError(
-                f"--{name.replace('_', '-')} says how a file is read, and with --study that is the operators' to say, "
-                "in silo.json; leave it out."
-            )
-    silos = connect(study, say=say).check(target, None if model is None else MODELS[model].classes)
-    return silos, compare(silos)
 
 
 def copies(files: Sequence[Path]) -> Iterator[Finding]:

@@ -47,8 +47,6 @@ SPELLING = (
     ),
 )
 
-RULES = ("columns", "drop", "id", "categorical", "na", "recode", "decimal", "encoding", "fold_case", "dates")  # by name
-
 
 def spelling_options(command: Command) -> Command:
     """How files write gaps, numbers, levels and dates."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place, bad_answer
-from dualfl.algorithms.messages import floats, largest, mean, not_finite
+from dualfl.algorithms.messages import averaged, floats, largest, mean, not_finite, total
 from dualfl.engines.client import ClientMemory, Envelope, Reply
 from dualfl.engines.driver import Driver
 from dualfl.engines.exchanges import Ahead, Exchanges, Gathered, Measured, Measurement, Step, drive
@@ -98,6 +98,42 @@ class Result:
 
 class OutOfTime(Exception):
     """The time of a run ended inside an exchange, which is as if it had not begun."""
+
+
+class RunningReduction:
+    """The mean (or the maxima) of answers as they come, a block of clients at a time, with the bits of `mean`."""
+
+    def __init__(self, engine: Engine, asked: Ask, request: Envelope) -> None:
+        self.engine, self.asked, self.request = engine, asked, request
+        self._sums: dict[str, Any] | None = None
+
+    def add(self, clients: Sequence[int], wires: Sequence[Mapping[str, Any]]) -> None:
+        """The uploads of one block."""
+        engine = self.engine
+        if self.asked.reduce == "max":
+            if any(not_finite(value) for wire in wires for value in wire.values()):
+                engine._blame(self.request, clients, wires)
+            part = vars(largest(wires))
+            part.pop("mass")
+            sums = self._sums
+            self._sums = part if sums is None else {name: max(sums[name], part[name]) for name in part}
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            part = total(wires, clients, engine.sizes) if wires[0] else {}
+            # Infinity and NaN survive any sum, so one look at the sum will do.
+            if any(not_finite(value) for value in part.values()):
+                engine._blame(self.request, clients, wires)
+            sums = self._sums
+            self._sums = part if sums is None else {name: sums[name] + part[name] for name in part}
+
+    def result(self, clients: Sequence[int]) -> SimpleNamespace:
+        sums = {} if self._sums is None else self._sums
+        if self.asked.reduce == "max":
+            return SimpleNamespace(**sums, mass=1.0)
+        means = averaged(sums, clients, self.engine.sizes, self.engine.mass)
+        if any(not_finite(value) for value in vars(means).values()):
+            self.engine._blame(self.request, (), ())
+        return means
 
 
 class Engine(ABC):
@@ -272,6 +308,10 @@ class Engine(ABC):
         if any(not_finite(value) for value in vars(means).values()):
             self._blame(request, clients, wires)
         return means
+
+    def running(self, asked: Ask, request: Envelope) -> RunningReduction:
+        """The mean (or the maxima) of answers that come block by block."""
+        return RunningReduction(self, asked, request)
 
     def _blame(self, request: Envelope, clients: Sequence[int], wires: Sequence[Mapping[str, Any]]) -> None:
         """One bad client must not poison the mean, and must be named."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,8 @@ import numpy as np
 from dualfl import kernels
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
-from dualfl.algorithms.messages import floats, mean
-from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer, measured
+from dualfl.algorithms.messages import BLOCK, floats, mean
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, Work, answer, measured
 from dualfl.engines.engine import Account, Ahead, Engine, Gathered, OutOfTime, Result, bound, check_fit
 from dualfl.engines.survey import untilted
 from dualfl.errors import InputError
@@ -76,16 +78,24 @@ class InProcess(Engine):
             return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
 
         began = time.perf_counter()
-        answers = self._each(one, clients)
+        running = self.running(asked, request)
+        wire: Mapping[str, Any] = {}
+        works: list[Work] = []
+        moved: list[ClientMemory] = []
+        weight = 0
+        # Uploads are added as they come, block by block in THE order, and let go: only a few are held together.
+        at_once = BLOCK if self.threads == 1 else 8 * BLOCK * self.threads
+        for some in (clients[i : i + at_once] for i in range(0, len(clients), at_once)):
+            answers = self._each(one, some)
+            wire = wire or answers[0][0].wire
+            for _, block in groupby(zip(some, answers), key=lambda item: item[0] // BLOCK):
+                numbers, theirs = zip(*block)
+                running.add(numbers, [reply.wire for reply, _ in theirs])
+            works += [reply.work for reply, _ in answers]
+            weight += sum(floats(reply.wire) for reply, _ in answers)
+            moved += [replace(silo, reply=None) for _, silo in answers]  # nobody asks again here
         self._pace = time.perf_counter() - began
-        replies = [reply for reply, _ in answers]
-        return Gathered(
-            self.reduce(asked, request, clients, replies),
-            replies[0].wire,
-            [reply.work for reply in replies],
-            sum(floats(reply.wire) for reply in replies),
-            self.moved(clients, [silo for _, silo in answers]),
-        )
+        return Gathered(running.result(clients), wire, works, weight, self.moved(clients, moved))
 
     def _each(self, work: Callable[[int], Any], clients: Sequence[int]) -> list[Any]:
         few = self.threads == 1 or len(clients) == 1 or not self._divisible

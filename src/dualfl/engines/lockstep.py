@@ -22,7 +22,7 @@ from typing import Any, Generic
 
 from dualfl.algorithms.messages import floats
 from dualfl.engines.decision import ClientsHere, deciding
-from dualfl.engines.engine import Account, Result
+from dualfl.engines.engine import Account, OutOfTime, Result
 from dualfl.engines.exchanges import Answer, Exchanges, Gathered, Measured, Measurement, Outcome, Request, Step, drive
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import RunRequest, check_limits, check_recording, check_tol
@@ -32,6 +32,7 @@ from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.outputs import alone
 
 MOST = 2**24  # numbers in one message to or from a client: 128 MB
+FEW, LONGER = 0.02, 1.25  # of the runs, and how much longer they may take than all others
 Kept = tuple[type[Exception], ...]
 Reply = Answer | BaseException | None
 Messages = Generator[list[Request], Sequence[Reply], "Together[Outcome]"]
@@ -59,7 +60,9 @@ class Together(Generic[Outcome]):
         return found
 
 
-def together(fits: Sequence[Exchanges[Outcome]], *, keep: Kept = (), limit: int = MOST) -> Messages[Outcome]:
+def together(
+    fits: Sequence[Exchanges[Outcome]], *, keep: Kept = (), limit: int = MOST, stragglers: bool = True
+) -> Messages[Outcome]:
     """Advance all generators in lockstep.
 
     Yields the list of what they ask. For each request it is sent an answer, or an error, which is raised inside that
@@ -67,8 +70,10 @@ def together(fits: Sequence[Exchanges[Outcome]], *, keep: Kept = (), limit: int 
 
     keep : errors of these kinds end the run that raises them and become its outcome; any other ends all.
     limit : the most numbers that one message to or from a client may have; a request is never divided.
+    stragglers : whether to wait for each run, however long it takes. False: once 98 of 100 have ended, the others get a
+        quarter as many exchanges again, and then are out of time.
     """
-    return _Lockstep(fits, keep, limit).messages()
+    return _Lockstep(fits, keep, limit, stragglers).messages()
 
 
 @dataclass
@@ -108,12 +113,13 @@ class _Sizes:
 
 
 class _Lockstep(Generic[Outcome]):
-    def __init__(self, fits: Sequence[Exchanges[Outcome]], keep: Kept, limit: int) -> None:
+    def __init__(self, fits: Sequence[Exchanges[Outcome]], keep: Kept, limit: int, stragglers: bool) -> None:
         if limit < 1:
             raise InputError(f"limit is the most numbers in a message and must be at least 1, but it is {limit}.")
         self.fits = [_Fit(place, exchanges) for place, exchanges in enumerate(fits)]
-        self.keep, self.limit = keep, limit
+        self.keep, self.limit, self.stragglers = keep, limit, stragglers
         self.sizes, self.account = _Sizes(), Account()
+        self.most: int | None = None  # exchanges that all but a few have taken
 
     def messages(self) -> Messages[Outcome]:
         began = time.perf_counter()
@@ -129,11 +135,24 @@ class _Lockstep(Generic[Outcome]):
                     self.throw(error)
                 else:
                     self.take(wave, replies)
+                    if not self.stragglers:
+                        self.leave_behind()
         finally:  # whoever is left, because another has failed, saves what it has
             for fit in self.fits:
                 fit.exchanges.close()
         account = self.account._replace(seconds=time.perf_counter() - began)
         return Together([fit.outcome for fit in self.fits], account)
+
+    def leave_behind(self) -> None:
+        """End the few that take much longer than all others."""
+        live = [fit for fit in self.fits if fit.request is not None]
+        if len(live) > FEW * len(self.fits):
+            return
+        if self.most is None:
+            self.most = self.account.exchanges
+        if self.account.exchanges >= LONGER * self.most:
+            for fit in live:
+                self.advance(fit, OutOfTime())
 
     def wave(self) -> list[_Fit[Outcome]]:
         """Those whose requests make the next message; nobody is left out while there is room."""

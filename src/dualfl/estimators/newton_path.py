@@ -7,9 +7,10 @@ penalty; all begin at zero. Then every fit goes on from the best point that any 
     p_j  =  argmin over p of  <F'(x), p> + p'F''(x)p/2 + R_j(x + p),
 
 so that a weak penalty begins where stronger ones have arrived, at the price of no exchange. Where fits have ended and
-curvatures jump, those that are left also try the steps from the next best points: active sets differ there. A trial that is no better
-than what is known is taken back, and its step is a quarter as long. A fit ends where its model promises a gain of at
-most tol times the energy of no coefficient; near a minimiser that gain is E - E* but for terms of third order.
+curvatures jump, those that are left also try the steps from the next best points: active sets differ there. A trial
+that is no better than what is known is taken back, and its step is a quarter as long. A fit ends where its model
+promises a gain of at most tol times the energy of no model; near a minimiser that gain is E - E* but for terms of third
+order.
 """
 
 from __future__ import annotations

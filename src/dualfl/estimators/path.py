@@ -125,6 +125,7 @@ class Dealt:
     train: list[Sample]
     test: list[Sample]
     starts: list[Point] = field(default_factory=list)  # every loss at zero, where Newton's method may begin
+    sums: Array | None = None  # of all columns, if they are needed
 
     @property
     def masses(self) -> Array:
@@ -132,7 +133,7 @@ class Dealt:
 
     def strongest(self, silos: Silos, model: Any) -> Conversation[float]:
         """The least l1 penalty at which all coefficients are zero."""
-        return strongest_l1(silos, model, self.whole)
+        return strongest_l1(silos, model, self.whole, self.sums)
 
     def judged(self, silos: Silos, models: Sequence[Any]) -> Conversation[Array]:
         """Fit every fold with every penalty, all side by side; the loss of each fit on the rows it has not seen."""
@@ -199,12 +200,16 @@ def dealing(silos: Silos, model: Any, folds: Sequence[Fold]) -> Conversation[Dea
     newton = newton_path.suits(model) and newton_path.small(silos, len(costs))
     if newton:
         queries.append(newton_path.looking(costs, zeros))
-    answers = yield Exchange(PURPOSE, tuple(queries))
-    dealt = checked_folds(folds, measured_samples(rows, answers[0]), model._class_count)
-    if not newton:
+    elif by_spread(model) and model._cost(1.0).l1:
+        queries.append(Query("columns", {"rows": asdict(ALL), "center": None}))
+    first, *others = yield Exchange(PURPOSE, tuple(queries))
+    dealt = checked_folds(folds, measured_samples(rows, first), model._class_count)
+    if not others:
         return dealt
+    if not newton:
+        return replace(dealt, sums=np.asarray(others[0]["sums"]))
     masses = np.repeat([train.mass for train in dealt.train], len(costs) // len(folds))
-    return replace(dealt, starts=[start for (start,) in newton_path.points(zeros, answers[1], list(masses))])
+    return replace(dealt, starts=[start for (start,) in newton_path.points(zeros, others[0], list(masses))])
 
 
 def choices_of_rows(folds: Sequence[Fold]) -> list[Rows]:
@@ -322,7 +327,13 @@ def check_fold(fold: Fold, train: Sample, test: Sample, classes: int) -> None:
 # -- values -----------------------------------------------------------------------------------------------
 
 
-def strongest_l1(silos: Silos, model: Any, sample: Sample) -> Conversation[float]:
+def by_spread(model: Any) -> bool:
+    """Whether the strongest penalty is bounded by the spread of columns: no closed form tells the best intercept."""
+    loss = model._cost(1.0).loss
+    return not loss.smooth or isinstance(loss, Huber)
+
+
+def strongest_l1(silos: Silos, model: Any, sample: Sample, sums: Array | None = None) -> Conversation[float]:
     """The least l1 penalty at which all coefficients are zero (for kinked losses an upper bound), from sums.
 
     At w = 0 and the best intercept, it is the largest entry of the gradient. Where the best intercept is not known in
@@ -330,8 +341,8 @@ def strongest_l1(silos: Silos, model: Any, sample: Sample) -> Conversation[float
     """
     cost = model._cost(sample.mass)
     loss, intercept = cost.loss, model._intercept()
-    if not loss.smooth or isinstance(loss, Huber):
-        spread = yield from spreads(sample, around_mean=intercept == "free")
+    if by_spread(model):
+        spread = yield from spreads(sample, intercept == "free", sums)
         steepest = loss.delta if isinstance(loss, Huber) else max(-loss.box(np.ones(1)).lo, loss.box(np.ones(1)).hi)
         return float(np.sqrt(spread.max()) * np.max(steepest))
     costs = [replace(one, ridge=0.0, l1=0.0, shift=0.0) for one in model._costs(sample)]
@@ -354,11 +365,13 @@ def at_zero(silos: Silos, cost: Cost, sample: Sample) -> Array:
     return theta.ravel()
 
 
-def spreads(sample: Sample, around_mean: bool) -> Conversation[Array]:
+def spreads(sample: Sample, around_mean: bool, sums: Array | None = None) -> Conversation[Array]:
     """The variance of every column, or the mean of its squares."""
     rows = asdict(sample.rows)
-    (sums,) = yield Exchange(PURPOSE, (Query("columns", {"rows": rows, "center": None}),))
-    mean = np.asarray(sums["sums"]) / sample.mass
+    if sums is None:
+        (answer,) = yield Exchange(PURPOSE, (Query("columns", {"rows": rows, "center": None}),))
+        sums = np.asarray(answer["sums"])
+    mean = sums / sample.mass
     center = mean if around_mean else np.zeros(len(mean))
     (squares,) = yield Exchange(PURPOSE, (Query("columns", {"rows": rows, "center": center}),))
     spread: Array = np.asarray(squares["sums"]) / sample.mass

@@ -59,12 +59,14 @@ def _slices(whole: SiloRows, parts: dict[str, npt.NDArray[np.intp]]) -> list[Sil
 
 
 def _row_slice(X: Any, first: int, last: int) -> Any:
-    """Rows of a table, not copied; SciPy would copy them."""
+    """Rows of a table, not copied; SciPy copies what is a small part of something larger, unless it is not told."""
     if not bool(sp.issparse(X)):
         return X[first:last]
     inside = slice(X.indptr[first], X.indptr[last])
-    parts = X.data[inside], X.indices[inside], X.indptr[first : last + 1] - X.indptr[first]
-    return type(X)(parts, shape=(last - first, X.shape[1]), copy=False)
+    part = type(X)((last - first, X.shape[1]), dtype=X.dtype)
+    part.indptr = X.indptr[first : last + 1] - X.indptr[first]
+    part.data, part.indices = X.data[inside], X.indices[inside]
+    return part
 
 
 def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:

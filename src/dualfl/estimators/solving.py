@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.best import CONTRADICTION, SMALLEST
 from dualfl.engines.decision import inquiry_of
@@ -111,7 +110,7 @@ def solving(silos: Silos, tasks: Sequence[Task], purpose: str = "the fit") -> Co
         for cost, start in zip(costs, starts):
             runs.append(one_fit(silos, cost, task.sample, task.model.algorithm, limits, start))
             places.append(i)
-    found = yield from side_by_side(runs, purpose)
+    found = yield from side_by_side(runs, purpose, stragglers=not all(task.of_path for task in tasks))
     outcomes: list[Outcome] = [[] for _ in tasks]
     for i, result in zip(places, found):
         known = outcomes[i]
@@ -124,9 +123,9 @@ def solving(silos: Silos, tasks: Sequence[Task], purpose: str = "the fit") -> Co
     return outcomes
 
 
-def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str) -> Conversation[list[Any]]:
+def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str, stragglers: bool = True) -> Conversation[list[Any]]:
     """The exchanges of several runs, each carrying what all of them ask; the results, or why there is none."""
-    merged = together(runs, keep=(DualflError,))
+    merged = together(runs, keep=(DualflError,), stragglers=stragglers)
     answers: Any = None
     while True:
         try:
@@ -147,7 +146,7 @@ def one_fit(
 
 def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Exchanges[Result]:
     """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
-    chosen = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
+    chosen = named(algorithm, side) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
     check_able(side, chosen)
@@ -160,7 +159,7 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     yield from engine.settling(chosen, constants)
     session = Session(engine, Recording())
     loss = getattr(side.template, "loss", None)
-    proof = None if engine.algorithm.certifies else proof_of(side)
+    proof = proof_of(side, engine.algorithm.certifies)
     settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
@@ -176,12 +175,19 @@ def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start
         return drive(running(SideHere(problem, joined), algorithm, limits, start))
 
 
-def proof_of(side: Side) -> FreeIntercept | CurvatureProof | None:
-    """A proof that this process can make beside the algorithm's own."""
-    problem = getattr(side, "problem", None)
-    if problem is not None and CurvatureProof.applies(problem):
+def named(algorithm: str, side: Side) -> Algorithm:
+    """The algorithm of that name."""
+    return side.auto if algorithm == "auto" else make(algorithm)
+
+
+def proof_of(side: Side, certified: bool) -> FreeIntercept | CurvatureProof | None:
+    """A proof that this process can make beside the algorithm's own, for costs of which algorithms know too little."""
+    problem: Problem | None = getattr(side, "problem", None)
+    if problem is None:
+        return None
+    if CurvatureProof.applies(problem):
         return CurvatureProof(problem)
-    return FreeIntercept(problem) if problem is not None and FreeIntercept.applies(problem) else None
+    return FreeIntercept(problem) if not certified and FreeIntercept.applies(problem) else None
 
 
 def with_shifted_intercept(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | None:
@@ -198,11 +204,6 @@ def shifted(result: Result, shift: float) -> Result:
     theta = with_shifted_intercept(result.theta, result.shape, shift)
     assert theta is not None
     return replace(result, theta=theta)
-
-
-def algorithm_named(algorithm: str) -> Algorithm:
-    """The algorithm of that name. A fit runs in one process, where no sum of few rows leaves anybody's hands."""
-    return Auto(cost="time", least_rows=1) if algorithm == "auto" else make(algorithm)
 
 
 class Settled:

@@ -21,7 +21,6 @@ from dualfl.engines.engine import bound, check_fit, server_penalty
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.experiment import Experiment
-from dualfl.federation.inspecting import inspected
 from dualfl.federation.rows import not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
 from dualfl.federation.wire import decode, encode
@@ -73,8 +72,6 @@ class FarChamber:
 
     def query(self, verb: str, given: Mapping[str, Any]) -> Content:
         """The answer to a question; what is said of cells stays with the operator."""
-        if verb == "inspect":
-            return inspected(self.home, str(given["target"]), given["classes"]).as_json()
         if verb == "describe":
             given = self.allowed(given)
         with not_quoted(QUOTING):

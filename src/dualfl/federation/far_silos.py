@@ -313,6 +313,13 @@ class FarSide:
         self._penalty = L1(cost.l1) if cost.l1 else None
 
     @property
+    def auto(self) -> Algorithm:
+        """Silos with few rows send no second-order sums."""
+        from dualfl.algorithms.few_exchanges.auto import Auto
+
+        return Auto()
+
+    @property
     def template(self) -> Objective:
         return self._template
 

@@ -63,7 +63,8 @@ def stacked_rows(parts: Sequence[Any], copy: bool) -> Any:
     starts = [part.indptr[:-1] + end for part, end in zip(parts, ends)]
     indptr = np.concatenate([*starts, ends[-1:]]).astype(indices.dtype if ends[-1] < 2**31 else np.int64, copy=False)
     shape = (sum(part.shape[0] for part in parts), parts[0].shape[1])
-    whole = type(parts[0])((data, indices, indptr), shape=shape, copy=False)
+    whole = type(parts[0])(shape, dtype=data.dtype)
+    whole.data, whole.indices, whole.indptr = data, indices, indptr  # SciPy's constructor might copy them
     whole.has_canonical_format = True  # as all parts have
     return whole
 

@@ -288,8 +288,8 @@ class LinearModel(Objective):
         return found
 
     def working_sums(self) -> tuple[Array, Array] | None:
-        """C as in `moment` and q, so that C and q - C theta are the Hessian and minus the gradient of the parabolas that
-        touch the losses where targets suggest, as iteratively reweighted least squares begins; None where 0 will do."""
+        """C as in `moment` and q: C and q - C theta are the Hessian and minus the gradient of the parabolas that touch
+        the losses where targets suggest, as iteratively reweighted least squares begins; None where 0 will do."""
         z = self.loss.working(self.y)
         if z is None:
             return None

@@ -139,7 +139,7 @@ def column_sizes(f: LinearModel) -> Array:
     """c_k = sqrt(sum_i s_i x_ik^2), a little too large; rows in pieces, so that none is copied as a whole."""
     X, design = f.design.X, f.design
     squares = np.zeros(design.D)
-    rows = max(1, CHUNK // max(X.shape[1], 1))
+    rows = max(1, CHUNK * f.n // max(design.entries, 1))
     with np.errstate(over="ignore"):
         for first in range(0, f.n, rows):
             piece: Any = X[first : first + rows]

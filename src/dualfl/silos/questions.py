@@ -63,6 +63,11 @@ class Side(Protocol):
         """The common one."""
         ...
 
+    @property
+    def auto(self) -> Algorithm:
+        """What chooses the algorithm where nobody names one."""
+        ...
+
     def inquiring(self, inquiry: Inquiry) -> Exchanges[Constants]:
         """What an algorithm that chooses wants to know."""
         ...

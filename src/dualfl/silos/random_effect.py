@@ -25,7 +25,7 @@ from dualfl.errors import InputError
 from dualfl.typing import Array
 
 GRID = np.concatenate([[0.0], np.logspace(-8, 8, 33)])
-EXACT, MOST = 1e-10, 20  # relative width of the interval in which the search ends; exchanges at most
+EXACT, MOST = 1e-8, 20  # relative width of the interval in which the search ends; exchanges at most
 Terms = dict[str, Array]
 
 
@@ -106,8 +106,10 @@ def fit_random_intercept(ask: Callable[[Array], Mapping[str, Array]], silos: int
         slopes = [one[1] for one in found]
         if gammas[0] == 0 and best == 0 and slopes[0] >= 0:  # no variance at all is the most likely
             return _result(found[0], 0.0, exchanges)
-        low = max((k for k in range(len(gammas)) if slopes[k] < 0 and k <= best), default=0)
+        from_here = best if exchanges == 1 else 0  # within an interval the slopes tell more than the values
+        low = max((k for k in range(from_here + 1) if slopes[k] < 0), default=0)
         high = min((k for k in range(low + 1, len(gammas)) if slopes[k] >= 0), default=len(gammas) - 1)
+        low = high - 1
         a, b = float(gammas[low]), float(gammas[high])
         if b - a <= EXACT * b or high <= low or exchanges == MOST:
             return _result(found[best], float(gammas[best]), exchanges)

@@ -214,7 +214,11 @@ def curvatures(
 ) -> Wire:
     """The summed losses of several models on each of several choices of rows; with `second` their gradients and the
     halves of their Hessians, too. One pass over the rows serves all models of a choice."""
-    parts = [looked_at(*with_model(chamber, cost), np.asarray(points), second) for cost, points in zip(costs, thetas)]
+    return looks([with_model(chamber, cost) for cost in costs], thetas, second)
+
+
+def looks(models: Sequence[tuple[LinearModel, float]], thetas: Sequence[Array], second: bool) -> Wire:
+    parts = [looked_at(f, mass, np.asarray(points), second) for (f, mass), points in zip(models, thetas)]
     names = ("losses", "gradients", "hessians") if second else ("losses",)
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 

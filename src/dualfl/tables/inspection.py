@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from dualfl.tables.cells import (
 )
 from dualfl.tables.dates import WORD, is_date
 from dualfl.tables.delimited import is_class_target, likely_encoding
-from dualfl.tables.findings import Facts, Finding, Inspection
+from dualfl.tables.findings import Facts, Finding, Inspection, Kind
 from dualfl.tables.reading import LARGEST, LONGEST, Table, as_text, has_points, is_numeric, missing, read_table
 from dualfl.tables.rules import Rules
 from dualfl.tables.schema import MOST_LEVELS
@@ -83,8 +84,8 @@ def _by_class(labels: AnyArray) -> dict[str, AnyArray]:
     return {label: labels == label for label in known} if len(known) <= MOST_LEVELS else {}
 
 
-def _finding(kind: str, column: str, silo: str, what: str, **more: object) -> Finding:
-    return Finding(kind, column, (silo,), what, **more)  # type: ignore[arg-type]
+def _finding(kind: str, column: str, silo: str, what: str, **more: Any) -> Finding:
+    return Finding(kind, column, (silo,), what, **more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ class _Column:
         return self.name in self.rules.categorical or (self.is_target and self.classes)
 
     @cached_property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         if self.values.dtype.kind == "O":
             return "dates" if str(self.values[0]).startswith(("date", "timestamp")) else "other"
         if self.gaps.all():
@@ -149,7 +150,7 @@ class _Column:
         kind, gaps, lost = self.kind, self.gaps, int(self.gaps.sum())
         present = len(gaps) - lost
         if kind in ("empty", "other") or (kind == "dates" and self.values.dtype.kind == "O"):
-            return Facts(kind, present=present, missing=lost)  # type: ignore[arg-type]
+            return Facts(kind, present=present, missing=lost)
         if self.values.dtype.kind == "U" and self._no_levels():
             return Facts("other", present=present, missing=lost)
         text = kind == "text" or self.as_levels or not is_numeric(self.values)
@@ -167,7 +168,7 @@ class _Column:
         zero_one = is_numeric(self.values) and bool(np.isin(there, (0.0, 1.0)).all())
         named = not many and (kind == "text" or self.as_levels)
         names, tables = (tuple(known), self._crossed(levels, known)) if named else ((), {})
-        return Facts(kind, names, many and kind == "text", zero_one, len(known) == 1, present, lost, tables)  # type: ignore[arg-type]
+        return Facts(kind, names, many and kind == "text", zero_one, len(known) == 1, present, lost, tables)
 
     def _by_class(self, values: AnyArray) -> Iterator[tuple[str, AnyArray]]:
         """The entries that are there, by the class of their row."""
@@ -209,7 +210,7 @@ class _Column:
         if self.gaps.any() and not self.gaps.all():
             yield self._gaps()
 
-    def _found(self, kind: str, what: str, **more: object) -> Finding:
+    def _found(self, kind: str, what: str, **more: Any) -> Finding:
         return _finding(kind, self.name, self.table.name, what, **more)
 
     def _other_types(self) -> Iterator[Finding]:

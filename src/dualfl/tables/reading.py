@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class Unclear(NamedTuple):
 
     sentence: str
     told: str
-    kind: str  # numbers or dates
+    kind: Literal["numbers", "dates"]  # what it was meant to be
 
 
 @dataclass(frozen=True, eq=False)

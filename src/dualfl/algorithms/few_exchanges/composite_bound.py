@@ -4,9 +4,10 @@ F is the loss and the ridge, x the point where its sums are known, z the minimis
 step says which slope P has where it ends, p = -(F'(x) + H(z - x)). For this p, moved into the domain of P* so that
 nothing hangs on how well the model was solved,
 
-    E*  >=  min over y of F(y) + <p, y> - P*(p)  >=  F(x) + <p, x> - P*(p) - lam^2 psi(lam R),     lam = |F'(x) + p| in H^-1,
+    E*  >=  min over y of F(y) + <p, y> - P*(p)  >=  F(x) + <p, x> - P*(p) - lam^2 psi(lam R),
 
-the value of the model at z but for terms of third order: a step earlier than what can be said at z itself.
+with lam = |F'(x) + p| in the norm of H^-1: the value of the model at z but for terms of third order: a step earlier
+than what can be said at z itself.
 
 A `Frame` is what the clients compute H in: features U = L^-T for a Cholesky factor L of an earlier Hessian, outputs B.
 For a softmax without a ridge the sum of all outputs has no curvature, and F does not change with it. So p must not have
@@ -31,6 +32,7 @@ from dualfl.algorithms.few_exchanges.self_concordance import (
     errors_in,
     gain,
     inner_of,
+    kinks_of,
     largest_of,
     lower_bound,
     turned,
@@ -132,10 +134,12 @@ def curvature(R: Regulariser, frame: Frame, m: Any, ridge: Array, reach: float, 
     Z = symmetric(m.h, U.shape[1] * outputs)
     own = (U.T * ridge) @ U
     Z = Z + np.kron(own, np.eye(outputs))
-    e = many * errors_in(U, m.own, outputs) + np.repeat(roundings(len(U)) * np.sqrt(np.diag(own)), outputs)
+    e = many * errors_in(U, m.own, float(m.rough), outputs, doubt.grid) + np.repeat(
+        roundings(len(U)) * np.sqrt(np.diag(own)), outputs
+    )
     if doubt.grid:
         e = e + many * doubt.grid * len(e) / np.sqrt(np.maximum(np.diag(Z), 1e-300))
-    return Curvature(Z, e, many * float(m.slip), reach, many * m.kinks, frame.radius)
+    return Curvature(Z, e, many * float(m.slip), reach, many * kinks_of(m), frame.radius)
 
 
 # -- the penalty -----------------------------------------------------------------------------------------
@@ -143,7 +147,7 @@ def curvature(R: Regulariser, frame: Frame, m: Any, ridge: Array, reach: float, 
 
 def usable(R: Regulariser, copies: Array, k: int) -> Array:
     """Copies whose slope of P can be that of their column, exactly."""
-    flat = R.flat.reshape(-1, k).all(axis=1)
+    flat = np.asarray(R.flat.reshape(-1, k).all(axis=1))
     kept = [other < 0 or abs(c) == 1 or flat[int(other)] for _, other, c in copies]
     return np.asarray(copies[np.array(kept, dtype=bool)])
 
@@ -152,11 +156,11 @@ def slope_of(R: Regulariser, p: Array, k: int) -> Array:
     """p moved into the domain of P*, and without a sum over outputs where F has no curvature along it."""
     p = np.where(R.penalised_at, p, 0.0)
     if k > 1:
-        flat = (R.m.reshape(-1, k) == 0).all(axis=1)[:, None]
+        flat = np.asarray((R.m.reshape(-1, k) == 0).all(axis=1))[:, None]
         P = R.P
-        one_sided = (np.isfinite(P.lo) != np.isfinite(P.hi)).reshape(-1, k).any(axis=1)[:, None]
+        one_sided = np.asarray((np.isfinite(P.lo) != np.isfinite(P.hi)).reshape(-1, k).any(axis=1))[:, None]
         rows = p.reshape(-1, k)
-        whole = R.penalised_at.reshape(-1, k).all(axis=1)[:, None]
+        whole = np.asarray(R.penalised_at.reshape(-1, k).all(axis=1))[:, None]
         balanced = np.where(one_sided | ~whole, 0.0, rows - rows.mean(axis=1, keepdims=True))
         p = np.where(flat, balanced, rows).ravel()
         if R.group is None and (P.l1 > 0).any():
@@ -197,5 +201,6 @@ def leaked(R: Regulariser, p: Array, x: Array, flat: Any, E: float) -> float:
     elif (R.P.l1 > 0).any():
         far = E / float(R.P.l1[R.P.l1 > 0].min())
     else:
-        far = k * float(np.max(np.maximum(np.abs(R.P.lo), np.abs(R.P.hi)), initial=0.0))
+        edge = np.maximum(np.abs(R.P.lo), np.abs(R.P.hi))
+        far = k * float(np.max(edge[np.isfinite(edge)], initial=0.0))  # where there is none, p is 0
     return float(left @ (far + np.abs(x).sum(axis=1)[flat])) * (1 + 1e-6)

@@ -28,10 +28,10 @@ def guessed(G: Array, free: Any) -> Array:
     found: list[tuple[float, float, float]] = []
     gone: set[int] = set()
     D = len(G)
-    for k in np.flatnonzero(free):
-        if h[k] == 0:
+    for k in range(D):
+        if free[k] and h[k] == 0:
             found.append((float(k), -1.0, 0.0))
-            gone.add(int(k))
+            gone.add(k)
     for k in range(D - 1):
         if k in gone:
             continue

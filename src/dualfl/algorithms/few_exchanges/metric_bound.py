@@ -1,9 +1,9 @@
 """What the whole Hessian that sketched-newton has at a point proves of E*: `self_concordance` in its basis.
 
-Beside the directions z of the basis there may be two kinds that it leaves out. Sums of all outputs of a softmax: there E
-has the curvature of the ridge, exactly, or does not change at all. And columns that are next to nothing beside the ridge
-(`sketched_metric.NOTHING`): with half their ridge as mu and b the data's curvature there, Schur's complement shows that
-at least (1 - b/mu) of the data's curvature is left in all other directions, and mu in these.
+Beside the directions z of the basis there may be two kinds that it leaves out. Sums of all outputs of a softmax: there
+E has the curvature of the ridge, exactly, or does not change at all. And columns that are next to nothing beside the
+ridge (`sketched_metric.NOTHING`): with half their ridge as mu and b the data's curvature there, Schur's complement
+shows that at least (1 - b/mu) of the data's curvature is left in all other directions, and mu in these.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from dualfl.algorithms.few_exchanges.self_concordance import (
     Curvature,
     errors_in,
     gain,
+    kinks_of,
     lower_bound,
     turned,
 )
 from dualfl.algorithms.few_exchanges.sketched_metric import Basis, leading
-from dualfl.objectives.rounding import SPARE, UNIT, of_mean, roundings
+from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.typing import Array
 
 MOST = 0.1  # of the data's curvature, that columns beside the basis may take away
@@ -33,6 +34,7 @@ class Sums(NamedTuple):
 
     M: Array
     own: Array
+    rough: float
     slip: float
     kinks: Array
     reach: float
@@ -56,7 +58,7 @@ def proven(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> floa
     D, k, U, B = basis.D, basis.M.shape[1], basis.U, basis.B
     G, off = cut.g.reshape(D, k), off_g.reshape(D, k)
     off = off + roundings(D + k) * np.abs(G)
-    beside = left_out(basis, G, off, sums.own)
+    beside = left_out(basis, G, off, sums.own + (sums.grid if sums.grid else 0.0))
     if beside is None:
         return -np.inf
     H = leading(basis, sums.M, basis.q)
@@ -64,12 +66,16 @@ def proven(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> floa
     for a in range(basis.m):
         H[:, a, :, a] += ridge
     many = of_mean(silos)
-    e = many * errors_in(U, sums.own, basis.m) + np.repeat(roundings(D) * np.sqrt(np.diag(ridge)), basis.m)
+    e = many * errors_in(U, sums.own, sums.rough, basis.m, sums.grid) + np.repeat(
+        roundings(D) * np.sqrt(np.diag(ridge)), basis.m
+    )
     if sums.grid:
         e = e + many * sums.grid * len(e) / np.sqrt(np.maximum(np.diag(H.reshape(len(e), -1)), 1e-300))
     r = (U.T @ G @ B).ravel()
     off_r = (np.abs(U).T @ off @ np.abs(B)).ravel()
-    curvature = Curvature(H.reshape(len(r), len(r)), e, many * sums.slip + beside.taken, sums.reach, many * sums.kinks, sums.radius)
+    curvature = Curvature(
+        H.reshape(len(r), len(r)), e, many * sums.slip + beside.taken, sums.reach, many * sums.kinks, sums.radius
+    )
     if len(sums.inner):
         curvature, r, off_r = turned(curvature, r, off_r, sums.inner)
     found = gain(curvature, r, off_r, beside.decrement)
@@ -90,7 +96,7 @@ def left_out(basis: Basis, G: Array, off: Array, own: Array) -> Beside | None:
     if len(rest) != D - basis.q - len(basis.still):
         return None
     N = basis.at.to(np.eye(D)[:, rest])
-    data = (np.abs(N).T @ np.sqrt(np.maximum(own, 0.0))) ** 2 / (SPARE * UNIT) ** 2
+    data = (np.abs(N).T @ np.sqrt(np.maximum(own, 0.0))) ** 2 * (1 + 1e-6)
     for k, c in basis.dull:
         N[-1, rest == int(k)] = -c * N[int(k), rest == int(k)]
         data[rest == int(k)] = 0.0
@@ -108,5 +114,5 @@ def of(m: Any, i: int, reach: float, radius: float, grid: float, inner: Array) -
     """The sums that came with the i-th point, if they did and the metric is whole."""
     if not hasattr(m, f"own{i}") or len(getattr(m, f"T{i}")):
         return None
-    sent = [getattr(m, f"{name}{i}") for name in ("M", "own", "slip", "kinks")]
-    return Sums(sent[0], sent[1], float(sent[2]), sent[3], reach, radius, grid, inner)
+    M, own, rough, slip = (getattr(m, f"{name}{i}") for name in ("M", "own", "rough", "slip"))
+    return Sums(M, own, float(rough), float(slip), kinks_of(m, str(i)), reach, radius, grid, inner)

@@ -155,12 +155,12 @@ class PiecewiseSilo:
         w = self.weight * np.square(self.s * self.P.q * room).sum(axis=0)
         K, design = roundings(self.model.n + self.model.design.D), self.model.design
         if not centre.any():
-            return {"room": upper(design.gram(w)), "own_room": K**2 * moments.squares(design, w)}
+            return {"room": upper(design.gram(w)), "own_room": moments.squares(design, w), "rough": K**2 / self.weight}
         G = np.zeros((design.D, design.D))
         for rows, block in moments.blocks(design, design.D):
             centred = np.sqrt(w[rows])[:, None] * (block - block[:, -1:] * centre)
             G += centred.T @ centred
-        return {"room": upper(G), "own_room": K**2 * moments.squares(design, w)}
+        return {"room": upper(G), "own_room": moments.squares(design, w), "rough": K**2 / self.weight}
 
     def unclipped(self, wanted: Array) -> dict[str, Any]:
         """What Newton's method wanted, and which scales bring it into the box."""

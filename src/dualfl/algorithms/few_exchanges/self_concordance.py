@@ -12,10 +12,11 @@ lam^2 = <G'(x), H^-1 G'(x)> and u = lam R < 1 the minimum over t is
 lam^2/2 for small u: as much as there is to gain. A penalty P enters by P(y) >= <p, y> - P*(p), for any p: G is then the
 smooth part of E and <p, .>, and E* >= G(x) - P*(p) - lam^2 psi(u).
 
-Kinks. Huber's loss and the squared hinge have no third derivative, but l'' may jump to 0. Within |z| <= r, in the coordinates below,
-rows that are farther than r |q_i| from their kink keep their curvature. Those that are not, and what else H has that E
-has not, take at most `kinks` = sum_i s_i w_i |q_i|^2 away from it, in every direction. With what is left, if |z| = r is
-so far out that G cannot be below G(x) there, lam <= r sqrt(lambda_min)/2, nor can it be beyond: G is convex.
+Kinks. Huber's loss and the squared hinge have no third derivative, but l'' may jump to 0. Within |z| <= r, in the
+coordinates below, rows that are farther than r |q_i| from their kink keep their curvature. Those that are not, and what
+else H has that E has not, take at most `kinks` = sum_i s_i w_i |q_i|^2 away from it, in every direction. With what is
+left, if |z| = r is so far out that G cannot be below G(x) there, lam <= r sqrt(lambda_min)/2, nor can it be beyond: G
+is convex.
 
 Coordinates. All is computed for theta = x + (U (x) B) z, with the matrix U that the clients were given taken as exact:
 they project their rows on it, q_i = U'x_i, so that H in z does not suffer from means and dependences of columns that U
@@ -23,7 +24,7 @@ takes away. R <= max_i |q_i| / sqrt(lambda_min(H)). A softmax, of which only dif
 sqrt(2) times that, and B is a basis of the differences.
 
 Rounding. Clients bound by `own` how far off each entry of H may be: |dH_kl| <= e_k h_l + h_k e_l + e_k e_l, with
-h_k^2 = H_kk and e_k = sum_j |U_jk| sqrt(own_j), own_j = K^2 sum_i s_i w_i x_ij^2, and by `slip` how far off a curvature
+h_k^2 = H_kk and e_k = sum_j |U_jk| sqrt(rough own_j), own_j = sum_i s_i w_i x_ij^2, rough >= K^2, and by `slip` how far off a curvature
 w_i = l'' may be because its predictor is. With a unit diagonal and s the smallest eigenvalue then,
 H >= (1 - slip)(1 - d/s) H~ for d = sum of all these errors and those of Cholesky's method.
 """
@@ -112,21 +113,23 @@ def differences(q: Array, B: Array, inner: Array) -> Array:
 def curvature_doubts(f: Objective, x: Array, weight: float, asked: Asked) -> dict[str, Any]:
     """`own`, `slip` and `kinks` of a Hessian at x."""
     rows = rows_of(f)
-    nothing = {"own": np.zeros(f.shape[0]), "slip": 1.0 / weight, "kinks": np.zeros(len(SHARES))}
+    calm = dict.fromkeys((f"kinks_{i}" for i in range(len(SHARES))), 0.0)
+    nothing = {"own": np.zeros(f.shape[0]), "rough": 0.0, "slip": 1.0 / weight} | calm
     if rows is None or rows.model.loss.self_concordance is None:
         return nothing
     model, design = rows.model, rows.model.design
     K = roundings(model.n + design.D)
     coarse = K * (SINGLE if moments.precision(design, asked.numbers) != np.float64 else 1.0)
     w = model.s if model.k > 1 else model.newton_curvatures(x, 0.0)[0, 0]
-    own = coarse**2 * moments.squares(design, w)
+    own = moments.squares(design, w)
     theta, far = np.abs(model.matrix(x)), 0.0
     for _, block in moments.blocks(design, design.D):
         far = max(far, float((np.abs(block) @ theta).max(initial=0.0)))
     slip = min(2 * K * far, 1.0) / weight
     if not (np.isfinite(own).all() and np.isfinite(slip)):
         return nothing
-    return {"own": own, "slip": slip, "kinks": kinks(model, x, asked)}
+    found = {f"kinks_{i}": float(taken) for i, taken in enumerate(kinks(model, x, asked))}
+    return {"own": own, "rough": coarse**2 / weight, "slip": slip} | found
 
 
 def kinks(model: LinearModel, x: Array, asked: Asked) -> Array:
@@ -160,14 +163,19 @@ class Curvature(NamedTuple):
     radius: float = np.inf
 
 
-def errors_in(U: Array, own: Array, outputs: int, grid: float = 0.0) -> Array:
+def kinks_of(m: Any, suffix: str = "") -> Array:
+    """What was sent of kinks, as it is used."""
+    return np.array([float(getattr(m, f"kinks_{i}{suffix}")) for i in range(len(SHARES))])
+
+
+def errors_in(U: Array, own: Array, rough: float, outputs: int, grid: float) -> Array:
     """e_k of every coordinate of z."""
-    e = np.abs(U).T @ np.sqrt(np.maximum(own, 0.0) + grid)
+    e = np.abs(U).T @ np.sqrt(float(rough) * (np.maximum(own, 0.0) + grid))
     return np.asarray(np.repeat(e, outputs) * (1 + 1e-6))
 
 
 def inner_of(H: Array, outputs: int) -> Array:
-    """The norm in which a softmax measures its rows: that of the inverse of an earlier Hessian; empty if there is none."""
+    """The norm in which a softmax measures its rows: that of an earlier Hessian's inverse; empty if none will do."""
     if outputs == 1 or len(H) > WIDEST:
         return np.zeros((0, 0))
     values, vectors = np.linalg.eigh(H)

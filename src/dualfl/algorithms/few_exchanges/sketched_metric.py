@@ -49,7 +49,9 @@ class Basis:
     at: Coordinates
     M: Array  # D x k, the ridge
     still: tuple[int, ...] = ()  # columns that are others exactly, and need not move: see `dependence`
-    dull: tuple[tuple[float, float], ...] = ()  # (k, c): columns with a ridge that are c times the last one, which has none
+    dull: tuple[
+        tuple[float, float], ...
+    ] = ()  # (k, c): columns with a ridge that are c times the last one, which has none
 
     @property
     def spans(self) -> bool:

@@ -21,9 +21,9 @@ More features than `widest`: C does not travel. Clients send C Omega for a commo
 more of them while the last eigenvalue of the sketch is still felt beside mu, and all of them once more, in better
 coordinates, if the units of columns or their means turn out to be all that was sketched.
 
-E* is bounded by all gradients seen (see `bundle_bound`), where a ridge acts on every coefficient; and by a whole Hessian
-(see `metric_bound`) whatever is regularised, for losses that are self-concordant. Near the minimiser directions are
-chosen in which the last Hessian was the identity.
+E* is bounded by all gradients seen (see `bundle_bound`), where a ridge acts on every coefficient; and by a whole
+Hessian (see `metric_bound`), whatever is regularised. Near the minimiser directions are chosen in which the last
+Hessian was the identity. What clients compute is in sketched_sums.py.
 """
 
 from __future__ import annotations
@@ -39,32 +39,25 @@ from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round,
 from dualfl.algorithms.cuts import mean_cut
 from dualfl.algorithms.few_exchanges import dependence, metric_bound
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
-from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
 from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen_by
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
-from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
-from dualfl.algorithms.few_exchanges.packing import symmetric, upper
+from dualfl.algorithms.few_exchanges.packing import symmetric
 from dualfl.algorithms.few_exchanges.secants import learnt, two_loops
 from dualfl.algorithms.few_exchanges.self_concordance import (
     FARTHEST,
     POWER,
-    Asked,
-    curvature_doubts,
     inner_of,
     largest_of,
-    row_reach,
 )
-from dualfl.algorithms.few_exchanges.sketch_size import HEAVIEST, Budget, heaviest, more_columns
-from dualfl.algorithms.few_exchanges.sketched_metric import Basis, SketchedMetric
-from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
-from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.sketch_size import Budget, heaviest, more_columns
+from dualfl.algorithms.few_exchanges.sketched_state import Local, Server, radius, scale, share
+from dualfl.algorithms.few_exchanges.sketched_sums import BEYOND, RAY, Wanted, directions, first_sums, sums_at
+from dualfl.algorithms.few_exchanges.straight_pieces import kept_promise
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows
 from dualfl.algorithms.messages import floats
 from dualfl.errors import InputError, NoMinimiser
-from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
-RAY = (*(0.5**i for i in range(1, 6)), 2.0**-7, 2.0**-10, 2.0**-14, 2.0**-20, 2.0**-30)
 ARMIJO = 1e-4
 FLAT = 1.9  # times half its decrement: a step that gains more met no curvature
 SHORTER = 0.4  # the second trial, once one has failed
@@ -72,58 +65,7 @@ NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
 SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly changes, and a dear one is worth its price
 PATIENCE = 3  # exchanges with one metric before a dear one is asked for
 LARGEST = 4_000_000
-BEYOND = 1e100  # stands for an energy that overflows, as a Poisson loss can; such a trial is rejected
-LARGEST_ERROR = 1e200  # infinity is not sent
 NONE = np.zeros(0)
-NOTHING_YET = Parabolas()
-
-
-@dataclass(frozen=True)
-class Local:
-    """The basis a client works with, as the server sent it."""
-
-    U: Array
-    B: Array
-
-
-@dataclass(frozen=True)
-class Server:
-    x: Array  # the best point whose energy is known
-    E: float
-    g: Array
-    trial: Array  # the next one
-    rivals: Array  # of the race in the second exchange; none later
-    p: Array  # x - trial, while losses along the ray are wanted
-    basis: Basis
-    metric: SketchedMetric
-    E0: float
-    mu: float  # strong convexity, for the bound
-    sizes2: Array  # of the columns, and the grid of what travels: how far off gradients may be, see `Doubt`
-    grid: float
-    prove: bool = False  # whether Hessians come with what makes a bound of them
-    guesses: Array | None = None  # of columns that are others
-    inner: Array | None = None  # the norm in which it is, for several outputs
-    reach: float = np.inf  # of the rows in the present basis
-    proven: float = -np.inf  # by Hessians
-    S: tuple[Array, ...] = ()
-    Y: tuple[Array, ...] = ()
-    Omega: int = 0  # columns of the sketch so far; 0: C is known as a whole
-    CO: Array | None = None  # C Omega, and the trace of C
-    trace: float = 0.0
-    more: int = 0  # columns to ask for
-    sent: bool = False  # whether the clients have the basis
-    request: tuple[int, ...] = ()  # ranks of the metrics that come with the trials
-    near: bool = False
-    metrics: int = 1  # asked for while far away
-    spent: int = 0  # numbers that a client has sent so far
-    heaviest: int = HEAVIEST  # a metric that may be bought
-    since: int = 0  # exchanges since the metric was renewed
-    rejected: int = 0  # in a row
-    slow: bool = False  # a trial was rejected: two an exchange from then on
-    t: float = 1.0
-    trusted: bool = False  # the last step gained what its metric had promised
-    bounds: Parabolas = NOTHING_YET
-    decrement: float = np.inf
 
 
 @dataclass(frozen=True)
@@ -226,7 +168,8 @@ class SketchedNewton(Algorithm):
         where = (s.basis.at.scale, s.basis.at.centre) if s.more else (NONE, NONE)
         m = yield ask(
             self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more),
-            scale=where[0], centre=where[1], prove=s.prove, radius=radius(s), inner=inner, guesses=NONE if s.guesses is None else s.guesses,
+            scale=where[0], centre=where[1], prove=s.prove, radius=radius(s), inner=inner,
+            guesses=NONE if s.guesses is None else s.guesses,
         )  # fmt: skip
         s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)))
         if s.guesses is not None:
@@ -235,17 +178,18 @@ class SketchedNewton(Algorithm):
         after = self.raced(s, m) if len(s.rivals) else self.moved(s, m)
         return self.widened(after, m, at) if s.more else after
 
-    def without_copies(self, s: Server, m: Any) -> tuple[Server, Any]:
+    @staticmethod
+    def without_copies(s: Server, m: Any) -> tuple[Server, Any]:
         """Columns that are others need not move: their coefficients go to the others, which changes no prediction."""
         assert s.guesses is not None
         copies, s = dependence.proven(s.guesses, m.unlike), replace(s, guesses=None)
-        held = s.basis.M.any(axis=1)[copies[:, 0].astype(int)]
+        held = np.asarray(s.basis.M.any(axis=1))[copies[:, 0].astype(int)]
         dull = tuple((float(k), float(c)) for k, other, c in copies[held] if other == s.basis.D - 1)
         s, copies = replace(s, basis=replace(s.basis, dull=dull)), copies[~held]
         if not len(copies) or not s.request:
             return s, m
         basis, metric, keep = sketch.without(s.basis, s.metric, tuple(int(k) for k in copies[:, 0]))
-        sums = {f"M{i}": sketch.kept_sums(getattr(m, f"M{i}"), keep) for i in range(len(s.request))}
+        sums: dict[str, Any] = {f"M{i}": sketch.kept_sums(getattr(m, f"M{i}"), keep) for i in range(len(s.request))}
         request = tuple(min(rank, basis.q) for rank in s.request)
         rivals = np.stack([dependence.joined(x.reshape(basis.D, -1), copies).ravel() for x in s.rivals])
         s = replace(s, basis=basis, metric=metric, sent=False, request=request, rivals=rivals)
@@ -262,7 +206,8 @@ class SketchedNewton(Algorithm):
                 bounds = bounds.with_point(s.mu, cut, self.cuts)
                 sums = metric_bound.of(m, i, reach, radius(s), s.grid, NONE if s.inner is None else s.inner)
                 if sums is not None:
-                    doubt = Doubt(s.sizes2, s.grid, at.N).off(m.spread[i], g, s.basis.M.ravel() * np.abs(x))
+                    # twice: a ridge's part of g is at most |g| and the data's, and its rounding half of theirs
+                    doubt = 2 * Doubt(s.sizes2, s.grid, at.N).off(getattr(m, f"spread{i}"), g)
                     proven = max(proven, metric_bound.proven(s.basis, cut, doubt, sums, at.N))
         return replace(s, bounds=bounds.tightened(s.mu), proven=proven, reach=reach)
 
@@ -403,92 +348,11 @@ class SketchedNewton(Algorithm):
     def first(self, f: MomentCost, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
         """E, E' and the second moment at the start, what is regularised, and this client's own minimiser."""
         check_rows(self.name, at.j, f.objective, self.least_rows)
-        zero = np.zeros(at.d)
-        E, g = f.value_gradient(zero)
-        M = np.broadcast_to(np.asarray(f.objective.convexity, dtype=float), (at.d,))
-        sums: dict[str, Any] = {"g": g, "mu": f.mu, "M": M, "sizes2": SmoothSilo(f).sizes2 + at.grid, "grid": at.grid}
-        sums |= at.measured(f, zero, E)
-        if f.objective.shape[0] <= self.widest:
-            C, S = f.moment(zero)
-            own = C, S
-            rows = rows_of(f.objective)
-            working = None if rows is None or f.origin is not None else rows.model.working_sums()
-            if rows is not None and working is not None:
-                C, sums["q"] = working[0], working[1] + rows.c
-            sums |= {"C": upper(C), "S": S}
-            if self.local and sketch.whole(C, S):
-                start = sums.get("q")
-                sums["theta"] = own_minimiser(f.objective, C, S, start) - (0.0 if f.origin is None else f.origin)
-            elif self.local:
-                sums["theta"] = first_order_minimiser(f, np.diag(own[0]), own[0][:, -1], S)
-        else:
-            CO, _, S = f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns))
-            own, cross = f.column_moments(zero)
-            sums |= {"CO": CO, "S": S, "own": own, "cross": cross}
-            if self.local:
-                sums["theta"] = first_order_minimiser(f, own, cross, S)
-        return at.send(**sums), c
+        return at.send(**first_sums(f, at, columns, self.widest, self.local)), c
 
     @client_step
-    def look(
-        self, f: MomentCost, c: Any, at: Place, X: Array, p: Array, U: Array, B: Array, ranks: Any, straight: float,
-        columns: Any, scale: Array, centre: Array, prove: bool, radius: float, inner: Array,
-        guesses: Array,
-    ) -> tuple[Upload, Any]:  # fmt: skip
+    def look(self, f: MomentCost, c: Any, at: Place, **asked: Any) -> tuple[Upload, Any]:
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
-        if len(U):
-            c = Local(U, B)
-        values, slopes, errors, spread = [], [], [], []
-        more: dict[str, Any] = {}
-        if prove and len(U):
-            more["reach"] = row_reach(f.objective, U, at.weight, B, inner)
-        silo = SmoothSilo(f)
-        for i, x in enumerate(X):
-            E, g = f.value_gradient(x)
-            sound = bool(E < BEYOND) and bool(np.isfinite(g).all())
-            values.append(E if sound else BEYOND**2)
-            slopes.append(g if sound else np.zeros(at.d))
-            errors.append(at.measured(f, x, E) if sound else {"off": 0.0, "off_g": 0.0})  # nobody will use it
-            spread.append(min(silo.doubts(f.place(x))["spread"], LARGEST_ERROR) if sound else 0.0)
-            if i < len(ranks):  # a trial that is beyond all bounds needs no metric, but everybody sends the same shapes
-                parts = f.metric(x if sound else np.zeros(at.d), c.U, c.B, ranks[i], straight)
-                more |= {f"{name}{i}": part for name, part in zip("MTW", parts)}
-                if prove:
-                    asked = Asked(parts[0].size, c.U, straight, radius)
-                    doubts = curvature_doubts(f.objective, f.place(x if sound else np.zeros(at.d)), at.weight, asked)
-                    more |= {f"{name}{i}": value for name, value in doubts.items()}
-            if i == 0 and len(p):
-                more["ray"] = np.nan_to_num(f.along(x, p, [1 - t for t in RAY]), nan=BEYOND, posinf=BEYOND)
-        if columns[1] > columns[0]:
-            Omega = Coordinates(scale, centre).to(directions(at, len(scale), *columns))
-            more["CO"] = f.sketched_moment(np.zeros(at.d), Omega)[0]
-        if len(guesses):
-            rows = rows_of(f.objective)
-            more["unlike"] = np.ones(len(guesses)) if rows is None else dependence.unlike(rows.model.design, guesses)
-        off, off_g = (np.array([error[name] + at.grid for error in errors]) for name in ("off", "off_g"))
-        sent = at.send(
-            E=np.array(values), g=np.stack(slopes), off=off, off_g=off_g, spread=np.array(spread) + at.grid, **more
-        )
-        return sent, c
-
-
-def share(s: Server) -> float:
-    """How much of the parabola above it a straight piece of a loss counts for; see `straight`."""
-    return 1.0 if not s.near else 0.0 if s.trusted and s.decrement <= SURE * scale(s) else STRAIGHT
-
-
-def radius(s: Server) -> float:
-    """Within which a Hessian should not change: a fraction of the last step, in directions that make it the identity."""
-    last = s.decrement if np.isfinite(s.decrement) else 0.0
-    return float(np.sqrt(max(0.01 * last, 1e-9 * abs(s.E))))
-
-
-def scale(s: Server) -> float:
-    """What a decrement is measured by; an energy may be zero, or negative."""
-    return max(abs(s.E), 0.01 * abs(s.E0))
-
-
-def directions(at: Place, D: int, first: int, last: int) -> Array:
-    """Columns of the random matrix that server and clients have in common."""
-    drawn = [replace(at, round=-1).common(f"column {i}").signs((D,)) for i in range(first, last)]
-    return np.stack(drawn, axis=1)
+        if len(asked["U"]):
+            c = Local(asked["U"], asked["B"])
+        return at.send(**sums_at(f, at, c.U, c.B, Wanted(**asked))), c

@@ -7,8 +7,8 @@ bounds, and
 
     G = sum_i (s_i room_i)^2 z_i z_i',        a'_i = a_i - s_i room_i^2 z_iF' G_FF^-1 d.
 
-Then v'_F = w_F, and by Cauchy and Schwarz |a'_i - a_i| <= room_i delta, delta = |d| in the norm of G_FF^-1: a' is in its
-box if delta <= 1. Other coordinates move by at most sqrt(G_kk) delta. With u = b - Z theta for any theta, and
+Then v'_F = w_F, and by Cauchy and Schwarz |a'_i - a_i| <= room_i delta, delta = |d| in the norm of G_FF^-1: a' is in
+its box if delta <= 1. Other coordinates move by at most sqrt(G_kk) delta. With u = b - Z theta for any theta, and
 room_i |u_i| <= l_i - a_i u_i, of which comp is the mean,
 
     E*  >=  a'Sb - R*(v')  >=  a'Sb + (v' - v)'theta - delta comp - R*(v').
@@ -44,8 +44,8 @@ def proven(
 ) -> float:
     """The bound from the sums m of a dual point, at theta; -inf where it says nothing.
 
-    G is that of the features x_k - centre_k x_D; `centre` is 0 unless the last coefficient is free. `copies` are columns
-    that are others (see `dependence`): v_k = c v_l, so they follow.
+    G is that of the features x_k - centre_k x_D; `centre` is 0 unless the last coefficient is free. `copies` are
+    columns that are others (see `dependence`): v_k = c v_l, so they follow.
     """
     if R.group is not None or R.c.any():
         return -np.inf
@@ -89,8 +89,10 @@ class Room(NamedTuple):
     @staticmethod
     def of(m: Any, centre: Array, doubt: Doubt) -> Room:
         G = symmetric(m.room, len(m.v))
-        e = np.sqrt(np.maximum(m.own_room, 0.0))
-        e = of_mean(doubt.silos) * (e + np.abs(centre) * e[-1]) * (1 + 1e-6) + doubt.grid
+        e = np.sqrt(float(m.rough) * (np.maximum(m.own_room, 0.0) + doubt.grid))
+        e = of_mean(doubt.silos) * (e + np.abs(centre) * e[-1]) * (1 + 1e-6)
+        if doubt.grid:  # each entry is off by the grid, too
+            e = e + doubt.grid * len(e) / np.sqrt(np.maximum(np.diag(G), 1e-300))
         return Room(G, np.sqrt(np.maximum(np.diag(G), 1e-300)), e, centre, doubt.grid, doubt.silos)
 
     def pulled(self, d: Array) -> Array:
@@ -138,7 +140,10 @@ def moved_to(R: Regulariser, m: Any, th: Array, off: Array, room: Room, F: Any, 
         Gy, error = room.G @ y, room.doubtful(y)
         rest = (np.abs(goal - Gy) + error + doubt)[move]
         second = gain(Curvature(block, room.e[move], 0.0, 0.0), np.zeros(int(move.sum())), rest)
-        first, more = float(np.sqrt(max(y @ Gy, 0.0) + np.abs(y) @ error)), float(np.sqrt(second.decrement))
+        first, more = (
+            float(np.sqrt(max(float(y @ Gy), 0.0) + float(np.abs(y) @ error))),
+            float(np.sqrt(second.decrement)),
+        )
         delta, left = (first + more) * (1 + 1e-6), error + room.h * more * (1 + 1e-6)
         shift = Gy + room.centre * d[-1]
         left = left + np.abs(room.centre) * (off[-1] + roundings(4) * np.abs(d[-1]))
@@ -176,7 +181,7 @@ def height(R: Regulariser, m: Any, th: Array, off: Array, to: Moved) -> float:
 
 
 def slopes(R: Regulariser, v: Array, off: Array, th: Array) -> tuple[Any, Array]:
-    """All coordinates where R has a slope at theta, and that slope: what a little ridge makes of errors is saved, too."""
+    """All coordinates where R has a slope at theta, and that slope: it saves what a little ridge makes of errors."""
     F, w = edges(R, v, off, th)
     P = R.P
     inside = (th > P.lo) & (th < P.hi) & ((th != 0) | (P.l1 == 0))

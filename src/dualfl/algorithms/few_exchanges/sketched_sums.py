@@ -1,0 +1,122 @@
+"""What clients of sketched-newton send: sums at the start, and at trial points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dualfl.algorithms.client_cost import MomentCost
+from dualfl.algorithms.contract import Place
+from dualfl.algorithms.cuts import LARGEST
+from dualfl.algorithms.few_exchanges import dependence
+from dualfl.algorithms.few_exchanges import sketched_metric as sketch
+from dualfl.algorithms.few_exchanges.coordinates import Coordinates
+from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
+from dualfl.algorithms.few_exchanges.packing import upper
+from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, row_reach
+from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
+from dualfl.solvers.row_view import rows_of
+from dualfl.typing import Array
+
+RAY = (*(0.5**i for i in range(1, 6)), 2.0**-7, 2.0**-10, 2.0**-14, 2.0**-20, 2.0**-30)
+BEYOND = 1e100  # stands for an energy that overflows, as a Poisson loss can; such a trial is rejected
+
+
+def first_sums(f: MomentCost, at: Place, columns: int, widest: int, local: bool) -> dict[str, Any]:
+    """The sums at the start."""
+    zero = np.zeros(at.d)
+    E, g = f.value_gradient(zero)
+    M = np.broadcast_to(np.asarray(f.objective.convexity, dtype=float), (at.d,))
+    sums: dict[str, Any] = {"g": g, "mu": f.mu, "M": M, "sizes2": SmoothSilo(f).sizes2 + at.grid, "grid": at.grid}
+    sums |= at.measured(f, zero, E)
+    if f.objective.shape[0] > widest:
+        CO, _, S = f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns))
+        own, cross = f.column_moments(zero)
+        sums |= {"CO": CO, "S": S, "own": own, "cross": cross}
+        return sums | ({"theta": first_order_minimiser(f, own, cross, S)} if local else {})
+    C, S = f.moment(zero)
+    own, cross = np.diag(C), C[:, -1]
+    rows = rows_of(f.objective)
+    working = None if rows is None or f.origin is not None else rows.model.working_sums()
+    if rows is not None and working is not None:
+        C, sums["q"] = working[0], working[1] + rows.c
+    sums |= {"C": upper(C), "S": S}
+    if local and sketch.whole(C, S):
+        theta = own_minimiser(f.objective, C, S, sums.get("q"))
+        sums["theta"] = theta - (0.0 if f.origin is None else f.origin)
+    elif local:
+        sums["theta"] = first_order_minimiser(f, own, cross, S)
+    return sums
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the server asks for."""
+
+    X: Array  # points
+    p: Array  # a ray that ends in the first of them, or nothing
+    U: Array  # a new basis, or nothing
+    B: Array
+    ranks: Any  # of the metrics at the first points
+    straight: float  # what straight pieces of a loss count for
+    columns: Any  # of C Omega, from and to; in coordinates of `scale` and `centre`
+    scale: Array
+    centre: Array
+    prove: bool  # whether metrics come with what makes a bound of them
+    radius: float
+    inner: Array
+    guesses: Array  # of columns that are others
+
+
+def sums_at(f: MomentCost, at: Place, U: Array, B: Array, asked: Wanted) -> dict[str, Any]:
+    """The sums at all points."""
+    values, slopes, off, off_g = [], [], [], []
+    silo, more = SmoothSilo(f), beside(f, at, asked)
+    for i, x in enumerate(asked.X):
+        E, g = f.value_gradient(x)
+        sound = bool(E < BEYOND) and bool(np.isfinite(g).all())
+        values.append(E if sound else BEYOND**2)
+        slopes.append(g if sound else np.zeros(at.d))
+        error = at.measured(f, x, E) if sound else {"off": 0.0, "off_g": 0.0}  # nobody will use it
+        off.append(error["off"] + at.grid)
+        off_g.append(error["off_g"] + at.grid)
+        more[f"spread{i}"] = min(silo.doubts(f.place(x))["spread"], LARGEST) if sound else 0.0
+        if i < len(asked.ranks):  # a trial beyond all bounds needs no metric, but everybody sends the same shapes
+            more |= {f"{name}{i}": part for name, part in metric_at(f, at, x if sound else 0.0 * x, i, U, B, asked)}
+        if i == 0 and len(asked.p):
+            ray = f.along(x, asked.p, [1 - t for t in RAY])
+            more["ray"] = np.nan_to_num(ray, nan=BEYOND, posinf=BEYOND)
+    return {"E": np.array(values), "g": np.stack(slopes), "off": np.array(off), "off_g": np.array(off_g)} | more
+
+
+def metric_at(f: MomentCost, at: Place, x: Array, i: int, U: Array, B: Array, asked: Wanted) -> Any:
+    """The metric at one point, and how far off it may be."""
+    parts = f.metric(x, U, B, asked.ranks[i], asked.straight)
+    named = dict(zip("MTW", parts))
+    if asked.prove:
+        what = Asked(parts[0].size, U, asked.straight, asked.radius)
+        named |= curvature_doubts(f.objective, f.place(x), at.weight, what)
+    return named.items()
+
+
+def beside(f: MomentCost, at: Place, asked: Wanted) -> dict[str, Any]:
+    """What does not depend on the points."""
+    sums: dict[str, Any] = {}
+    if asked.prove and len(asked.U):
+        sums["reach"] = row_reach(f.objective, asked.U, at.weight, asked.B, asked.inner)
+    if asked.columns[1] > asked.columns[0]:
+        Omega = Coordinates(asked.scale, asked.centre).to(directions(at, len(asked.scale), *asked.columns))
+        sums["CO"] = f.sketched_moment(np.zeros(at.d), Omega)[0]
+    if len(asked.guesses):
+        rows = rows_of(f.objective)
+        unlike = None if rows is None else dependence.unlike(rows.model.design, asked.guesses)
+        sums["unlike"] = np.ones(len(asked.guesses)) if unlike is None else unlike
+    return sums
+
+
+def directions(at: Place, D: int, first: int, last: int) -> Array:
+    """Columns of the random matrix that server and clients have in common."""
+    drawn = [replace(at, round=-1).common(f"column {i}").signs((D,)) for i in range(first, last)]
+    return np.stack(drawn, axis=1)
