@@ -332,9 +332,10 @@ def test_questions_of_a_run_are_not_answered_under_the_plan_of_an_analysis(homes
 
 def test_a_plan_with_another_grid_is_refused(homes):
     def lie(number, content):
-        if content["kind"] == "join":
-            content["plan"]["secure"] = 55
-            return content
+        if content["kind"] != "join":
+            return None
+        content["plan"]["secure"] = 55
+        return content
 
     with pytest.raises(InputError, match="40 bits after the point, and the plan has 55"):
         fit(homes, lie)
