@@ -76,8 +76,8 @@ def short(value: Any) -> str:
     return str(value)
 
 
-def folded(summary: str, content: Markup) -> Markup:
-    return element("details", element("summary", summary), content)
+def folded(summary: str, content: Markup, **attributes: object) -> Markup:
+    return element("details", element("summary", summary), content, **attributes)
 
 
 def cards(facts: Iterable[tuple[str, Any, str]]) -> Markup:

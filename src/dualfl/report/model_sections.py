@@ -208,7 +208,7 @@ def penalty_path(number: int, one: Results) -> Markup:
     if not one.tried:
         return Markup("")
     best = next((each for each in one.tried if each.chosen), None)
-    chosen = f", and alpha = {short(best.alpha)} was chosen" if best else ""
+    chosen = f", and alpha = {short(best.alpha)}, with the ring, was chosen" if best else ""
     rows = [[short(each.alpha), short(each.loss), short(each.error), "chosen" * each.chosen] for each in one.tried]
     numbers = table("Penalties", ["alpha", "held-out loss", "standard error", ""], rows, class_="numbers")
     return join(

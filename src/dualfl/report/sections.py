@@ -103,12 +103,13 @@ def setting(results: Results, name: str) -> Any:
 def make_sections(found: Sequence[Results]) -> Iterator[Section]:
     """Each section that has something to show."""
     curves = named_curves(found)
-    partition = [("partition", "Who holds what", partitions(found))] if any(one.partition for one in found) else []
+    held = partitions(found)
+    partition = [("partition", "Who holds what", held)] if held else []
     made = "origin", "How it was made", origin(found)
     if any(one.is_fit for one in found):  # whoever wanted a model looks for it first
         yield from model_sections(found)
         yield made
-        details = [folded(name, content) for _, name, content in (*partition, *run_sections(found, curves))]
+        details = [folded(name, content, id=key) for key, name, content in (*partition, *run_sections(found, curves))]
         yield "way", "How the minimum was reached", join([*way(found), *details])
         return
     if len(found) == 1 and found[0].part("results"):
@@ -298,7 +299,7 @@ CERTIFICATE = join(
 def partitions(found: Sequence[Results]) -> Markup:
     shown = []
     for number, one in enumerate(found):
-        if one.partition is None:
+        if one.partition is None or not one.partition.clients:  # all silos of a fit may withhold it
             continue
         mix = one.partition
         labels = f"{len(mix.labels)} labels, " if len(mix.labels) > 1 else ""

@@ -204,7 +204,7 @@
         + (row[2] === null ? "" : `<br>from ${brief(row[2])} to ${brief(row[3])}`)),
       hovertemplate: "%{text}<extra></extra>",
     }], layout({
-      xaxis: axis({ title: { text: `coefficient${unit}`, standoff: 8 }, zeroline: true, zerolinecolor: ink("--soft") }),
+      xaxis: axis({ title: { text: unit.trim() || "coefficient", standoff: 8 }, zeroline: true, zerolinecolor: ink("--soft") }),
       yaxis: axis({ tickmode: "array", tickvals: rows.map((_, n) => n), ticktext: rows.map((row) => plain(cut(row[0], box))),
         range: [-0.7, rows.length - 0.3] }),
       margin: { l: 90, r: 14, t: 8, b: 50 },
@@ -249,7 +249,7 @@
       type: "scatter", mode: "markers", x: at.map((n) => alpha[n]), y: at.map((n) => loss[n]), hoverinfo: "skip",
       marker: { size: 15, symbol: "circle-open", color: ink("--ink"), line: { width: 2 } },
     }], layout({
-      xaxis: axis({ title: { text: "penalty alpha (the ring is the choice)", standoff: 8 }, ...powers(alpha) }),
+      xaxis: axis({ title: { text: "penalty alpha", standoff: 8 }, ...powers(alpha) }),
       yaxis: axis({ title: { text: "held-out loss", standoff: 8 } }), margin: { l: 66, r: 14, t: 8, b: 50 },
     }), still);
   };
