@@ -6,8 +6,6 @@ is there, and says in a sentence which file and line is not what it must be.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +19,7 @@ from dualfl.engines.history import Row
 from dualfl.errors import InputError
 from dualfl.experiments.network import Network
 from dualfl.outputs import resolved
+from dualfl.report.reading import json_object, number, table
 from dualfl.typing import Array
 
 HISTORY, SUMMARY, PARTITION, COEFFICIENTS = "history.csv", "summary.csv", "partition.json", "coefficients.csv"
@@ -248,50 +247,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def json_object(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is damaged, it is not JSON ({error}); run it again.") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{path} must hold a JSON object, but it holds a {type(found).__name__}; run it again.")
-    return found
-
-
 # -- tables -----------------------------------------------------------------------------------------------
-
-
-def table(path: Path, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a CSV file with their line numbers; all columns needed are there in each."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is damaged: it is not UTF-8 text; run it again.") from error
-    try:
-        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-        head = next(lines, [])
-        for name in needed:
-            if name not in head:
-                raise InputError(f"{path} has no column {name!r}; it is damaged, or of another version; run it again.")
-        for cells in lines:
-            if len(cells) != len(head):
-                raise InputError(
-                    f"{path}, line {lines.line_num}: there are {len(cells)} cells and the head has {len(head)}; "
-                    "the file is damaged, run it again."
-                )
-            yield lines.line_num, dict(zip(head, cells))
-    except csv.Error as error:
-        raise InputError(f"{path} is damaged ({error}); run it again.") from error
-
-
-def number(text: str, path: Path, line: int, column: str) -> float:
-    """A cell as a number; nan if it is empty."""
-    try:
-        return float(text) if text else np.nan
-    except ValueError:
-        raise InputError(
-            f"{path}, line {line}: {column} must be a number or empty, but it is {text[:40]!r}; run it again."
-        ) from None
 
 
 class About(NamedTuple):
