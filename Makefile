@@ -10,7 +10,7 @@ TESTED  = $(VENV)/.tested
 # start a process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types unit test-extras test-deploy test-oldest reproduce bench bench-deploy theory clean
+.PHONY: demo test lint types unit test-extras test-deploy test-oldest reproduce bench bench-deploy theory refresh clean
 
 demo: $(READY)
 	$(RUN) -m dualfl demo --out demo
@@ -29,7 +29,7 @@ unit: $(TESTED)
 	$(RUN) -m pytest -n 2 -rs
 
 test-extras: $(TESTED)
-	$(PIP) "torch>=2.2" "jax>=0.4.30"
+	$(PIP) "torch>=2.2" "jax>=0.4.30" "benchopt>=1.6"
 	$(RUN) -m pytest -m extras tests
 
 test-deploy: $(TESTED)
@@ -58,6 +58,9 @@ bench-deploy: $(TESTED)
 
 bench: $(READY)
 	$(RUN) -m benchmarks.kernels
+
+refresh: $(READY)  # the tables of docs/ that take less than a minute
+	$(RUN) docs/tables.py
 
 theory: $(READY)
 	$(VENV)/bin/dualfl theory

@@ -44,14 +44,18 @@
 
 #include "epochs.h"
 
+#include "survival.h"
+
 #include "limits.h"
+
+#include "gram.h"
 
 #include "lbfgs.h"
 
 static const Kernels NAME(kernels) = {
     ISA_NAME,          LANES,          NAME(stripe), NAME(stochastic), NAME(sample), NAME(ascent),
     NAME(descent),     NAME(norms2),   NAME(lbfgs_size), NAME(lbfgs), NAME(older), NAME(newer),
-    NAME(fma_loop),    NAME(read_loop),
+    NAME(cox_residual), NAME(cox_curvature), NAME(cox_means), NAME(gram), NAME(fma_loop), NAME(read_loop),
 };
 
 #undef vec

@@ -54,11 +54,15 @@ typedef struct {
 /* How a nonzero meets the numbers of its row or column; see sparse.h. */
 typedef enum { ROW_GATHERS, ROW_SCATTERS, COLUMN_GATHERS } Way;
 
-enum { SOFTMAX, LOGISTIC, SQUARED, HUBER, POISSON, SQUARED_HINGE, HINGE, ABSOLUTE, QUANTILE, EPSILON };
+enum {
+    SOFTMAX, LOGISTIC, SQUARED, HUBER, POISSON, SQUARED_HINGE, HINGE, ABSOLUTE, QUANTILE, EPSILON, GAMMA, TWEEDIE,
+    NEGATIVE_BINOMIAL, CLOGLOG, LOSSES
+};
 
 typedef struct {
     int code;
     double parameter;
+    double log_parameter; /* where it is of use: taken once, not for every row */
 } Loss;
 
 /* The first four pass over the rows, the others over predictors only. */
@@ -117,10 +121,30 @@ typedef struct {
 } Quasi; /* a local problem for L-BFGS; see lbfgs.h */
 
 typedef struct {
+    const Rows *rows;
+    const int32_t *place; /* of each column among the m, ascending, or -1; NULL: all columns */
+    int64_t m, bias;      /* bias: the place of the intercept, the last one, or -1 */
+    int64_t count;        /* weights a row */
+    const double *V;      /* n x count */
+    double *out;          /* m (m + 1)/2 x count, added to */
+} Gram; /* second-order sums of sparse rows; see gram.h */
+
+typedef struct {
     int64_t d, memory, count, newest;
     const double *S, *Y; /* memory x d, a ring of which `count` are used */
     const double *sy;
 } Pairs; /* steps and changes of the gradient, as L-BFGS remembers them */
+
+#define COX_ROOM 300.0 /* by so much a predictor may exceed a shift; as ROOM in risk_sets.py */
+
+typedef struct {
+    int64_t n, groups, D;
+    int efron;
+    const int64_t *start, *end, *deaths; /* of each group; see survival.h */
+    const double *z, *s, *p, *X;
+    double *e, *shift, *S, *T, *w, *full, *part; /* one a row; then one a group */
+    double *R, *expected, *out, value;
+} Cox;
 
 /* One table for each instruction set. Functions that need scratch memory get it from the caller. */
 typedef struct Kernels {
@@ -136,6 +160,10 @@ typedef struct Kernels {
     void (*lbfgs)(Quasi *quasi, double *scratch, const struct Kernels *kernels);
     void (*older)(const Pairs *pairs, double *a, double *v);
     void (*newer)(const Pairs *pairs, double *a, double *v);
+    void (*cox_residual)(Cox *cox);
+    void (*cox_curvature)(Cox *cox);
+    void (*cox_means)(Cox *cox);
+    void (*gram)(const Gram *gram, int64_t first, int64_t last, double *scratch);
     double (*fma_loop)(int64_t rounds);
     double (*read_loop)(const double *x, int64_t count);
 } Kernels;

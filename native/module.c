@@ -257,12 +257,17 @@ typedef struct {
     const Kernels *kernels;
 } JobObject;
 
+static Loss as_loss(PyObject *code, PyObject *parameter) {
+    const double given = PyFloat_AsDouble(parameter);
+    return (Loss){(int)PyLong_AsLong(code), given, given > 0 ? log(given) : 0};
+}
+
 static int check_loss(Loss loss, Task task, int64_t k) {
-    if (loss.code < SOFTMAX || loss.code > EPSILON)
-        PyErr_Format(PyExc_ValueError, "loss.code is %d: it must be one of 0..9", loss.code);
+    if (loss.code < SOFTMAX || loss.code >= LOSSES)
+        PyErr_Format(PyExc_ValueError, "loss.code is %d: it must be one of 0..%d", loss.code, LOSSES - 1);
     else if (loss.code != SOFTMAX && k != 1)
         PyErr_Format(PyExc_ValueError, "loss %d needs one column of predictors, not %lld", loss.code, (long long)k);
-    else if (loss.code >= HINGE && (task == HESSIAN || task == CURVATURE))
+    else if (loss.code >= HINGE && loss.code <= EPSILON && (task == HESSIAN || task == CURVATURE))
         PyErr_Format(PyExc_ValueError, "loss %d has no curvature: use a method for nonsmooth losses", loss.code);
     else
         return 1;
@@ -274,7 +279,7 @@ static int parse_job(PyObject *const *args, Py_ssize_t count, Job *job, Arrays *
     if (!check_count(count, 14, "a job")) return 0;
     *job = (Job){.task = (Task)PyLong_AsLong(args[1])};
     job->rows = args[0] == Py_None ? NULL : as_rows(args[0]);
-    job->loss = (Loss){(int)PyLong_AsLong(args[2]), PyFloat_AsDouble(args[3])};
+    job->loss = as_loss(args[2], args[3]);
     job->n = PyLong_AsLongLong(args[4]);
     job->k = PyLong_AsLongLong(args[5]);
     if (PyErr_Occurred()) return 0;
@@ -471,7 +476,7 @@ static PyObject *lbfgs(PyObject *module, PyObject *const *args, Py_ssize_t count
     Arrays arrays = {.used = 0};
     if (!check_count(count, 14, "lbfgs")) return NULL;
     Quasi at = {.rows = as_rows(args[0]), .k = PyLong_AsLongLong(args[3]), .m = PyFloat_AsDouble(args[6])};
-    at.loss = (Loss){(int)PyLong_AsLong(args[1]), PyFloat_AsDouble(args[2])};
+    at.loss = as_loss(args[1], args[2]);
     at.memory = PyLong_AsLongLong(args[11]);
     at.eps = PyFloat_AsDouble(args[12]);
     at.cap = PyLong_AsLongLong(args[13]);
@@ -496,6 +501,38 @@ static PyObject *lbfgs(PyObject *module, PyObject *const *args, Py_ssize_t count
     free(scratch);
     release(&arrays);
     return PyErr_Occurred() ? NULL : PyLong_FromLongLong(at.iterations);
+}
+
+/* gram(rows, V, place or None, m, bias, out, first, last): adds the pairs from `first` on, before `last` */
+static PyObject *gram(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    Arrays arrays = {.used = 0};
+    if (!check_count(count, 8, "gram")) return NULL;
+    Gram at = {.rows = as_rows(args[0]), .m = PyLong_AsLongLong(args[3]), .bias = PyLong_AsLongLong(args[4])};
+    const int64_t first = PyLong_AsLongLong(args[6]), last = PyLong_AsLongLong(args[7]);
+    if (PyErr_Occurred()) return NULL;
+    if (!at.rows->column) return PyErr_Format(PyExc_ValueError, "gram is for sparse rows");
+    const int64_t pairs = at.m * (at.m + 1) / 2;
+    at.V = array(&arrays, args[1], "V", 'd', -1, 0);
+    at.count = at.V && at.rows->n ? arrays.views[0].len / 8 / at.rows->n : 0;
+    if (args[2] != Py_None) at.place = array(&arrays, args[2], "place", 'i', at.rows->features, 0);
+    at.out = array(&arrays, args[5], "out", 'd', pairs * at.count, 1);
+    if (!PyErr_Occurred()) {
+        int sound = at.bias < at.m && (at.place || at.m == at.rows->features + (at.bias >= 0));
+        for (int64_t j = 0; at.place && j < at.rows->features; j++) sound &= at.place[j] < at.m;
+        if (!sound) PyErr_SetString(PyExc_ValueError, "there are not so many places");
+    }
+    double *scratch = PyErr_Occurred() ? NULL : malloc((size_t)(at.m + 1) * 16);
+    if (scratch) {
+        Py_BEGIN_ALLOW_THREADS
+        kernels->gram(&at, first, last, scratch);
+        Py_END_ALLOW_THREADS
+        free(scratch);
+    } else if (!PyErr_Occurred()) {
+        PyErr_NoMemory();
+    }
+    release(&arrays);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
 }
 
 /* (S, Y, sy, count, newest, a, v): one of the two loops of L-BFGS; a and v are changed */
@@ -533,7 +570,7 @@ static PyObject *stochastic(PyObject *const *args, Py_ssize_t count, Stochastic 
     Arrays arrays = {.used = 0};
     if (!check_count(count, 13, "a stochastic method")) return NULL;
     Epoch at = {.rows = as_rows(args[0]), .k = PyLong_AsLongLong(args[3])};
-    at.loss = (Loss){(int)PyLong_AsLong(args[1]), PyFloat_AsDouble(args[2])};
+    at.loss = as_loss(args[1], args[2]);
     if (PyErr_Occurred() || !check_loss(at.loss, GRADIENT, at.k)) return NULL;
     const int64_t n = at.rows->n, nk = n * at.k, Dk = at.rows->D * at.k;
     at.y = array(&arrays, args[4], "y", 'd', n, 0);
@@ -572,6 +609,10 @@ static PyObject *saga_epoch(PyObject *module, PyObject *const *args, Py_ssize_t 
 static PyObject *sample_gradient(PyObject *module, PyObject *const *args, Py_ssize_t count) {
     return stochastic(args, count, SAMPLE);
 }
+
+/* ---- survival ---- */
+
+#include "survival_calls.h"
 
 /* ---- instruction sets and limits ---- */
 
@@ -637,11 +678,15 @@ static PyMethodDef methods[] = {
     FAST(sdca_epoch, "One pass of dual coordinate ascent."),
     FAST(cd_quadratic, "Coordinate descent for a quadratic."),
     FAST(lbfgs, "L-BFGS on few rows."),
+    FAST(gram, "Second-order sums of sparse rows."),
     FAST(older, "L-BFGS: the loop over pairs from new to old."),
     FAST(newer, "L-BFGS: the loop back."),
     FAST(svrg_epoch, "The inner loop of SVRG."),
     FAST(saga_epoch, "Steps of SAGA."),
     FAST(sample_gradient, "The gradient of some rows."),
+    FAST(cox_residual, "A partial likelihood and its slopes."),
+    FAST(cox_curvature_times, "Its second derivative times a vector."),
+    FAST(cox_means, "What the means of the risk sets take off the second moment."),
     {"isa", isa, METH_NOARGS, "The instruction set in use."},
     {"isas", isas, METH_NOARGS, "The instruction sets that can be used here."},
     {"built", built_isas, METH_NOARGS, "The instruction sets that were built."},

@@ -142,7 +142,8 @@ def test_a_result_in_words():
     assert text.startswith(f"Result of dualfl: {last.round} rounds, the tolerance is reached\n")
     for part in (
         "rho = 0.25",
-        f"exchanges    {last.exchanges}; {last.floats_up} floats up, {last.floats_down} down",
+        f"exchanges    {last.exchanges}, with {last.contacts} contacts of clients",
+        f"floats       {last.floats_up} up, {last.floats_down} down",
         f"energy       E = {result.energy:.12g}",
         f"certificate  E - E* <= {result.certificate:.2e} = ",
         "model        3 coefficients",

@@ -43,6 +43,7 @@ def templates(ground: Ground) -> dict[str, list[Any]]:
             *("fit", ground["a.csv"], ground["b.csv"], "--target", "sick", "--model", "logistic", "--no-influence"),
             *(*QUICK, "--out", "out"),
         ],
+        "check": ["check", ground["a.csv"], ground["b.csv"], "--target", "sick", "--model", "logistic"],
         "predict": ["predict", ground["model"], ground["a.csv"], "--out", "out"],
         "evaluate": ["evaluate", ground["model"], ground["a.csv"], "--out", "out"],
         "report": ["report", ground["run"], "--out", "out"],

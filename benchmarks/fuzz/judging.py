@@ -33,6 +33,8 @@ def of_command(done: Any) -> Verdict:
         return Verdict("traceback", done.output[-500:])
     if done.exit_code == 0:
         return Verdict(ACCEPTED)
+    if done.exit_code == 1 and done.stdout.strip():  # as `check` ends where it has found something
+        return Verdict(REFUSED, done.stdout.strip().splitlines()[0][:300])
     if not done.stderr.strip():
         return Verdict("wrong", f"it ended with code {done.exit_code} and said nothing")
     return Verdict(REFUSED, done.stderr.strip().splitlines()[-1][:300])

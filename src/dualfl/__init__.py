@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dualfl.algorithms.plugins import load_plugin
     from dualfl.algorithms.registry import register
     from dualfl.data import Dataset, load, make_problem
+    from dualfl.deploy.study import connect
     from dualfl.engines import History, Problem, Result
     from dualfl.engines.session import run
     from dualfl.errors import DualflError
@@ -66,6 +67,7 @@ __all__ = [
     "Squared",
     "__version__",
     "algorithms",
+    "connect",
     "convergence_figure",
     "data",
     "engines",
@@ -104,6 +106,7 @@ _HOMES = {
     "algorithms.plugins": ("load_plugin",),
     "algorithms.registry": ("register",),
     "data": ("Dataset", "load", "make_problem"),
+    "deploy.study": ("connect",),
     "optimum": ("reference",),
     "engines": ("History", "Problem", "Result", "run"),
     "errors": ("DualflError",),

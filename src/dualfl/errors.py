@@ -11,6 +11,14 @@ class InputError(DualflError, ValueError):
     """An argument, a file or a data set is not what it must be."""
 
 
+class WrongEncoding(InputError):
+    """A file is text in another encoding; `where` is the first place that says so."""
+
+    def __init__(self, sentence: str, where: str) -> None:
+        super().__init__(sentence)
+        self.where = where
+
+
 class NoMinimiser(InputError):
     """There is no minimiser, as for classes that a hyperplane separates, without a penalty."""
 

@@ -37,3 +37,13 @@ def span(values: Iterable[float], form: str = ",") -> str:
     """
     least, most = min(values := list(values)), max(values)
     return f"{least:{form}}" if least == most else f"{least:{form}} to {most:{form}}"
+
+
+def plain_text(text: str, longest: int = 4000) -> str:
+    """Text that came from elsewhere, as it may be shown: no control characters, which a terminal would obey.
+
+    >>> plain_text("all\x1b[2J is\\nwell" + chr(0x202e))
+    'all?[2J is\\nwell?'
+    """
+    shown = "".join(c if c == "\n" or c.isprintable() else "?" for c in text[:longest])
+    return shown if len(text) <= longest else shown + " ..."

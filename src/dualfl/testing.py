@@ -184,7 +184,7 @@ def hyperparameters(algorithm: Any) -> tuple[dataclasses.Field[Any], ...]:
 
 def resumes(subject: Subject) -> str:
     """Interrupted after every exchange and resumed from the file, it gives the same bits as in one go."""
-    whole, real, left = subject.run(), InProcess.exchange, 0
+    whole, real, left = subject.run(), InProcess.gather, 0
 
     def interrupted(engine: InProcess, *args: Any) -> Any:
         nonlocal left
@@ -194,7 +194,7 @@ def resumes(subject: Subject) -> str:
             left -= 1
         return real(engine, *args)
 
-    with tempfile.TemporaryDirectory() as folder, patch.object(InProcess, "exchange", interrupted):
+    with tempfile.TemporaryDirectory() as folder, patch.object(InProcess, "gather", interrupted):
         file = Path(folder, "run.npz")
         stopped, legs = "interrupted", 0
         while stopped == "interrupted":

@@ -37,6 +37,20 @@ BOOKS: list[tuple[str, dict[str, Any], tuple[int, int, int], tuple[int, int, int
     ("fedcm", {"C": 3}, (0, 0, 0), (1, 3 * d, 3 * 2 * d)),
     ("fedsam", {"C": 3}, (0, 0, 0), (1, 3 * d, 3 * d)),
     ("feddualavg", {"C": 3}, (0, 0, 0), (1, 3 * d, 3 * d)),
+    ("fedavgm", {}, (0, 0, 0), (1, N * d, N * d)),
+    ("fedadam", {"C": 3}, (0, 0, 0), (1, 3 * d, 3 * d)),
+    ("fedexp", {"C": 3}, (0, 0, 0), (1, 3 * (d + 1), 3 * d)),
+    ("fedac", {"C": 3}, (0, 0, 0), (1, 3 * 2 * d, 3 * 2 * d)),
+    ("gradskip", {}, (0, 0, 0), (1, N * d, N * d)),
+    ("fedosaa", {}, (0, 0, 0), (3, N * (2 * d + 10), N * 3 * d)),
+    ("s-dane", {}, (0, 0, 0), (2, N * (3 * d + 3), N * (2 * d + 1))),
+    ("acc-s-dane", {"adaptive": True}, (0, 0, 0), (3, N * (4 * d + 4), N * (3 * d + 1))),
+    ("fedred", {}, (0, 0, 0), (2, N * (2 * d + 3), N * 2 * d)),
+    ("svrp", {"p": 1e-9}, (1, N * (d + 3), N * d), (1, d, d)),  # one client
+    ("accsvrs", {"p": 1.0}, (0, 0, 0), (4, N * 2 * (d + 3) + 3 * d, N * 2 * d + 2 * d)),
+    ("fedns", {"k": 5, "line_search": False}, (0, 0, 0), (1, N * (d + 5 * (d + 1) + 3), N * d)),
+    ("fedpm", {}, (0, 0, 0), (2, N * (2 * d + d * (d + 1) // 2 + 10), N * 2 * d)),
+    ("fednew", {}, (0, 0, 0), (1, N * d, N * d)),
     ("scaffold", {}, (0, 0, 0), (1, N * 2 * d, N * 2 * d)),
     ("scaffold", {"C": 3}, (0, 0, 0), (1, 3 * 2 * d, 3 * 2 * d)),
     ("fedlin", {}, (0, 0, 0), (2, N * 2 * d, N * 2 * d)),
@@ -74,6 +88,10 @@ def test_local_work_is_what_the_methods_say() -> None:
         ("feddualavg", 7): 7,
         ("scaffold", 7): 7,
         ("fedlin", 7): 8,
+        ("fedosaa", 7): 8,
+        ("fedadam", 7): 7,
+        ("fedexp", 7): 7,
+        ("fedac", 7): 7,
     }
     for (name, K), gradients in expected.items():
         rows = run(quad().problem, make(name, K=K), rounds=2, evaluate=False).history

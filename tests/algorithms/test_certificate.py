@@ -230,7 +230,11 @@ def test_a_compressed_gradient_proves_nothing():
 
 
 @pytest.mark.parametrize(
-    "name", ["gd", "nesterov", "lbfgs", "dane", "aide", "extragradient", "giant", "disco", "fednl"]
+    "name",
+    [
+        *("gd", "nesterov", "lbfgs", "dane", "aide", "extragradient", "giant", "disco", "fednl"),
+        *("s-dane", "acc-s-dane", "fedred", "svrp", "accsvrs", "shed", "fedpm", "fedosaa"),
+    ],
 )
 def test_a_mu_above_that_of_the_clients_proves_nothing(name):
     problem, star = quadratics()

@@ -28,6 +28,13 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in NAMES] + [
     ("s-local-svrg", {"batch": None, "q": 0.5}),
     ("fedipm", {"race": False}),
     ("prox-newton", {"race": False}),
+    ("s-dane", {"adaptive": True}),
+    ("fednl", {"p": 0.5, "period": 2, "zeta": 1.0}),
+    ("fednew", {"period": 0}),
+    ("catalyzed-svrp", {"T": 2}),
+    ("fedadam", {"C": 2}),
+    ("fedexp", {"C": 2}),
+    ("fedac", {"C": 2}),
 ]
 each = pytest.mark.parametrize(("name", "options"), VARIANTS, ids=lambda v: v if isinstance(v, str) else json.dumps(v))
 

@@ -15,7 +15,19 @@ from dualfl.algorithms.registry import ALGORITHMS, make
 
 pytestmark = pytest.mark.long
 
-DRIFTING = {"fedavg", "fedprox", "fedcm", "fedsam", "feddualavg"}  # see test_drift
+DRIFTING = {  # see test_drift
+    "fedavg",
+    "fedavgm",
+    "fedadam",
+    "fedyogi",
+    "fedadagrad",
+    "fedexp",
+    "fedac",
+    "fedprox",
+    "fedcm",
+    "fedsam",
+    "feddualavg",
+}
 
 
 class Gate(NamedTuple):
@@ -35,6 +47,7 @@ GATES: dict[str, list[Gate]] = {
     "apcg-dual": [Gate(75, 146), Gate(255, 252, {"C": 2})],
     "cocoa": [Gate(0, 0, {"epochs": 2}, tiny=70, mild=31)],  # of Newton's method, which is what clients use here
     "bundle": [Gate(35, 22)],
+    "dualfl-recentred": [Gate(0, 0, tiny=83, mild=172)],
     "gd": [Gate(45, 172)],
     "nesterov": [Gate(62, 87)],
     "lbfgs": [Gate(11, 15)],
@@ -46,7 +59,17 @@ GATES: dict[str, list[Gate]] = {
     "extragradient": [Gate(124, 171)],
     "giant": [Gate(23, 23)],
     "disco": [Gate(23, 6)],
-    "fednl": [Gate(1, 20)],
+    "fednl": [Gate(1, 20), Gate(0, 24, {"p": 0.5}), Gate(0, 28, {"period": 3}), Gate(0, 20, {"zeta": 1.0})],
+    "s-dane": [Gate(200, 0, mild=154), Gate(28, 47, {"adaptive": True})],
+    "acc-s-dane": [Gate(95, 131), Gate(31, 43, {"adaptive": True})],
+    "fedred": [Gate(191, 0, mild=148)],
+    "svrp": [Gate(587, 0, mild=609)],
+    "catalyzed-svrp": [Gate(367, 0, mild=462)],
+    "accsvrs": [Gate(98, 0, mild=53)],
+    "shed": [Gate(33, 16), Gate(11, 9, {"q": 5})],
+    "fedns": [Gate(26, 26)],
+    "fedpm": [Gate(1, 5)],
+    "fednew": [Gate(91, 63), Gate(91, 75, {"period": 0})],
     "fedpd": [Gate(81, 67), Gate(81, 50, {"accuracy": "exact"})],
     "feddr": [
         Gate(79, 65),
@@ -58,6 +81,7 @@ GATES: dict[str, list[Gate]] = {
     "feddyn": [Gate(81, 67), Gate(81, 50, {"accuracy": "exact"}), Gate(369, 268, {"C": 2})],
     "fedsplit": [Gate(40, 32), Gate(40, 23, {"accuracy": "exact"})],
     "scaffnew": [Gate(76, 56)],
+    "gradskip": [Gate(76, 57), Gate(66, 47, {"q": 0.9})],
     "randprox": [Gate(862, 527)],
     "proxskip-vr": [Gate(0, 143)],
     "tamuna": [Gate(371, 234), Gate(359, 248, {"c": 4})],
@@ -68,6 +92,7 @@ GATES: dict[str, list[Gate]] = {
     "5gcs": [Gate(47, 322, {"solve": "exact"}), Gate(138, 0, {"C": 2}, mild=231), Gate(47, 0, mild=165)],
     "scaffold": [Gate(98, 349), Gate(97, 349, {"option": "I"}), Gate(95, 352, {"C": 2})],
     "fedlin": [Gate(98, 349)],
+    "fedosaa": [Gate(24, 24)],
     "s-local-svrg": [
         Gate(600, 0, {"batch": None, "p": 0.5}, mild=463),
         Gate(0, 0, {"batch": None, "q": 0.5}, tiny=274, mild=496),

@@ -43,6 +43,42 @@ def test_files_page_and_command(tmp_path):
     assert record["settings"]["partition"] == "labels:1" and record["environment"]["dualfl"]
 
 
+def test_hyperparameters_seeds_tolerance_and_partitions(tmp_path):
+    words = "compare --dataset iris --clients 3 --rounds 30 --algorithms scaffnew,gd --seeds 2 --tol 0.5 --no-report"
+    words += " --set gd.step=0.01 --partition shuffled --partition labels:1 --solver lbfgs"
+    said = dualfl(*words.split(), "--out", tmp_path).stdout
+    assert "(shuffled)" in said and "(labels:1)" in said and "except what --set says" in said
+    for folder in ("shuffled", "labels-1"):
+        scaffnew, gd = summary(tmp_path / folder)
+        assert (scaffnew["seeds"], gd["seeds"], gd["given"], scaffnew["given"]) == ("2", "1", "step", "")
+        assert json.loads(gd["hyperparameters"])["step"] == 0.01 and float(scaffnew["final_error"]) <= 0.5
+        assert (tmp_path / folder / "seeds.csv").exists()
+
+
+def test_tuned_values_are_packaged_searched_or_in_a_file(tmp_path):
+    small = ["--clients", "3", "--rounds", "3", "--algorithms", "gd,dualfl", "--no-report"]
+    iris = ["compare", "--dataset", "iris", *small]
+    said = dualfl(*iris, "--tuned", "now", "--tune-minutes", "0.02", "--out", tmp_path / "now").stdout
+    assert "tuned here, 0.02 minutes" in said
+    setting = {"dataset": "iris", "clients": 3, "partition": "even", "ridge": 0.01}
+    best = {"gd": {"hyperparameters": {"step": 0.125}}}
+    file = tmp_path / "tuned.json"
+    file.write_text(json.dumps({"setting": setting, "best": best}))
+    said = dualfl(*iris, "--tuned", file, "--out", tmp_path / "file").stdout
+    assert "theory's for dualfl" in said
+    assert json.loads(summary(tmp_path / "file")[0]["hyperparameters"])["step"] == 0.125
+    for words, reason in (
+        ((*iris, "--tuned", file, "--clients", "2"), "tuned for clients = 3"),
+        ((*iris, "--tuned", "packaged"), "no packaged values for iris"),
+        ((*iris, "--tuned", tmp_path / "none.json"), "packaged, now, or a file"),
+        ((*iris, "--set", "K=3"), "NAME.KEY=VALUE"),
+        ((*iris, "--set", "fedavg.K=3"), "fedavg is not compared"),
+        ((*iris, "--seeds", "0"), "at least once"),
+    ):
+        done = CliRunner().invoke(main, [*map(str, words), "--out", str(tmp_path / "bad")], prog_name="dualfl")
+        assert done.exit_code != 0 and reason in " ".join(done.output.split())
+
+
 def test_an_old_page_does_not_outlive_its_comparison(tmp_path):
     dualfl(*SMALL, "--out", tmp_path)
     dualfl(*SMALL, "--out", tmp_path, "--force", "--no-report")

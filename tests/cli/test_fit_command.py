@@ -15,8 +15,8 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, mean_poisson_deviance, roc_auc_score
 
-from dualfl.analysis.predicting import harmless
 from dualfl.cli import main
+from dualfl.fits.predicting import harmless
 from dualfl.report.results import read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -79,6 +79,13 @@ def test_three_files_become_a_model_a_certificate_and_a_page(model):
     assert shlex.split(found.record["command"])[:5] == ["dualfl", "fit", *map(str, FILES)]
     content = json.loads((out / "model.json").read_text())
     assert content["certificate"] <= 1e-12 * content["objective"]
+
+
+def test_its_page_is_about_the_model_first(model):
+    text = (model[0] / "report.html").read_text(encoding="utf-8")
+    assert "<h1>Logistic model of readmitted<" in text and "3 silos, 456 rows" in text
+    places = [text.index(f'id="{name}"') for name in ("coefficients", "influence", "convergence", "hyperparameters")]
+    assert places == sorted(places)
 
 
 def test_its_coefficients_are_scikit_learns_on_the_pooled_table(model):
@@ -251,7 +258,7 @@ BAD = {
     "names": (
         "x,g,y\n" + "".join(f"1,patient {i},{'no' if i % 3 else 'yes'}\n" for i in range(60)),
         [],
-        ["'g'", "62 different texts", "--drop 'g'"],
+        ["b.csv", "'g'", "60 different texts", "--drop 'g'"],
     ),
     "not a column": (GOOD, ["--drop", "gg"], ["There is no column 'gg'", "g"]),
     "not a class": (GOOD, ["--positive", "yess"], ["'yess'", "did you mean yes"]),
@@ -307,7 +314,7 @@ def test_one_class_only(place):
     (place / "a.csv").write_text(GOOD.replace("no", "yes"))
     (place / "b.csv").write_text(GOOD.replace("no", "yes") + "\n")
     sentence = refused(place, [])
-    assert "'y', the target, is 'yes' in all 40 rows of a.csv, b.csv" in sentence
+    assert "'y', the target, is 'yes' in all rows of a.csv, b.csv" in sentence
     (place / "b.csv").write_text(GOOD)  # one file with one class is fine
     dualfl("fit", "a.csv", "b.csv", "--target", "y", "--model", "logistic", "--no-report")
 
@@ -525,13 +532,14 @@ def test_predictions_are_harmless_in_a_spreadsheet(tmp_path):
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda text: text.replace('"format": 2', '"format": 3').replace('"dualfl": "0.', '"dualfl": "9.'), "format 3"),
+        (lambda text: text.replace('"format": 3', '"format": 4').replace('"dualfl": "0.', '"dualfl": "9.'), "format 4"),
         (lambda text: text[:200], "not JSON"),
         (lambda text: "[]", "format None"),
         (lambda text: text.replace('"intercepts"', '"constants"'), "somebody has edited it"),
         (lambda text: changed(text, lambda model: model["coefficients"][0].__setitem__(0, None)), "edited"),
         (lambda text: changed(text, lambda model: model["schema"]["features"].reverse()), "edited"),
         (lambda text: changed(text, lambda model: model["coefficients"][0].reverse()), "edited"),
+        (lambda text: changed(text, lambda model: model["rules"].update(decimal=",")), "edited"),
         (lambda text: changed(text, lambda model: model.pop("digest")), "edited"),
         (lambda text: changed(text, unsigned(lambda model: model.pop("intercepts"))), "damaged"),
         (lambda text: changed(text, unsigned(lambda model: model["coefficients"][0].__setitem__(0, None))), "damaged"),

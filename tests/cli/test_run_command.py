@@ -109,7 +109,7 @@ def test_the_summary_fits_80_columns_and_says_it_all(once):
         "(nu / L)",
         "certificate = vector",
         "6; that was the limit",
-        "floats up",
+        "contacts of clients",
         "gradients in",
         "(E - E*)/|E*| = ",
         "proven, without knowing E*",

@@ -52,7 +52,7 @@ class Flower:
 @pytest.fixture
 def project(tmp_path):
     made = init(tmp_path / "my study", ProjectSettings(host="example.org", silos=NAMES))
-    made.admit([f"{name} {keys.new_key_pair()[1]}" for name in NAMES])
+    made.admit([keys.make_card(name, *keys.new_key_pair(), keys.new_key_pair()[1]) for name in NAMES])
     return made
 
 
@@ -64,7 +64,7 @@ def flower(project, monkeypatch):
 
 
 def in_database(project: Project) -> dict[str, str | None]:
-    return {name: node_of(project.folder / "state.db", key) for name, key in project.roster.items()}
+    return {name: node_of(project.folder / "state.db", key) for name, key in project.logins.items()}
 
 
 @pytest.mark.parametrize("last", NAMES)
@@ -95,5 +95,5 @@ def test_another_failure_is_told_as_it_is(project, flower, monkeypatch):
     monkeypatch.setattr(runtime, "flwr", refuse)
     with pytest.raises(runtime.RunFailed, match="nobody answers"):
         Coordinator(project).register()
-    assert node_of(project.folder / "nothing.db", project.roster["a"]) is None
+    assert node_of(project.folder / "nothing.db", project.logins["a"]) is None
     assert not (project.folder / "nothing.db").exists()

@@ -190,19 +190,29 @@ def test_mistakes_with_keys_are_one_line(made, tmp_path):
     card = (made / "silo-a" / "card.txt").read_text()
     for text, sentence in [
         ("z" + card[1:], "There is no silo 'z'"),
-        ("b" + card[1:], "another silo's key"),
-        ("b ssh-rsa AAAA", "is not one that `dualfl deploy join` made"),
+        ("b" + card[1:], "is not signed by its own key; it was changed on the way"),
+        (card.rsplit(" ", 1)[0] + " 00", "is not signed by its own key"),
+        ("b ssh-rsa AAAA", "has one key, as dualfl made it before protocol 8"),
+        ("b ssh-rsa AAAA ssh-rsa AAAA 00", "is not one that `dualfl deploy join` made"),
+        ("b", "A card is one line with a name, two keys and a signature"),
     ]:
         run("admit", made / "project", made / "silo-a" / "card.txt")
         (made / "bad.txt").write_text(text)
         assert sentence in run("admit", made / "project", made / "bad.txt", code=2).stderr
-    other = made / "silo-b" / "card.txt"
-    (made / "new.txt").write_text("a" + other.read_text()[1:])
+    new = keys.make_card("a", *keys.new_key_pair(), keys.new_key_pair()[1])
+    (made / "new.txt").write_text(new)
     assert "on the roster with another key" in run("admit", made / "project", made / "new.txt", code=2).stderr
     forged = {"a": (made / "silo-b" / "key.pub").read_text()}
     (made / "roster.json").write_text(json.dumps(forged))
     assert "do not trust it" in run("trust", made / "silo-a", made / "roster.json", code=2).stderr
+    private, public = (made / "silo-a" / "key").read_bytes(), (made / "silo-a" / "key.pub").read_text()
+    public = " ".join(public.split()[:2])
+    (made / "twice.txt").write_text(keys.make_card("b", private, public, keys.new_key_pair()[1]))
+    assert "another silo's key" in run("admit", made / "project", made / "twice.txt", code=2).stderr
     assert "has not been admitted" in run("run", made / "project", code=2).stderr
+    (made / "silo-b" / "login").unlink()
+    sentence = "was made by dualfl before protocol 8, with one key for Flower and for masks; make a new folder"
+    assert sentence in run("serve", made / "silo-b", code=2).stderr
 
 
 def test_a_setting_that_nobody_knows_is_named(made):

@@ -184,7 +184,9 @@ def test_interrupted_at_any_line_of_the_engine(name, tmp_path):
     """An interruption before each line of the loop in turn: what was done stays, and the rest is the same."""
     build, algorithm, options = RUNS[name]
     whole = run(build(), algorithm, rounds=2, threads=1, **options)
-    files = {os.path.join("engines", f"{part}.py") for part in ("run", "inprocess", "driver", "checkpoint")}
+    files = {
+        os.path.join("engines", f"{part}.py") for part in ("session", "exchanges", "inprocess", "driver", "checkpoint")
+    }
     problem = build()
 
     def interrupt_at(line, path, resume):

@@ -490,7 +490,7 @@ def test_the_history_goes_to_files(tmp_path):
 def test_the_history_goes_to_pandas():
     pytest.importorskip("pandas")
     frame = run(Problem(QUADS), DualFL(), rounds=3).history.to_pandas()
-    assert list(frame["round"]) == [0, 1, 2, 3] and frame.shape == (4, 11)
+    assert list(frame["round"]) == [0, 1, 2, 3] and frame.shape == (4, 13)
 
 
 class Terminal(io.StringIO):

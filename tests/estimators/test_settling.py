@@ -15,8 +15,7 @@ LIMITS = FitLimits(tol=1e-6, rounds=100, seed=0, progress=False)
 
 def ended(energies, certificate=None):
     """After which of these energies a fit ends; None if it goes on."""
-    exact = SimpleNamespace(rounding=lambda theta: SimpleNamespace(value=0.0))
-    settled = Settled(LIMITS, SimpleNamespace(pooled=exact, clients=[]))
+    settled = Settled(LIMITS, True, lambda: 0.0)
     for number, energy in enumerate(energies):
         row = Row(number, number, 0, 0, 0.0, 0.0, energy, None, certificate, 0, 0)
         if settled(row, np.zeros(1)):
@@ -55,8 +54,10 @@ def test_a_perfect_fit_without_a_penalty_is_proven_because_no_loss_is_negative(l
 
 def test_a_trial_far_out_whose_energy_is_anything_does_not_end_a_fit():
     """Rounding may hide everything there; what counts is the rounding of the best model."""
-    pooled = SimpleNamespace(rounding=lambda theta: SimpleNamespace(value=1e3 * float(theta[0])))
-    settled = Settled(LIMITS, SimpleNamespace(pooled=pooled, clients=[]))
-    for number, (energy, far) in enumerate([(3.0, 0.0), (7.0, 1.0), (2.0, 0.0), (9.0, 1.0)]):
+    best = SimpleNamespace(rounding=0.0)
+    settled = Settled(LIMITS, True, lambda: best.rounding)
+    for number, energy in enumerate([3.0, 7.0, 2.0, 9.0]):
         row = Row(number, number, 0, 0, 0.0, 0.0, energy, None, 0.5, 0, 0)
-        assert not settled(row, np.array([far]))
+        assert not settled(row, np.zeros(1))
+    best.rounding = 1e3
+    assert settled(Row(4, 4, 0, 0, 0.0, 0.0, 1.0, None, 0.5, 0, 0), np.zeros(1))

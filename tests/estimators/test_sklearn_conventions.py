@@ -1,8 +1,6 @@
 """scikit-learn's own checks, and that estimators go where scikit-learn's go."""
 
 import pickle
-from contextlib import nullcontext
-from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -41,12 +39,6 @@ OWN_FOLDS = dict.fromkeys(
 # scikit-learn 1.6 hands sparse rows to every estimator; later versions ask first whether it takes them.
 NOT_CENTRED = {"check_sample_weight_equivalence_on_sparse_data": "sparse rows are not centred"}
 EXPECTED = {LogisticRegressionCV: OWN_FOLDS, RidgeCV: OWN_FOLDS, StandardScaler: NOT_CENTRED}
-
-
-@pytest.fixture(autouse=True)
-def no_search_for_blas(monkeypatch):
-    """Finding the BLAS libraries takes longer than a fit of a few rows, and conftest has limited them already."""
-    monkeypatch.setattr(import_module("dualfl.engines.session"), "threadpool_limits", lambda *_, **__: nullcontext())
 
 
 @pytest.mark.filterwarnings("ignore")  # data without signal, on purpose, in many checks

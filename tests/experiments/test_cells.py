@@ -237,3 +237,12 @@ def processes_of(group):
     listed = subprocess.run(["ps", "-A", "-o", "pgid=,pid=,stat="], capture_output=True, text=True, check=True).stdout
     found = [line.split() for line in listed.splitlines()]
     return [pid for pgid, pid, state in found if int(pgid) == group and not state.startswith("Z")]
+
+
+def test_a_cell_of_before_has_equal_shares_and_contacts_that_nobody_counted() -> None:
+    columns = {name: np.array([0.0, 6.0]) for name in COLUMNS} | {"relative_error": np.array([1.0, 0.1])}
+    content = json.loads(Outcome(Cell("digits", "gd", clients=3), "ok", columns).to_json())
+    for name in ("contacts", "payload"):
+        del content["columns"][name]
+    read = Outcome.from_json(json.dumps(content))
+    assert list(read.columns["payload"]) == [0.0, 4.0] and np.isnan(read.columns["contacts"]).all()

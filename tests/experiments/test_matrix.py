@@ -21,7 +21,8 @@ ROW = MatrixRow("svm", "labels:1", 1e-2)
 def outcome(cell, errors, exchanges=1, status="ok"):
     n = np.arange(len(errors), dtype=float)
     columns = dict.fromkeys(COLUMNS, n) | {"exchanges": exchanges * n, "relative_error": np.array(errors)}
-    return Outcome(cell, status, columns | {"floats_up": 1e6 * n, "floats_down": 0 * n, "seconds": 8 * n}, 1.0)
+    columns |= {"floats_up": 1e6 * n, "floats_down": 0 * n, "seconds": 8 * n}
+    return Outcome(cell, status, columns | {"contacts": 8 * exchanges * n, "payload": 1e6 / 8 * n}, 1.0)
 
 
 def test_forty_rows():
@@ -69,7 +70,7 @@ def test_public_rows_are_not_protected():
 def test_a_score_counts_to_the_level():
     cell = Matrix().cell(ROW, "dualfl")
     found = score(outcome(cell, [1, 1e-3, 1e-4, 1e-5], exchanges=2), 1e-4, NETWORK)
-    assert found[:3] == (2, 4, 2e6)
+    assert found[:4] == (2, 4, 32, 2e6)
     assert found.seconds == pytest.approx(4 * 0.1 + 2e6 / 8 * 64 / 8e6 + 16 / 8)
     assert np.isnan(score(outcome(cell, [1, 1e-3]), 1e-4, NETWORK).rounds)
 

@@ -26,7 +26,10 @@ Fault = Callable[["Loopback", int, bytes, bytes], "list[Came] | None"]
 class Loopback:
     """A transport. `fault` sees (transport, node, request, answer) and may put something else in its place."""
 
-    def __init__(self, homes: Sequence[Path], fault: Fault | None = None, order: Callable = sorted) -> None:
+    def __init__(
+        self, homes: Sequence[Path], fault: Fault | None = None, order: Callable = sorted, resident: bool = False
+    ) -> None:
+        self.resident: dict[int, Keeper] | None = {} if resident else None  # one for all messages, as in a deployment
         self.homes, self.fault, self.order = {100 + i: home for i, home in enumerate(homes)}, fault, order
         self.box: list[Came] = []
         self.count = 0
@@ -39,10 +42,16 @@ class Loopback:
         for node, message in messages.items():
             self.count += 1
             ids[node] = str(self.count)
-            answer = Keeper(self.homes[node]).handle(message)  # a new one a message, as a process would be
+            answer = self.keeper(node).handle(message)
             played = None if self.fault is None else self.fault(self, node, message, answer)
             self.box += [Came(ids[node], answer)] if played is None else [c._replace(sent=ids[node]) for c in played]
         return ids
+
+    def keeper(self, node: int) -> Keeper:
+        """A new one a message, as a process would be; or one that has the data in memory."""
+        if self.resident is None:
+            return Keeper(self.homes[node])
+        return self.resident.setdefault(node, Keeper(self.homes[node]))
 
     def pull(self, ids: Sequence[str]) -> list[Came]:
         came, self.box = [c for c in self.box if c.sent in ids], [c for c in self.box if c.sent not in ids]

@@ -309,6 +309,7 @@ def test_a_silo_with_a_certificate_sends_plain_sums_only_if_its_operator_allows_
     homes = csv_homes(tmp_path)
     if certificate:
         (homes[1] / "ca.crt").write_text("")
+        change(homes[1], policy={"approval": "none", "least_per_cell": 0})
     change(homes[1], **settings)
     if refused:
         with pytest.raises(InputError, match="Silo 'b': this silo sends nothing without secure aggregation"):

@@ -10,7 +10,19 @@ from scipy import sparse
 
 from dualfl import kernels
 from dualfl.kernels import Design
-from dualfl.kernels.losses import HINGE, LOGISTIC, NAMES, POISSON, SOFTMAX, SQUARED_HINGE
+from dualfl.kernels.losses import (
+    CLOGLOG,
+    GAMMA,
+    HINGE,
+    LOGISTIC,
+    NAMES,
+    NEGATIVE_BINOMIAL,
+    POISSON,
+    SOFTMAX,
+    SQUARED_HINGE,
+    TWEEDIE,
+    WITHOUT_CURVATURE,
+)
 
 
 @dataclass(frozen=True)
@@ -19,8 +31,8 @@ class Loss:
     parameter: float = 0.0
 
 
-LOSSES = [Loss(code, 0.3) for code in range(len(NAMES))]
-SMOOTH = LOSSES[:6]
+LOSSES = [Loss(code, 1.3 if code == TWEEDIE else 0.3) for code in range(len(NAMES))]
+SMOOTH = [loss for loss in LOSSES if loss.code not in WITHOUT_CURVATURE]
 STORAGES = ["float64", "float32", "uint8", "csr float64", "csr float32", "csr uint8"]
 
 
@@ -46,10 +58,12 @@ def scale_of(storage: str) -> float:
 def targets(loss: Loss, n: int, k: int, rng: np.random.Generator) -> np.ndarray:
     if loss.code == SOFTMAX:
         return rng.integers(0, k, n).astype(float)
-    if loss.code == POISSON:
+    if loss.code in (POISSON, NEGATIVE_BINOMIAL, TWEEDIE):
         return rng.poisson(2.0, n).astype(float)
     y = rng.normal(size=n)
-    return np.sign(y) if loss.code in (LOGISTIC, SQUARED_HINGE, HINGE) else y
+    if loss.code == GAMMA:
+        return np.abs(y) + 0.01
+    return np.sign(y) if loss.code in (LOGISTIC, SQUARED_HINGE, HINGE, CLOGLOG) else y
 
 
 def weights(n: int, rng: np.random.Generator) -> np.ndarray:

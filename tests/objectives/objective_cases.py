@@ -16,17 +16,21 @@ from scipy.special import logsumexp
 
 from dualfl.objectives import (
     Absolute,
+    CLogLog,
     EpsilonInsensitive,
+    Gamma,
     Hinge,
     Huber,
     LinearModel,
     Logistic,
     Loss,
+    NegativeBinomial,
     Poisson,
     Quantile,
     Softmax,
     Squared,
     SquaredHinge,
+    Tweedie,
 )
 
 few = settings(max_examples=3, deadline=None, derandomize=True, database=None)
@@ -40,10 +44,14 @@ SMOOTH: list[Loss] = [
     Huber(0.7),
     Poisson(),
     SquaredHinge(),
+    Gamma(),
+    Tweedie(1.4),
+    NegativeBinomial(0.6),
+    CLogLog(),
 ]
 KINKED: list[Loss] = [Hinge(), Absolute(), Quantile(0.3), EpsilonInsensitive(0.2)]
 LOSSES = SMOOTH + KINKED
-BOUNDED = [loss for loss in SMOOTH if not isinstance(loss, Poisson)]
+BOUNDED = [loss for loss in SMOOTH if not isinstance(loss, (Poisson, Gamma, Tweedie, CLogLog))]
 
 STORED = ["float64", "float32", "uint8", "F-ordered", "csr float64", "csr float32", "csr uint8", "csr_matrix"]
 
@@ -64,6 +72,16 @@ def formula(loss: Loss, Z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.exp(z) - y * z
     if isinstance(loss, SquaredHinge):
         return np.maximum(0, 1 - y * z) ** 2
+    if isinstance(loss, Gamma):
+        return z + y / np.exp(z)
+    if isinstance(loss, Tweedie):
+        mean, p = np.exp(z), loss.power
+        return y * mean ** (1 - p) / (p - 1) + mean ** (2 - p) / (2 - p)
+    if isinstance(loss, NegativeBinomial):
+        return (y + 1 / loss.dispersion) * np.log1p(loss.dispersion * np.exp(z)) - y * z
+    if isinstance(loss, CLogLog):
+        m = np.exp(z)
+        return np.where(y > 0, np.where(m > 700, 0.0, -np.log(-np.expm1(-np.maximum(m, 1e-300)))), m)
     if isinstance(loss, Hinge):
         return np.maximum(0, 1 - y * z)
     if isinstance(loss, Absolute):
@@ -91,10 +109,12 @@ def distance_to_kink(loss: Loss, Z: np.ndarray, y: np.ndarray) -> float:
 def random_targets(loss: Loss, n: int, rng: np.random.Generator) -> np.ndarray:
     if isinstance(loss, Softmax):
         return rng.integers(0, loss.classes, n)
-    if isinstance(loss, (Logistic, SquaredHinge, Hinge)):
+    if isinstance(loss, (Logistic, SquaredHinge, Hinge, CLogLog)):
         return rng.choice([-1, 1], n)
-    if isinstance(loss, Poisson):
+    if isinstance(loss, (Poisson, NegativeBinomial, Tweedie)):
         return rng.poisson(2.0, n)
+    if isinstance(loss, Gamma):
+        return rng.gamma(2.0, 1.0, n)
     return rng.normal(0, 1.5, n)
 
 

@@ -8,7 +8,20 @@ from numpy.testing import assert_allclose
 from objective_cases import KINKED, LOSSES, SMOOTH, formula, names, random_targets, some
 
 from dualfl.errors import NotSupported
-from dualfl.objectives import Hinge, Huber, Logistic, Loss, Poisson, Softmax, Squared, SquaredHinge
+from dualfl.objectives import (
+    CLogLog,
+    Gamma,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    NegativeBinomial,
+    Poisson,
+    Softmax,
+    Squared,
+    SquaredHinge,
+    Tweedie,
+)
 
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=names(LOSSES))
 SCALAR = [loss for loss in LOSSES if loss.outputs == 1]
@@ -39,6 +52,16 @@ def slopes(loss: Loss, Z: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.exp(z) - y
     if isinstance(loss, SquaredHinge):
         return -2 * y * np.maximum(0, 1 - y * z)
+    if isinstance(loss, Gamma):
+        return 1 - y * np.exp(-z)
+    if isinstance(loss, Tweedie):
+        return np.exp((2 - loss.power) * z) - y * np.exp((1 - loss.power) * z)
+    if isinstance(loss, NegativeBinomial):
+        mean = np.exp(z)
+        return (mean - y) / (1 + loss.dispersion * mean)
+    if isinstance(loss, CLogLog):
+        m = np.exp(z)
+        return np.where(y > 0, -m / np.expm1(np.minimum(m, 700)), m)
     # piecewise linear with slopes of one decimal: a difference quotient away from kinks is exact
     quotient = (formula(loss, Z + h, y) - formula(loss, Z - h, y)) / (2 * h)
     return np.round(quotient, 1)
@@ -69,7 +92,7 @@ def test_fenchel_young(loss, seed):
 def test_conjugating_twice_gives_the_loss_back(loss):
     u = np.linspace(-12, 12, 48_001)
     for y in (-1.0, 1.0):
-        if isinstance(loss, Poisson) and y < 0:
+        if isinstance(loss, (Poisson, Gamma, Tweedie, NegativeBinomial)) and y < 0:
             continue
         target = np.full(len(u), y)
         star = loss.conjugate(u, target)
@@ -98,6 +121,13 @@ def test_conjugating_softmax_twice():
         (Huber(0.5), 2.0, [-0.5, 0.5], [0.51, -0.51]),
         (Poisson(), 3.0, [-3.0, 100.0], [-3.001]),
         (SquaredHinge(), 1.0, [-5.0, 0.0], [0.001]),
+        (Gamma(), 2.0, [-1e9, 0.0, 1.0], [1.001]),
+        (Tweedie(1.5), 0.0, [0.0, 1e9], [-0.001]),
+        (Tweedie(1.01), 3.0, [-1e9, -1.0, 0.0, 2.0, 1e3], []),
+        (Tweedie(1.99), 3.0, [-1e3, -1.0, 0.0, 2.0, 1e3], []),
+        (NegativeBinomial(0.5), 3.0, [-3.0, 0.0, 2.0], [-3.001, 2.001]),
+        (CLogLog(), 1.0, [-1.0, -1 + 1e-15, -1e-200, 0.0], [0.001, -1.001]),
+        (CLogLog(), -1.0, [0.0, 50.0], [-0.001]),
     ],
     ids=repr,
 )

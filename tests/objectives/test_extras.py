@@ -111,3 +111,46 @@ def test_both_take_tilts():
     assert_allclose(f.tilted(0.3, c).gradient(theta), f.gradient(theta) + 0.3 * theta - c, rtol=1e-12)
     squared = LinearModel(X, y, Squared(), ridge=0.1)
     assert squared.tilted(0.3).mu == pytest.approx(f.tilted(0.3).mu)
+
+
+def torch_network(**options):
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    A, labels = torch.from_numpy(X), torch.from_numpy(y)
+    module = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Linear(4, 3))
+    return TorchFunction(module, lambda m: torch.nn.functional.cross_entropy(m(A), labels), convex=False, **options)
+
+
+def test_a_network_of_torch_is_that_of_numpy():
+    from dualfl.experiments.small_network import Layers, network_cost
+
+    f, layers = torch_network(ridge=0.01, L="estimate"), Layers(5, 4, 3)
+    own = network_cost(layers, X, y, 0.01)
+
+    def to_numpy(theta):
+        """Weights of torch are transposed."""
+        V, a, W, c = np.split(theta, np.cumsum([20, 4, 12]))
+        return np.concatenate([V.reshape(4, 5).T.ravel(), a, W.reshape(3, 4).T.ravel(), c])
+
+    for theta in rng.normal(size=(3, layers.d)):
+        assert_allclose(f.value(theta), own.value(to_numpy(theta)), rtol=1e-12)
+        assert_allclose(to_numpy(f.gradient(theta)), own.gradient(to_numpy(theta)), rtol=1e-9, atol=1e-12)
+    assert (f.convex, f.mu) == (False, 0.0) and 0.1 < f.L < 10
+
+
+def test_a_network_of_torch_is_trained():
+    from dualfl import Problem, run
+    from dualfl.algorithms import FedAvg, RecentredDualFL
+
+    f = torch_network(ridge=0.01, L="estimate")
+    for algorithm in (FedAvg(), RecentredDualFL()):
+        start = np.random.default_rng(1).normal(size=f.d) / 3
+        result = run(Problem([f, f]), algorithm, rounds=20, start=start, threads=1)
+        assert result.energy < f.value(start) - 0.05 and result.certificate is None
+
+
+def test_a_module_on_two_devices():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1, device="meta"))
+    with pytest.raises(InputError, match="on cpu and on meta; move them to one device"):
+        TorchFunction(module, lambda m: m(torch.ones(1, 2)).sum())

@@ -10,16 +10,20 @@ import scipy.sparse as sp
 
 from dualfl.objectives import (
     Absolute,
+    CLogLog,
     EpsilonInsensitive,
+    Gamma,
     Hinge,
     Huber,
     LinearModel,
     Logistic,
     Loss,
+    NegativeBinomial,
     Poisson,
     Quantile,
     Squared,
     SquaredHinge,
+    Tweedie,
 )
 from dualfl.objectives import rounding as module
 from dualfl.objectives.average import Average
@@ -41,12 +45,18 @@ def exact(loss: Loss, z: Any, y: Any) -> Any:
         "Absolute": lambda: np.abs(r),
         "Quantile": lambda: np.maximum((1 - par) * r, -par * r),
         "EpsilonInsensitive": lambda: np.maximum(np.abs(r) - par, 0),
+        "Gamma": lambda: z + y * np.exp(-z),
+        "Tweedie": lambda: (
+            np.where(y > 0, y * np.exp((1 - par) * z) / (par - 1), 0) + np.exp((2 - par) * z) / (2 - par)
+        ),
+        "NegativeBinomial": lambda: (y + 1 / par) * np.logaddexp(LD(0), z + np.log(par)) - y * z,
+        "CLogLog": lambda: np.where(y > 0, -np.log(-np.expm1(-np.exp(z))), np.exp(z)),
     }[type(loss).__name__]()
 
 
 LOSSES = [
     Logistic(), Squared(), Huber(0.5), Poisson(), SquaredHinge(), Hinge(), Absolute(), Quantile(0.8),
-    EpsilonInsensitive(0.3),
+    EpsilonInsensitive(0.3), Gamma(), Tweedie(1.3), NegativeBinomial(0.4), CLogLog(),
 ]  # fmt: skip
 
 
@@ -61,15 +71,16 @@ def drawn(loss: Loss, rng: Any) -> tuple[LinearModel, Any, Any, Any]:
         theta[:2] = np.array([1.0, -1.0]) * 1e4 / scale[0]
     kind = rng.integers(3)
     X = X.astype(np.float32) if kind == 1 else X
-    signs = type(loss).__name__ in ("Logistic", "SquaredHinge", "Hinge")
+    signs = type(loss).__name__ in ("Logistic", "SquaredHinge", "Hinge", "CLogLog")
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0) if signs else rng.standard_normal(n) * 10.0 ** rng.uniform(-2, 9)
-    y = np.round(np.abs(y)) if isinstance(loss, Poisson) else y
+    y = np.round(np.abs(y)) if isinstance(loss, (Poisson, NegativeBinomial, Tweedie)) else y
+    y = np.abs(y) + 1e-3 if isinstance(loss, Gamma) else y
     weights = 10.0 ** rng.uniform(-6, 0, n)
     f = LinearModel(sp.csr_array(X) if kind == 2 else X, y, loss, 1e-3, weights=weights)
     return f, X.astype(LD), weights.astype(LD) / weights.astype(LD).sum(), theta
 
 
-@np.errstate(over="ignore")
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 @pytest.mark.parametrize("small", [True, False])
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_values_and_cuts(loss: Loss, small: bool, monkeypatch: pytest.MonkeyPatch) -> None:

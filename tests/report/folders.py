@@ -11,7 +11,8 @@ EVIL = "<b>&amp;</b><img src=x onerror=window.hacked=1><script>window.hacked=1</
 def row(n, rate, certificate=True, error=True, cost=1):
     e = 2.0 * rate**n
     proven = 10 * e if certificate and n else None
-    return Row(n, 2 * n, 30 * n, 10 * n, float(cost * n), 0.1 * n, 1 + e, e if error else None, proven, 1, 0)
+    spent = n, 2 * n, 30 * n, 10 * n, float(cost * n), 0.1 * n
+    return Row(*spent, 1 + e, e if error else None, proven, 1, 0, contacts=4 * n, payload=20.0 * n)
 
 
 def curve(rate=0.5, rounds=20, **options):

@@ -2,15 +2,37 @@
 
 from dualfl.algorithms.codecs import Codec, Quantise, RandK, TopK
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, ask, client_step, tell, theory
-from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL
+from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL, RecentredDualFL
 from dualfl.algorithms.few_exchanges import Auto, FedIPM, OneShot, ProxNewton, SketchedNewton
-from dualfl.algorithms.gradient_shift import FedLin, Scaffold, SLocalSVRG
-from dualfl.algorithms.local_steps import FedAvg, FedCM, FedDualAvg, FedProx, FedSAM
+from dualfl.algorithms.gradient_shift import FedLin, FedOSAA, Scaffold, SLocalSVRG
+from dualfl.algorithms.local_steps import (
+    FedAc,
+    FedAdagrad,
+    FedAdam,
+    FedAvg,
+    FedAvgM,
+    FedCM,
+    FedDualAvg,
+    FedExP,
+    FedProx,
+    FedSAM,
+    FedYogi,
+)
 from dualfl.algorithms.primal_dual import APDA, APDAInexact, FiveGCS
-from dualfl.algorithms.proxskip import TAMUNA, CompressedScaffnew, LoCoDL, ProxSkipVR, RandProx, Scaffnew
-from dualfl.algorithms.second_order import GIANT, DiSCO, FedNL
+from dualfl.algorithms.proxskip import TAMUNA, CompressedScaffnew, GradSkip, LoCoDL, ProxSkipVR, RandProx, Scaffnew
+from dualfl.algorithms.second_order import GIANT, SHED, DiSCO, FedNew, FedNL, FedNS, FedPM
 from dualfl.algorithms.server import GradientDescent, ServerLBFGS, ServerNesterov
-from dualfl.algorithms.similarity import AIDE, DANE, AcceleratedExtragradient
+from dualfl.algorithms.similarity import (
+    AIDE,
+    DANE,
+    SDANE,
+    SVRP,
+    AcceleratedExtragradient,
+    AccSDANE,
+    AccSVRS,
+    CatalyzedSVRP,
+    FedRed,
+)
 from dualfl.algorithms.splitting import FedDR, FedDyn, FedPD, FedSplit
 
 __all__ = [
@@ -18,14 +40,20 @@ __all__ = [
     "APDA",
     "DANE",
     "GIANT",
+    "SDANE",
+    "SHED",
+    "SVRP",
     "TAMUNA",
     "APCGDual",
     "APDAInexact",
+    "AccSDANE",
+    "AccSVRS",
     "AcceleratedExtragradient",
     "Algorithm",
     "Auto",
     "Bundle",
     "Card",
+    "CatalyzedSVRP",
     "CoCoA",
     "Codec",
     "CompressedScaffnew",
@@ -33,19 +61,31 @@ __all__ = [
     "DiSCO",
     "DualFISTA",
     "DualFL",
+    "FedAc",
+    "FedAdagrad",
+    "FedAdam",
     "FedAvg",
+    "FedAvgM",
     "FedCM",
     "FedDR",
     "FedDualAvg",
     "FedDyn",
+    "FedExP",
     "FedIPM",
     "FedLin",
     "FedNL",
+    "FedNS",
+    "FedNew",
+    "FedOSAA",
     "FedPD",
+    "FedPM",
     "FedProx",
+    "FedRed",
     "FedSAM",
     "FedSplit",
+    "FedYogi",
     "FiveGCS",
+    "GradSkip",
     "GradientDescent",
     "LoCoDL",
     "OneShot",
@@ -55,6 +95,7 @@ __all__ = [
     "Quantise",
     "RandK",
     "RandProx",
+    "RecentredDualFL",
     "SLocalSVRG",
     "Scaffnew",
     "Scaffold",

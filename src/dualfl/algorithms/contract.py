@@ -51,6 +51,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 
@@ -299,6 +300,7 @@ class Algorithm(ABC):
     penalty: ClassVar[Literal["server", "client"] | None] = None  # where a nonsmooth penalty may go
     uniform: ClassVar[bool] = False  # True: only for equal weights; the engine folds N w_j into the data part
     strongly_convex: ClassVar[bool] = True  # False: mu = 0 is fine
+    nonconvex: ClassVar[bool] = False  # True: it is used on costs that are not convex; nothing is proven then
     warm: ClassVar[bool] = False  # True: takes `at.start` itself; otherwise the engine shifts the origin
     compresses: ClassVar[bool] = False  # True: works with a codec, because clients keep what they released
     drifts: ClassVar[bool] = False  # True: by design it does not reach the pooled optimum at a linear rate
@@ -323,6 +325,11 @@ class Algorithm(ABC):
     @abstractmethod
     def model(self, s: State) -> Array:
         """What one would deploy now."""
+
+    @property
+    def additive(self) -> bool:
+        """Whether clients send nothing but sums over their rows: then several of them may be computed as one."""
+        return False
 
     def bound(self, s: State) -> float:
         """A proven lower bound of E*, below it whatever rounding did; -inf where there is none."""
@@ -371,7 +378,7 @@ class Algorithm(ABC):
 
     def check_kinds(self) -> None:
         """Refuse hyperparameters that are of the wrong kind, such as a text where a number should be."""
-        hints = hints_of(type(self))
+        hints = _kinds(type(self))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is not None or "compute" not in field.metadata:
@@ -386,9 +393,10 @@ class Algorithm(ABC):
             except ZeroDivisionError:
                 value = np.nan
         if not np.isfinite(value) or (value == 0 and not field.metadata["zero"]):
+            known = " or tell the cost its L, as in TorchFunction(L=...)," if k.L == np.inf else ""
             raise InputError(
                 f"{self.name}: the default {field.name} = {field.metadata['formula']} is {value:g} for mu = {k.mu:g}, "
-                f"L = {k.L:g}; give {field.name} yourself, or take another algorithm."
+                f"L = {k.L:g}; give {field.name} yourself,{known} or take another algorithm."
             )
         return value if isinstance(value, int) else float(value)
 
@@ -409,3 +417,9 @@ class Algorithm(ABC):
         """One sentence for a hyperparameter outside its range."""
         if not ok:
             raise InputError(f"{self.name}: {field} = {getattr(self, field)} is not allowed; {right}.")
+
+
+@cache
+def _kinds(algorithm: type[Algorithm]) -> dict[str, Any]:
+    """The annotations of an algorithm; to find them takes as long as a small fit."""
+    return hints_of(algorithm)

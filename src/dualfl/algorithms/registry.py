@@ -18,15 +18,37 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from dualfl.algorithms.contract import Algorithm, Card
-from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL
+from dualfl.algorithms.dual import APCGDual, Bundle, CoCoA, DualFISTA, DualFL, RecentredDualFL
 from dualfl.algorithms.few_exchanges import Auto, FedIPM, OneShot, ProxNewton, SketchedNewton
-from dualfl.algorithms.gradient_shift import FedLin, Scaffold, SLocalSVRG
-from dualfl.algorithms.local_steps import FedAvg, FedCM, FedDualAvg, FedProx, FedSAM
+from dualfl.algorithms.gradient_shift import FedLin, FedOSAA, Scaffold, SLocalSVRG
+from dualfl.algorithms.local_steps import (
+    FedAc,
+    FedAdagrad,
+    FedAdam,
+    FedAvg,
+    FedAvgM,
+    FedCM,
+    FedDualAvg,
+    FedExP,
+    FedProx,
+    FedSAM,
+    FedYogi,
+)
 from dualfl.algorithms.primal_dual import APDA, APDAInexact, FiveGCS
-from dualfl.algorithms.proxskip import TAMUNA, CompressedScaffnew, LoCoDL, ProxSkipVR, RandProx, Scaffnew
-from dualfl.algorithms.second_order import GIANT, DiSCO, FedNL
+from dualfl.algorithms.proxskip import TAMUNA, CompressedScaffnew, GradSkip, LoCoDL, ProxSkipVR, RandProx, Scaffnew
+from dualfl.algorithms.second_order import GIANT, SHED, DiSCO, FedNew, FedNL, FedNS, FedPM
 from dualfl.algorithms.server import GradientDescent, ServerLBFGS, ServerNesterov
-from dualfl.algorithms.similarity import AIDE, DANE, AcceleratedExtragradient
+from dualfl.algorithms.similarity import (
+    AIDE,
+    DANE,
+    SDANE,
+    SVRP,
+    AcceleratedExtragradient,
+    AccSDANE,
+    AccSVRS,
+    CatalyzedSVRP,
+    FedRed,
+)
 from dualfl.algorithms.splitting import FedDR, FedDyn, FedPD, FedSplit
 from dualfl.errors import InputError
 
@@ -36,6 +58,7 @@ _ALL: tuple[type[Algorithm], ...] = (
     APCGDual,
     CoCoA,
     Bundle,
+    RecentredDualFL,
     GradientDescent,
     ServerNesterov,
     ServerLBFGS,
@@ -46,15 +69,26 @@ _ALL: tuple[type[Algorithm], ...] = (
     OneShot,
     DANE,
     AIDE,
+    SDANE,
+    AccSDANE,
+    FedRed,
     AcceleratedExtragradient,
+    SVRP,
+    CatalyzedSVRP,
+    AccSVRS,
     GIANT,
     DiSCO,
     FedNL,
+    SHED,
+    FedNS,
+    FedPM,
+    FedNew,
     FedPD,
     FedDR,
     FedDyn,
     FedSplit,
     Scaffnew,
+    GradSkip,
     RandProx,
     ProxSkipVR,
     TAMUNA,
@@ -64,12 +98,19 @@ _ALL: tuple[type[Algorithm], ...] = (
     APDAInexact,
     FiveGCS,
     FedAvg,
+    FedAvgM,
+    FedAdam,
+    FedYogi,
+    FedAdagrad,
+    FedExP,
+    FedAc,
     FedProx,
     FedCM,
     FedSAM,
     FedDualAvg,
     Scaffold,
     FedLin,
+    FedOSAA,
     SLocalSVRG,
 )
 

@@ -22,8 +22,6 @@ import scipy.linalg
 from scipy.stats import norm, t
 
 from dualfl.errors import InputError
-from dualfl.estimators.silos import SiloRows
-from dualfl.estimators.solving import FitCost, federated_problem
 from dualfl.objectives import Logistic, Loss, Poisson, Softmax, Squared
 from dualfl.typing import Array
 
@@ -62,17 +60,6 @@ def obstacle(loss: Loss, l1: float, coefficients: int, rows: int) -> str:
     return ""
 
 
-def information(silo: SiloRows, loss: Loss, theta: Array) -> Array:
-    """What one silo sends: the Hessian of the summed loss of its rows."""
-    H: Array = silo.mass * federated_problem([silo], FitCost(loss), "free").clients[0].hessian(theta)
-    return H
-
-
-def squared_residuals(silo: SiloRows, theta: Array) -> float:
-    """What one silo sends for least squares."""
-    return 2 * silo.mass * federated_problem([silo], FitCost(Squared()), "free").value(theta)
-
-
 def standard_errors(
     H: Array, loss: Loss, ridge: float, n: float, residuals: float = 0.0, level: float = 0.95
 ) -> Errors:
@@ -95,11 +82,6 @@ def standard_errors(
 
 
 # -- what a fit without a penalty needs -------------------------------------------------------------------
-
-
-def gram(silo: SiloRows) -> Array:
-    """What one silo sends: the products of its columns, the intercept last, summed over its rows."""
-    return information(silo, Squared(), np.zeros(silo.X.shape[1] + 1))
 
 
 def check_determined(G: Array, names: Sequence[str]) -> None:

@@ -1,22 +1,22 @@
-"""How much each silo moved the answer: the fit without it, started from the fit with it.
+"""How much each silo moved the answer: the fit without it, side by side with the fit with it.
 
 The penalty and the scaling stay what they are; only the rows of the silo are left out.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from dualfl.analysis.inference import check_determined, gram
+from dualfl.analysis.agreeing import Agreed, OwnCounts
+from dualfl.analysis.inference import check_determined
 from dualfl.analysis.models import Fitted
-from dualfl.engines.progress import Bar
-from dualfl.errors import DualflError, InputError
-from dualfl.estimators.base import coefficients
-from dualfl.estimators.silos import SiloRows
+from dualfl.errors import InputError
+from dualfl.silos.costs import Rows, Sample
+from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measured_samples, measurement
+from dualfl.silos.verbs import whole
 from dualfl.typing import Array
 
 
@@ -27,50 +27,51 @@ class Without:
 
     silo: str
     theta: Array | None = None
-    exchanges: int = 0
-    numbers: int = 0  # sent in them
     reason: str = ""
 
 
-def drop_each(
-    make: Callable[[], Fitted], fitted: Fitted, silos: Sequence[SiloRows], names: Sequence[str], progress: bool = False
-) -> list[Without]:
-    """One fit without each silo; nothing for a single one."""
-    if len(silos) < 2:
-        return []
-    found = []
-    with Bar("without each silo", len(silos), progress) as bar:
-        for j, silo in enumerate(silos):
-            others = [*silos[:j], *silos[j + 1 :]]
-            try:
-                found.append(Without(silo.name, *_refit(make(), fitted, others, names)))
-            except DualflError as error:
-                found.append(Without(silo.name, reason=str(error)))
-            bar.step()
+def left_out(silos: Silos, model: Fitted, whole_sample: Sample, agreed: Agreed) -> Conversation[list[Sample | str]]:
+    """What the others have, for each silo that shows its own counts; or why there is no fit without it."""
+    rows = [Rows("without", silo=name) for name in silos.names]
+    queries = [] if model.loss.nonnegative else [measurement(rows, model.loss, model._class_count)]
+    if model.ridge == model.l1 == 0:
+        queries += [Query("products", {"rows": asdict(one)}) for one in rows]
+    answers = list((yield Exchange("the fits without a silo", tuple(queries)))) if queries else []
+    least = [0.0] * len(rows) if model.loss.nonnegative else [s.least for s in measured_samples(rows, answers.pop(0))]
+    found: list[Sample | str] = []
+    for i, (one, own) in enumerate(zip(rows, agreed.own)):
+        assert own is not None
+        sample = replace(others(one, whole_sample, own, agreed), least=least[i])
+        products = whole(np.asarray(answers[i]["products"])) if answers else None
+        found.append(obstacle(sample, agreed, model._class_count, products) or sample)
     return found
 
 
-def _refit(model: Fitted, fitted: Fitted, silos: list[SiloRows], names: Sequence[str]) -> tuple[Array, int, int]:
-    _check_enough(model, silos)
-    if model.ridge == model.l1 == 0:
-        check_determined(np.sum([gram(silo) for silo in silos], axis=0), names)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = model._solve(silos, [result.theta for result in fitted.results_])
-    W, b = coefficients([result.theta for result in results], results[0].shape, True)
-    model._keep(W, b)  # as the fit keeps them: those of classes around their mean
-    return stacked(model), max(result.history[-1].exchanges for result in results), model.numbers_
+def others(rows: Rows, total: Sample, own: OwnCounts, agreed: Agreed) -> Sample:
+    """What is left of all rows without those of one silo."""
+    n = total.n - own.rows
+    classes = total.classes - own.classes
+    targets = float(classes @ np.arange(len(classes))) if len(classes) else total.targets - own.target
+    squares = agreed.overview.target_squares - own.target_squares
+    return Sample(rows, float(n), n, targets, 0.0, classes, squares)
 
 
-def _check_enough(model: Fitted, silos: list[SiloRows]) -> None:
-    if hasattr(model, "classes_"):
-        left = set().union(*(set(np.unique(silo.y)) for silo in silos))
-        if len(left) < len(model.classes_):
-            raise InputError("no other silo has one of the classes")
-    elif all((silo.y == silo.y[0]).all() for silo in silos) and len({float(silo.y[0]) for silo in silos}) == 1:
-        raise InputError("the others have one value of the target only")
+def obstacle(sample: Sample, agreed: Agreed, classes: int, products: Array | None) -> str:
+    """Why the others do not determine a model."""
+    if classes and np.count_nonzero(sample.classes) < classes:
+        return "no other silo has one of the classes"
+    overview = agreed.overview
+    spread = sample.squares - sample.n * (sample.mean - overview.target_mean) ** 2
+    if not classes and spread <= 64 * np.finfo(float).eps * overview.target_squares:
+        return "the others have one value of the target only"
+    if products is not None:
+        try:
+            check_determined(products, agreed.schema.names)
+        except InputError as error:
+            return str(error)
+    return ""
 
 
-def stacked(model: Fitted) -> Array:
+def stacked(model: Any) -> Array:
     """Coefficients and, last, intercepts; one column an output."""
     return np.vstack([np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_)[None]])

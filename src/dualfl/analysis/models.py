@@ -10,16 +10,15 @@ and for many.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from dualfl.engines.inprocess import Result
+from dualfl.engines.engine import Result
 from dualfl.errors import InputError
-from dualfl.estimators.base import FederatedClassifier, FederatedLinear, FederatedRegressor, Models
+from dualfl.estimators.base import FederatedClassifier, FederatedLinear, FederatedRegressor
 from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
 from dualfl.estimators.regressors import PoissonRegressor
-from dualfl.estimators.silos import SiloRows
 from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Hinge, Huber, Logistic, Loss, Poisson, Quantile, Softmax, Squared, SquaredHinge
 from dualfl.typing import Array
@@ -146,6 +145,7 @@ class Fitted(FederatedLinear):
     """An estimator whose penalty is given as the paper gives it; it keeps what its runs returned."""
 
     fit_intercept, penalize_intercept = True, False
+    kind: ClassVar[str]  # what its predictor means (`silos.predictor`)
     _no_minimiser = "There is no minimiser, because there is no penalty."
 
     def __init__(
@@ -167,11 +167,6 @@ class Fitted(FederatedLinear):
     def _cost(self, mass: float) -> FitCost:
         return FitCost(self.loss, self.ridge, self.l1)
 
-    def _solve(self, silos: list[SiloRows], start: Models | None = None) -> list[Result]:
-        results = super()._solve(silos, start)
-        self.numbers_ = sum(one.history[-1].floats_up + one.history[-1].floats_down for one in results)
-        return results
-
     def _read(self, results: list[Result], offset: float = 0.0) -> None:
         super()._read(results, offset)
         self.results_ = results
@@ -192,6 +187,8 @@ class Fitted(FederatedLinear):
 class Probabilities(Fitted, LogisticRegression):
     """Classes with probabilities."""
 
+    kind = "probabilities"
+
     def _keep(self, W: Array, b: Array) -> None:
         if len(self.classes_) > 2 and self.ridge == self.l1 == 0:
             W = W - W.mean(axis=0)  # the same vector added to all classes changes nothing
@@ -201,10 +198,16 @@ class Probabilities(Fitted, LogisticRegression):
 class Margins(Fitted, LinearSVC):  # type: ignore[misc]  # `loss` is a Loss in one base, a word in the other
     """Classes with decision values; one against the rest for more than two."""
 
+    kind = "margins"
+
 
 class Values(Fitted, FederatedRegressor):
     """Real targets."""
 
+    kind = "values"
+
 
 class Counts(Fitted, PoissonRegressor):
     """Expected counts."""
+
+    kind = "counts"

@@ -14,6 +14,7 @@ from dualfl.version import __version__
 COMMANDS = {
     "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep the results."),
     "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem."),
+    "check": ("dualfl.cli.check:check_command", "Say what is wrong with files before a model is fitted to them."),
     "fit": ("dualfl.cli.fit:fit_command", "Fit a model to files, each a silo, as if they were pooled."),
     "predict": ("dualfl.cli.predict:predict_command", "Predict the rows of a file with a fitted model."),
     "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files, from sums."),

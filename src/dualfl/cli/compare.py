@@ -3,27 +3,47 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dualfl.cli.commands import INTERRUPTED
-from dualfl.cli.options import page_option, problem_options
+from dualfl.cli.options import page_option, problems_options
 from dualfl.cli.plugins import plugin_option
-from dualfl.cli.run import command_line
+from dualfl.cli.run import command_line, parse_set, say
 from dualfl.errors import InputError
 
 if TYPE_CHECKING:
     from dualfl.algorithms.contract import Algorithm
+    from dualfl.data import Dataset
+    from dualfl.experiments.compare import Comparison
+
+PACKAGED, NOW = "packaged", "now"
+SETTING = ("clients", "partition", "scale", "loss", "ridge", "l1")  # what tuned values are for
 
 
 @click.command("compare", context_settings={"show_default": True})
-@problem_options
+@problems_options
 @click.option(
     "--algorithms", "chosen", default="dualfl,fedpd,scaffnew,lbfgs", help="Names separated by commas, or all."
 )
+@click.option(
+    "--set", "values", multiple=True, metavar="NAME.KEY=VALUE", help="A hyperparameter of one algorithm; repeatable."
+)
+@click.option(
+    "--tuned",
+    metavar="WHICH",
+    help="Hyperparameters by a search: packaged (ours, for this problem), now (searched first), or a file of "
+    "`dualfl tune`.  [default: from theory]",
+)
+@click.option("--tune-minutes", default=5.0, help="Time of the search of --tuned now, all algorithms together.")
+@click.option("--solver", help="Local solver: lbfgs, fista, newtoncg, ...  [default: depends on the loss]")
+@click.option("--codec", help="Compress uploads: top:K or rand:K entries, or bits:B per number.")
 @click.option("--rounds", default=50, help="Communication rounds of each algorithm.")
+@click.option("--tol", type=float, help="End an algorithm at this relative error.")
+@click.option("--seeds", default=1, help="Runs of each algorithm that draws random numbers.")
 @click.option("--seconds", type=float, help="Largest number of seconds for the rounds of each.")
 @click.option("--threads", type=int, help="Largest number of threads.  [default: one per processor]")
 @click.option("--force", is_flag=True, help="Replace the results in --out.")
@@ -34,45 +54,63 @@ if TYPE_CHECKING:
 @plugin_option
 @click.pass_context
 def compare_command(
-    ctx: click.Context, /, chosen: str, out: Path | None, force: bool, threads: int | None, page: bool, **given: Any
+    ctx: click.Context, /, chosen: str, values: tuple[str, ...], out: Path | None, force: bool, page: bool, **given: Any
 ) -> None:
     """Compare algorithms on one problem.
 
-    All algorithms start at zero with their defaults from theory. Writes
-    summary.csv (one row per algorithm), history.csv, convergence.png and
-    report.html, a page for the browser.
+    All algorithms start at zero, with their defaults from theory unless --set
+    or --tuned says otherwise. Writes summary.csv (one row per algorithm),
+    history.csv, seeds.csv, convergence.png and report.html, a page for the
+    browser. With several partitions each has a folder of its own in --out.
 
     \b
-    Example:
+    Examples:
       dualfl compare --algorithms dualfl,fedpd,lbfgs --out runs/three
+      dualfl compare --algorithms all --tol 1e-6 --seeds 3 --rounds 500
+      dualfl compare --algorithms fedavg,dualfl --set fedavg.K=5 --tuned now
     """
-    from dualfl.algorithms.registry import ALGORITHMS, make
     from dualfl.outputs import alone, check_folder
     from dualfl.report.comparison import FILES
     from dualfl.report.folder import check_names
 
-    names = list(ALGORITHMS) if chosen == "all" else [name.strip() for name in chosen.split(",") if name.strip()]
-    algorithms = [make(name) for name in names]
+    algorithms = algorithms_with(chosen, values)
     out = Path("runs", f"{Path(given['dataset']).name}-comparison") if out is None else out
+    partitions = list(dict.fromkeys(given.pop("partition")))
+    folders = [out] if len(partitions) == 1 else [out / text.replace(":", "-").replace("/", "-") for text in partitions]
     check_folder(out)
-    with alone(out):
-        there = check_names(out, FILES)
-        if there and not force:
-            raise InputError(f"{out} has results already ({', '.join(there)}); give another --out, or --force.")
-        perform(algorithms, out, command_line(ctx), threads, page, given)
+    interrupted = False
+    for partition, folder in zip(partitions, folders):
+        check_folder(folder)
+        with alone(folder):
+            there = check_names(folder, FILES)
+            if there and not force:
+                raise InputError(f"{folder} has results already ({', '.join(there)}); give another --out, or --force.")
+            interrupted = perform(algorithms, folder, command_line(ctx), page, {"partition": partition, **given})
+        if interrupted:
+            sys.exit(INTERRUPTED)
 
 
-def perform(
-    algorithms: list[Algorithm],
-    out: Path,
-    command: str,
-    threads: int | None,
-    page: bool,
-    given: dict[str, Any],
-) -> None:
-    """Compare, write the files, print the table; leave with 130 if somebody interrupted it."""
+def algorithms_with(chosen: str, values: Sequence[str]) -> list[Algorithm]:
+    """The algorithms by name, each with what --set says of it."""
+    from dualfl.algorithms.registry import ALGORITHMS, make
+
+    names = list(ALGORITHMS) if chosen == "all" else [name.strip() for name in chosen.split(",") if name.strip()]
+    own: dict[str, list[str]] = {}
+    for text in values:
+        name, dot, rest = text.partition(".")
+        if not dot or "=" not in rest:
+            raise InputError(f"--set needs NAME.KEY=VALUE, such as fedavg.K=5, but it is {text!r}.")
+        if name not in names:
+            raise InputError(f"--set {text}: {name} is not compared; there are {', '.join(names)}.")
+        own.setdefault(name, []).append(rest)
+    return [make(name, **parse_set(tuple(own.get(name, ())))) for name in names]
+
+
+def perform(algorithms: list[Algorithm], out: Path, command: str, page: bool, given: dict[str, Any]) -> bool:
+    """Compare, write the files, print the table; whether somebody interrupted it."""
     from dualfl.data import Mix, load, make_problem, rows_of_clients
     from dualfl.experiments.compare import Entry, compare
+    from dualfl.experiments.single_run import choose_codec, choose_solver
     from dualfl.optimum import reference
     from dualfl.outputs import adding
     from dualfl.report.comparison import FILES, RECORD, line, table, write, write_record
@@ -87,21 +125,26 @@ def perform(
         given["ridge"],
         given["loss"],
         given["seed"],
+        choose_solver(given["solver"]),
         l1=given["l1"],
     )
 
     def tell(entry: Entry) -> None:
-        if sys.stderr.isatty():
-            click.echo(line(entry), err=True)
+        say(line(entry))
 
+    options = {
+        **{name: given[name] for name in ("rounds", "seed", "threads")},
+        "codec": choose_codec(given["codec"]),
+        "reference": reference(problem),
+    }
+    algorithms, told = tuned_algorithms(algorithms, problem, dataset, given, options)
     result = compare(
         problem,
         algorithms,
-        rounds=given["rounds"],
+        **options,
+        tol=given["tol"],
+        seeds=given["seeds"],
         seconds=given["seconds"],
-        seed=given["seed"],
-        reference=reference(problem),
-        threads=threads,
         progress=True,
         tell=tell,
     )
@@ -111,10 +154,59 @@ def perform(
         written = [*write(result, folder, title), *write_record(folder, command, given, mix)]
         if page:
             written.append(write_page([folder]).name)
-    click.echo(f"{title}; defaults from theory\n")
+    click.echo(f"{title}; {told}\n")
     click.echo(table(result))
     click.echo(f"\nfiles in {out}: {', '.join(written)}")
     if page:
         click.echo(f"page for the browser: {out / REPORT}")
-    if any(entry.result is not None and entry.result.stopped == "interrupted" for entry in result):
-        sys.exit(INTERRUPTED)
+    return was_interrupted(result)
+
+
+def was_interrupted(result: Comparison) -> bool:
+    return any(run.stopped == "interrupted" for entry in result for run in entry.runs)
+
+
+def tuned_algorithms(
+    algorithms: list[Algorithm], problem: Any, dataset: Dataset, given: dict[str, Any], options: dict[str, Any]
+) -> tuple[list[Algorithm], str]:
+    """The algorithms with tuned hyperparameters where --tuned asks for them, and what to say of it."""
+    from dualfl.experiments.compare import given as fixed
+    from dualfl.experiments.grid_search import tuned, with_values
+
+    which = given["tuned"]
+    if which is None:
+        own = "except what --set says" if any(fixed(each) for each in algorithms) else ""
+        return algorithms, " ".join(["defaults from theory", own]).strip()
+    if which == NOW:
+        found = tuned(
+            problem, algorithms, minutes=given["tune_minutes"], tell=lambda each: say(f"found {each.line}"), **options
+        )
+        return [each.algorithm for each in found], f"tuned here, {given['tune_minutes']:g} minutes for all"
+    best = tuned_values(which, dataset.name, given)
+    with_them = [
+        with_values(each, {k: v for k, v in best.get(each.name, {}).items() if k not in fixed(each)})
+        for each in algorithms
+    ]
+    without = [each.name for each in algorithms if each.name not in best]
+    told = f"tuned values ({which})" + (f", theory's for {', '.join(without)}" if without else "")
+    return with_them, told
+
+
+def tuned_values(which: str, dataset: str, given: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By algorithm, from a file; refused if they were found for another problem."""
+    from dualfl.experiments.tune import TUNED, read_best
+
+    path = TUNED / f"{dataset}.json" if which == PACKAGED else Path(which)
+    if not path.is_file():
+        if which == PACKAGED:
+            there = ", ".join(sorted(file.stem for file in TUNED.glob("*.json")))
+            raise InputError(f"There are no packaged values for {dataset}, only for {there}; take --tuned now.")
+        raise InputError(f"--tuned is packaged, now, or a file of `dualfl tune`, and {path} is none of these.")
+    setting, best = read_best(path)
+    for name in SETTING:
+        if setting.get(name, given[name]) != given[name]:
+            raise InputError(
+                f"{path.name} has values tuned for {name} = {setting[name]}, and this comparison has {given[name]}; "
+                "take --tuned now."
+            )
+    return {name: found["hyperparameters"] for name, found in best.items()}

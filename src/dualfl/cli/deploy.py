@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from dualfl.analysis.models import SMALL_RIDGE
-from dualfl.cli.options import spelling_options
+from dualfl.cli.reading import rules_for, spelling_options
 from dualfl.cli.run import command_line, parse_set
 from dualfl.errors import Diverged, InputError
 
@@ -45,7 +45,7 @@ def deploy_command() -> None:
     \b
     On one machine, to see it:    dualfl deploy try --silos 3
     The coordinator:              init, admit, start, status, run
-    A silo's operator:            join, trust, serve
+    A silo's operator:            join, trust, serve, approve, audit
     """
 
 
@@ -264,20 +264,18 @@ def join_command(
     coordinator: str,
     data: Path,
     target: str | None,
-    ignore: tuple[str, ...],
-    categorical: tuple[str, ...],
-    na: tuple[str, ...],
-    decimal: str,
     ca: Path | None,
     insecure: bool,
     minimum: int,
     secure_only: bool | None,
+    **given: Any,
 ) -> None:
     """Silo: make this silo's folder and its keys."""
     need_flower()
     from dualfl.deploy import keys, member
-    from dualfl.tables.cells import Spelling
 
+    given["drop"] = given.pop("ignore")
+    _, (rules,) = rules_for(given, [data])
     if (ca is None) != insecure:
         raise InputError("Give --ca with the coordinator's certificate, or --insecure to do without TLS and keys.")
     if insecure and secure_only:
@@ -290,13 +288,11 @@ def join_command(
         target,
         coordinator,
         ca,
-        ignore=ignore,
-        categorical=categorical,
-        spelling=Spelling(na, decimal),
+        rules=rules,
         minimum=minimum,
         allow_plain=allow_plain,
     )
-    public = card.partition(" ")[2]
+    public = keys.read_card(card).public
     numbers, texts = rows.columns
     click.echo(f"{data}: {rows.table.rows:,} rows, {numbers} columns of numbers, {texts} of text.")
     click.echo(
@@ -330,3 +326,44 @@ def serve_command(folder: Path) -> None:
     except KeyboardInterrupt:
         say("Stopped.")
         sys.exit(0)
+
+
+@deploy_command.command("approve")
+@click.argument("folder", type=FOLDER)
+@click.option("--all", "answer_all", type=click.Choice(["once", "always", "no"]), help="Answer without being asked.")
+def approve_command(folder: Path, answer_all: str | None) -> None:
+    """Silo: read the plans that wait, and say yes or no.
+
+    "once" approves this plan alone; "always" approves every plan with the
+    same silos, keys, columns, model and method; "no" refuses it.
+    """
+    from dualfl.federation.consent import Consent, in_words
+    from dualfl.federation.silo_folder import SiloFolder
+
+    home = SiloFolder(folder)
+    consent = Consent(home.path, home.policy, home.log)
+    waiting = consent.waiting()
+    if not waiting:
+        click.echo("No plan waits.")
+    for name, plan in waiting.items():
+        click.echo(in_words(plan, str(home.settings.get("coordinator", "?"))))
+        answer = answer_all or click.prompt("Take part?", type=click.Choice(["once", "always", "no", "later"]))
+        if answer != "later":
+            consent.decide(name, answer)
+            click.echo(f"Noted: {answer}.")
+
+
+@deploy_command.command("audit")
+@click.argument("folder", type=FOLDER)
+@click.option("--last", default=50, show_default=True, help="How many lines to show; 0: all.")
+def audit_command(folder: Path, last: int) -> None:
+    """Silo: check the audit log, and show what it says."""
+    from dualfl.federation.silo_folder import SiloFolder
+    from dualfl.lines import plain_text
+
+    records = list(SiloFolder(folder).log.verified())
+    for record in records[-last:] if last else records:
+        more = {key: value for key, value in record.items() if key not in ("number", "time", "what", "before")}
+        about = ", ".join(f"{key} {value}" for key, value in more.items())
+        click.echo(plain_text(f"{record['number']:>6} {record['time']} {record['what']}: {about}", 400))
+    click.echo(f"{len(records)} lines; each follows from the one before.")

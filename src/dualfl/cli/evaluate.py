@@ -8,12 +8,17 @@ from typing import Any
 import click
 import numpy as np
 
-from dualfl.cli.options import spelling_options
+from dualfl.cli.reading import rules_for, spelling_options
+from dualfl.cli.run import say
+from dualfl.errors import InputError
 
 
 @click.command("evaluate", context_settings={"show_default": True})
 @click.argument("folder", metavar="MODEL", type=click.Path(path_type=Path))
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
+@click.option(
+    "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="Evaluate on the silos of this deployment."
+)
 @click.option("--bins", type=click.IntRange(10, 1_000_000), default=1000, help="Bins of the scores, for the ROC curve.")
 @click.option(
     "--unseen",
@@ -27,33 +32,44 @@ from dualfl.cli.options import spelling_options
 def evaluate_command(
     folder: Path,
     files: tuple[Path, ...],
+    study: Path | None,
     bins: int,
     unseen: str,
-    na: tuple[str, ...],
-    decimal: str,
     force: bool,
     out: Path | None,
+    **given: Any,
 ) -> None:
     """Evaluate a model on files, each a silo, and on all of them together.
 
     MODEL is a folder that `dualfl fit` wrote; each FILE has the columns of
-    the model and the target. Silos send sums and histograms, so the
-    area under the ROC curve has an error, and its bound is printed.
+    the model and the target. With --study the silos are those of a
+    deployment, with the rows of 'held_out' in their silo.json, or of
+    'data' if there is none. Silos send sums and histograms, so the area
+    under the ROC curve has an error, and its bound is printed.
 
     \b
-    Example:
+    Examples:
       dualfl evaluate model new_a.csv new_b.csv
+      dualfl evaluate model --study study
     """
-    from dualfl.analysis.model_folder import as_json, read
-    from dualfl.analysis.predicting import evaluate_model
     from dualfl.files import write_atomically
+    from dualfl.fits.model_folder import as_json, read
+    from dualfl.fits.predicting import evaluate_model
     from dualfl.outputs import check_file
-    from dualfl.tables.cells import Spelling
     from dualfl.tables.reading import read_tables
 
     check_file(out, force)
+    if bool(files) == (study is not None):
+        said = "both were given." if study else "neither was given."
+        raise InputError(f"Give files with rows to evaluate, or --study with the folder of a deployment; {said}")
     model = read(folder)
-    evaluation, lost = evaluate_model(model, read_tables(files, Spelling(na, decimal)), unseen, bins)
+    if study is None:
+        _, rules = rules_for(given, files, model.rules)
+        evaluation, lost = evaluate_model(model, read_tables(files, rules), unseen, bins)
+    else:
+        from dualfl.deploy.study import connect
+
+        evaluation, lost = connect(study, say=say).evaluate(model, bins), 0
     if out is not None:
         write_atomically(out, as_json(details(evaluation, model.schema.classes)))
     click.echo("\n".join(lines(evaluation, model, bins, lost)))
@@ -82,7 +98,7 @@ def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
-    from dualfl.analysis.console import NAME, short, table
+    from dualfl.fits.console import NAME, short, table
 
     target, classes = short(model.schema.target, NAME), model.schema.classes
     found = evaluation.table()
@@ -112,7 +128,7 @@ def number(key: str, value: float) -> str:
 
 def calibration(total: Any, classes: tuple[str, ...]) -> list[str]:
     """Whether rows that were given a probability of 0.3 are so in three of ten cases."""
-    from dualfl.analysis.console import table
+    from dualfl.fits.console import table
 
     shown = list(enumerate(classes[1:] if len(classes) == 2 else classes))
     rows = []

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from dualfl.analysis.models import MODELS, PENALTIES, SMALL_RIDGE
-from dualfl.cli.options import page_option, spelling_options
+from dualfl.cli.options import page_option
+from dualfl.cli.reading import check_columns, rules_for, table_options
 from dualfl.cli.run import command_line, say
 from dualfl.errors import InputError
+
+if TYPE_CHECKING:
+    from dualfl.analysis.models import Recipe
+    from dualfl.analysis.whole_fit import Fit, Wishes
 
 
 def parse_alpha(text: str | None, penalty: str) -> tuple[float, bool]:
@@ -55,7 +62,10 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 
 
 @click.command("fit", context_settings={"show_default": True})
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
+@click.option(
+    "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="Fit to the silos of this deployment instead."
+)
 @click.option("--target", required=True, help="The column to predict.")
 @click.option("--model", required=True, type=click.Choice(list(MODELS)), metavar="NAME", help="See above.")
 @click.option("--penalty", type=click.Choice(PENALTIES), help="[default: l2, or that of the model's name]")
@@ -65,9 +75,7 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option("--delta", type=float, help="For huber: residual beyond which it is linear.  [default: 1.35 spreads]")
 @click.option("--tol", default=1e-6, help="Stop when E - E* <= TOL |E| is proven.")
 @click.option("--standardise/--no-standardise", default=True, help="Whether alpha acts on columns of unit spread.")
-@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave this column out; repeatable.")
-@click.option("--categorical", multiple=True, metavar="COLUMN", help="Treat its numbers as categories; repeatable.")
-@spelling_options
+@table_options
 @click.option(
     "--missing",
     type=click.Choice(["fill", "indicator", "drop"]),
@@ -91,11 +99,13 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option("--out", type=click.Path(path_type=Path), default=Path("model"), help="Folder of the model.")
 @click.pass_context
 def fit_command(ctx: click.Context, /, **given: Any) -> None:
-    """Fit a model to files, each a silo that keeps its rows.
+    """Fit a model to files, or to silos far away; no row leaves its silo.
 
-    FILE is CSV or Parquet, with named columns of numbers or text. The
-    coefficients are those of the pooled table; only sums, and the names
-    of columns and levels, pass between silos. NAME of --model is one of
+    FILE is CSV or Parquet, with named columns of numbers or text; each is
+    a silo. With --study the silos are those of a deployment (`dualfl
+    deploy`), and give the same model. The coefficients are those of the
+    pooled table; only sums, and the names of columns and levels, pass
+    between silos. NAME of --model is one of
 
     \b
       logistic multinomial   probabilities of two, or of any classes
@@ -108,16 +118,36 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     reported for the columns as they are.
 
     \b
-    Example:
+    Examples:
       dualfl fit a.csv b.csv c.csv --target outcome --model logistic
+      dualfl fit --study study --target outcome --model logistic
     """
-    from dualfl.analysis import model_folder
-    from dualfl.analysis.console import fit_text, places
-    from dualfl.analysis.models import Recipe
-    from dualfl.analysis.whole_fit import Wishes, fit_tables
+    from dualfl.fits import model_folder
+    from dualfl.fits.console import fit_text, places
     from dualfl.outputs import alone
-    from dualfl.tables.cells import Spelling
-    from dualfl.tables.reading import read_tables
+
+    study = given["study"]
+    if bool(given["files"]) == (study is not None):
+        raise InputError(
+            "Give files to fit, or --study with the folder of a deployment; "
+            + ("both were given." if study else "neither was given.")
+        )
+    recipe, wishes = recipe_and_wishes(ctx, given)
+    out = given["out"]
+    model_folder.check_place(out, given["force"])
+    fit_them = prepared_files(given, wishes) if study is None else prepared_study(ctx, given, wishes)
+    with alone(out):
+        model_folder.check_place(out, given["force"])  # again: another fit may have ended just now
+        fit = fit_them(recipe)
+        written = model_folder.write(fit, out, command_line(ctx), page=given["page"])
+    click.echo(fit_text(fit))
+    click.echo("\n" + places(out, written, given["page"]))
+
+
+def recipe_and_wishes(ctx: click.Context, given: dict[str, Any]) -> tuple[Recipe, Wishes]:
+    """What the options say, wherever the silos are."""
+    from dualfl.analysis.models import Recipe
+    from dualfl.analysis.whole_fit import Wishes
     from dualfl.tables.schema import Request
 
     kind = MODELS[given["model"]]
@@ -128,16 +158,16 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     if not 0 < given["level"] < 1:
         raise InputError(f"--level must be between 0 and 1, but it is {given['level']:g}.")
     recipe = Recipe(given["model"], penalty, alpha, given["l1_ratio"], given["quantile"], given["delta"], given["tol"])
-    if given["target"] in given["drop"]:
-        raise InputError(f"--drop {given['target']!r} is the target; drop other columns only.")
-    for name in given["drop"]:
-        if name in given["categorical"]:
-            raise InputError(f"--drop {name!r} and --categorical {name!r} contradict each other; give one of them.")
-    request = Request(given["target"], not kind.classes, given["drop"], given["categorical"], given["missing"])
+    for word in ("drop", "id"):
+        if given["target"] in given[word]:
+            raise InputError(f"--{word} {given['target']!r} is the target; take other columns only.")
+    rules, _ = rules_for(given, given["files"])
+    request = Request(given["target"], not kind.classes, rules.drop, rules.categorical, given["missing"])
+    spelling, positive = rules.spelling(given["target"]), given["positive"]
     wishes = Wishes(
         request,
         coding=given["coding"],
-        positive=given["positive"],
+        positive=None if positive is None else spelling.level(spelling.meant(positive.strip())),
         allow_empty=given["allow_empty"],
         standardise=given["standardise"],
         cross_validate=choose,
@@ -146,23 +176,39 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
         level=given["level"],
         influence=given["influence"],
         said_nothing=penalty == "l2" and given["alpha"] is None,
+        rules=rules,
     )
-    out = given["out"]
-    model_folder.check_place(out, given["force"])
-    tables = read_tables(given["files"], Spelling(given["na"], given["decimal"]))
-    for name in (*given["drop"], *given["categorical"]):
-        check_column(name, tables)
-    with alone(out):
-        model_folder.check_place(out, given["force"])  # again: another fit may have ended just now
-        fit = fit_tables(tables, recipe, wishes, progress=True, say=say)
-        written = model_folder.write(fit, out, command_line(ctx), page=given["page"])
-    click.echo(fit_text(fit))
-    click.echo("\n" + places(out, written, given["page"]))
+    return recipe, wishes
 
 
-def check_column(name: str, tables: Any) -> None:
-    """A name that no file has is a mistake."""
-    from dualfl.names import nearest
+def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[[Recipe], Fit]:
+    """Read the files, so that what is wrong with them is said first."""
+    from dualfl.analysis.whole_fit import fit_tables
+    from dualfl.tables.advice import warned
+    from dualfl.tables.comparison import compare
+    from dualfl.tables.inspection import inspect
+    from dualfl.tables.reading import read_tables
 
-    if not any(name in table.columns for table in tables):
-        raise InputError(nearest("column", name, {column for table in tables for column in table.columns}))
+    _, each = rules_for(given, given["files"])
+    tables = read_tables(given["files"], each, (given["target"],))
+    check_columns(each, tables)
+    classes = MODELS[given["model"]].classes
+    silos = [inspect(table, own, given["target"], classes) for table, own in zip(tables, each)]
+    wishes = replace(wishes, warnings=tuple(warned(silos, compare(silos))))
+    return lambda recipe: fit_tables(tables, recipe, wishes, progress=True, say=say)
+
+
+def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) -> Callable[[Recipe], Fit]:
+    """The silos of a deployment; how their files are read is their operators' to say."""
+    from dualfl.deploy.study import connect
+
+    for option in ("na", "recode", "decimal", "encoding", "fold_case", "dates", "id"):
+        if option in given and ctx.get_parameter_source(option) is not ParameterSource.DEFAULT:
+            raise InputError(
+                f"--{option.replace('_', '-')} says how a file is read, and with --study that is the operators' to "
+                "say, in silo.json; leave it out."
+            )
+    columns = tuple(given.get("columns") or ())
+    request = replace(wishes.request, columns=columns)
+    study = connect(given["study"], say=say)
+    return lambda recipe: study.fit(recipe, replace(wishes, request=request))

@@ -12,7 +12,8 @@ from dualfl.experiments.single_run import RunSettings
 HERE = RunSettings()
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-PROBLEM = (
+SPLIT = "How rows are split: even (file order), shuffled, label, dirichlet:0.5, labels:2, quantity:1000, column:NAME."
+BEFORE = (
     click.option(
         "--dataset", default=HERE.dataset, help="A name from `dualfl datasets`, or a file (CSV, npz, LIBSVM, ...)."
     ),
@@ -23,12 +24,12 @@ PROBLEM = (
         help="Kind of target, for a file.  [default: a guess]",
     ),
     click.option("--clients", default=HERE.clients, help="Number of clients."),
-    click.option(
-        "--partition",
-        default=HERE.partition,
-        help="How rows are split: even (file order), shuffled, label, dirichlet:0.5, labels:2, quantity:1000, "
-        "column:NAME.",
-    ),
+)
+PARTITION = click.option("--partition", default=HERE.partition, help=SPLIT)
+PARTITIONS = click.option(
+    "--partition", multiple=True, default=(HERE.partition,), help=f"{SPLIT} Repeatable: a comparison for each."
+)
+AFTER = (
     click.option("--scale", default=HERE.scale, help="Scale of the features: default (suits the set), raw, a number."),
     click.option("--loss", default=HERE.loss, help="auto, softmax, logistic, hinge, squared, quantile:0.9, ..."),
     click.option("--ridge", default=HERE.ridge, help="mu of the term (mu/2)|theta|^2."),
@@ -39,7 +40,14 @@ PROBLEM = (
 
 def problem_options(command: Command) -> Command:
     """Data set, partition, loss and penalties."""
-    for option in reversed(PROBLEM):
+    for option in reversed((*BEFORE, PARTITION, *AFTER)):
+        command = option(command)
+    return command
+
+
+def problems_options(command: Command) -> Command:
+    """The same for several problems, which differ in their partition."""
+    for option in reversed((*BEFORE, PARTITIONS, *AFTER)):
         command = option(command)
     return command
 
@@ -47,16 +55,3 @@ def problem_options(command: Command) -> Command:
 page_option = click.option(
     "--report/--no-report", "page", default=True, help="Whether to write report.html, a page for the browser."
 )
-
-
-SPELLING = (
-    click.option("--na", multiple=True, metavar="VALUE", help="An entry that counts as missing; repeatable."),
-    click.option("--decimal", type=click.Choice([".", ","]), default=".", help="The decimal sign in the files."),
-)
-
-
-def spelling_options(command: Command) -> Command:
-    """How files write gaps and numbers."""
-    for option in reversed(SPELLING):
-        command = option(command)
-    return command

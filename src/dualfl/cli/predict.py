@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from dualfl.cli.options import spelling_options
+from dualfl.cli.reading import rules_for, spelling_options
+from dualfl.errors import InputError
 
 
 @click.command("predict", context_settings={"show_default": True})
@@ -18,34 +20,41 @@ from dualfl.cli.options import spelling_options
     default="error",
     help="Unknown levels: refuse them, or count them as the reference level.",
 )
+@click.option(
+    "--id", "id", multiple=True, metavar="COLUMN", help="Keep this column beside the predictions; repeatable."
+)
 @spelling_options
 @click.option("--force", is_flag=True, help="Replace the file --out.")
 @click.option("--out", type=click.Path(path_type=Path), help="The file to write.  [default: print to the screen]")
-def predict_command(
-    folder: Path, file: Path, unseen: str, na: tuple[str, ...], decimal: str, force: bool, out: Path | None
-) -> None:
+def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Path | None, **given: Any) -> None:
     """Predict the rows of a file with a model.
 
     MODEL is a folder that `dualfl fit` wrote, FILE a CSV or Parquet file
     with the same columns; it need not have the target. The result is CSV:
-    the number of the row, the prediction, and the probability of each class
-    (for support vector machines the decision value). A message says how many
-    gaps were filled, and how many unknown levels became the reference level.
+    the number of the row, what names it (--id, here or in the fit), the
+    prediction, and the probability of each class (for support vector machines
+    the decision value). A message says how many gaps were filled, and how
+    many unknown levels became the reference level. Gaps, numbers, levels and
+    dates are read as in the fit, unless options say otherwise.
 
     \b
     Example:
       dualfl predict model new.csv --out predictions.csv
     """
-    from dualfl.analysis.model_folder import as_csv, read
-    from dualfl.analysis.predicting import predictions, substitutions
     from dualfl.files import write_atomically
+    from dualfl.fits.model_folder import as_csv, read
+    from dualfl.fits.predicting import predictions, substitutions
+    from dualfl.names import nearest
     from dualfl.outputs import check_file
-    from dualfl.tables.cells import Spelling
     from dualfl.tables.reading import read_table
 
     check_file(out, force)
     model = read(folder)
-    table = read_table(file, Spelling(na, decimal))
+    rules, _ = rules_for(given, [file], model.rules)
+    table = read_table(file, rules, [feature.name for feature in model.schema.features])
+    for name in given["id"]:
+        if name not in table.ids:
+            raise InputError(f"{file}: {nearest('column', name, (*table.columns, *table.left_out))}")
     text = as_csv(*predictions(model, table, unseen))
     if said := substitutions(model, table):
         click.echo(said, err=True)

@@ -10,6 +10,7 @@ import click
 
 from dualfl.cli.options import page_option
 from dualfl.cli.plugins import plugin_option
+from dualfl.cli.reproduce_network import network_command
 from dualfl.cli.run import command_line
 from dualfl.cli.watching import check_out, drawing, finish, shortened, wrapped
 from dualfl.errors import InputError
@@ -377,3 +378,6 @@ def all_command(ctx: click.Context, out: Path, quick: bool, cell_minutes: float 
     click.echo()
     minutes = MATRIX_MINUTES if cell_minutes is None else cell_minutes
     run_matrix(command, out=out / "matrix", cell_minutes=minutes, **given)
+
+
+reproduce_command.add_command(network_command)

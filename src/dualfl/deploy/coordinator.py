@@ -46,7 +46,7 @@ class Coordinator:
     def start_superlink(self) -> None:
         folder, settings = self.project.folder.absolute(), self.settings
         command = [
-            "flower-superlink",
+            *(sys.executable, "-m", "dualfl.deploy.superlink"),
             *("--host", "127.0.0.1", "--port", str(settings.superlink_port)),
             *("--database", str(folder / "state.db")),
             "--disable-runtime-dependency-installation",
@@ -85,6 +85,8 @@ class Coordinator:
 
     def serve(self, say: Say) -> None:
         """Until interrupted; whatever ends is started again, and who is admitted meanwhile is let in."""
+        if sentence := runtime.untested_version():
+            say(sentence)
         try:
             self.start()
             say(f"Silos may connect to {self.settings.host}:{self.settings.port}. Stop with Ctrl-C.")
@@ -106,14 +108,14 @@ class Coordinator:
         """Tell the SuperLink the keys of all admitted silos that it does not know yet."""
         if not self.settings.tls:
             return
-        roster, known = self.project.roster, self.project.nodes
+        logins, known = self.project.logins, self.project.nodes
         if known and not self._checked:  # a database that was lost knows nobody any more
             there = {str(node["node-id"]) for node in nodes(self.project)}
             known = {name: entry for name, entry in known.items() if entry["node"] in there}
         self._checked = True
-        new = [name for name, key in roster.items() if known.get(name, {}).get("key") != key]
+        new = [name for name, key in logins.items() if known.get(name, {}).get("key") != key]
         for name in new:  # each is noted at once: Flower takes a key only once, so none may be forgotten
-            known = known | {name: {"key": roster[name], "node": self._node(name, roster[name])}}
+            known = known | {name: {"key": logins[name], "node": self._node(name, logins[name])}}
             write_atomically(self.project.flower_home / "nodes.json", (json.dumps(known, indent=2) + "\n").encode())
 
     def _node(self, name: str, key: str) -> str:

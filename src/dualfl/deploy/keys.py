@@ -8,9 +8,10 @@ import hashlib
 import ipaddress
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dualfl.errors import InputError
+from dualfl.federation.signatures import sign, signed
 from dualfl.files import write_atomically
 
 YEARS = 3
@@ -52,6 +53,41 @@ def check_public(text: str, whose: str) -> str:
             f"The key of silo {whose!r} is not one that `dualfl deploy join` made; ask for its card.txt again."
         ) from error
     return " ".join(words[:2])
+
+
+# -- a silo's card -----------------------------------------------------------------------------------------
+
+CARD = "card of a silo"
+
+
+def make_card(name: str, private: bytes, public: str, login: str) -> str:
+    """One line: the name, the key that signs, the key that logs in to Flower, and that both are one silo's."""
+    return f"{name} {public} {login} {sign(private, CARD, name.encode(), login.encode())}"
+
+
+class Card(NamedTuple):
+    name: str
+    public: str  # signs; operators compare its fingerprint
+    login: str
+
+
+def read_card(text: str) -> Card:
+    """A card, or a sentence. The fingerprint of the first key stands for both, since it has signed the other."""
+    words = text.split()
+    name = words[0] if words else ""
+    if len(words) == 3:
+        raise InputError(
+            f"The card of silo {name!r} has one key, as dualfl made it before protocol 8; ask its operator to make a "
+            "new folder by `dualfl deploy join` of this version, and for the card.txt in it."
+        )
+    if len(words) != 6:
+        raise InputError("A card is one line with a name, two keys and a signature; ask for the silo's card.txt again.")
+    public, login = check_public(" ".join(words[1:3]), name), check_public(" ".join(words[3:5]), name)
+    if not signed(public, words[5], CARD, name.encode(), login.encode()):
+        raise InputError(
+            f"The card of {name!r} is not signed by its own key; it was changed on the way, so ask for it again."
+        )
+    return Card(name, public, login)
 
 
 def pem(public: str) -> bytes:

@@ -8,17 +8,23 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from dualfl.deploy import keys, pages
 from dualfl.deploy.project import MINIMUM, NAME, write_script
 from dualfl.errors import InputError
+from dualfl.federation.audit import AuditLog, digest
 from dualfl.federation.flower import runtime
+from dualfl.federation.policy import OPEN, Policy
 from dualfl.federation.rows import SiloRows, read_rows
-from dualfl.federation.silo_folder import SiloFolder
+from dualfl.federation.silo_folder import OLDEST, SiloFolder
 from dualfl.files import write_atomically
-from dualfl.tables.cells import USUAL, Spelling
+from dualfl.tables.delimited import is_class_target
+from dualfl.tables.rules import USUAL_RULES, Rules
+from dualfl.tables.summaries import summarise
 
+LOGIN = "login"  # the key for Flower, which its processes read; `key` signs, and the keeper alone reads it
 PAUSE = 5.0  # seconds before a SuperNode that ended is started again
 Say = Callable[[str], None]
 
@@ -41,11 +47,10 @@ def join(
     coordinator: str,
     ca: Path | None,
     *,
-    ignore: tuple[str, ...] = (),
-    categorical: tuple[str, ...] = (),
-    spelling: Spelling = USUAL,
+    rules: Rules = USUAL_RULES,
     minimum: int = MINIMUM,
     allow_plain: bool | None = None,
+    policy: Policy | None = None,
 ) -> tuple[str, SiloRows]:
     """Write a silo's folder; returns its card, which is all that is handed over, and what its file holds.
 
@@ -65,40 +70,52 @@ def join(
         raise InputError(f"minimum must be at least 1 silo, but it is {minimum}.")
     if ca is not None:
         check_certificate(ca)
-    rows = read_rows(
-        data, target, ignore, categorical, spelling
-    )  # a file that cannot be read is known now, not in the first round
+    rows = read_rows(data, target, rules)  # a file that cannot be read is known now, not in the first round
     private, public = keys.new_key_pair()
+    login, login_public = keys.new_key_pair()
+    card = keys.make_card(name, private, public, login_public)
     settings = {
         "name": name,
         "data": str(data.absolute()),
         "target": target,
-        "ignore": list(ignore),
-        "categorical": list(categorical),
-        "na": list(spelling.na),
-        "decimal": spelling.decimal,
+        "ignore": list(rules.drop),
+        "categorical": list(rules.categorical),
+        "na": list(rules.na),
+        "decimal": rules.decimal,
+        **{word: value for word, value in rules.as_json().items() if word not in OLDEST},
         "coordinator": coordinator,
         "minimum": minimum,
         "allow_plain": ca is None if allow_plain is None else allow_plain,
         "allow_sampling": False,
         "identity": secrets.token_hex(16),
+        "policy": (policy or default_policy(rows, ca)).as_json(),
     }
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)  # also one that was there: rows and uploads will lie in it
         keys.write_secret(folder / "key", private)
         write_atomically(folder / "key.pub", f"{public} {name}\n".encode())
-        write_atomically(folder / "card.txt", f"{name} {public}\n".encode())
+        keys.write_secret(folder / LOGIN, login)
+        write_atomically(folder / "card.txt", f"{card}\n".encode())
         if ca is not None:
             write_atomically(folder / "ca.crt", ca.read_bytes())
         write_atomically(folder / "silo.json", (json.dumps(settings, indent=2) + "\n").encode())
         command = [sys.executable, "-m", "dualfl", "deploy", "serve", str(folder.absolute())]
+        AuditLog(folder).note("joined", name=name, coordinator=coordinator, key=keys.fingerprint(public))
         write_script(folder / "start.sh", command)
         write_atomically(folder / "dualfl-silo.service", pages.unit(f"dualfl silo {name}", command, folder).encode())
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return f"{name} {public}", rows
+    return card, rows
+
+
+def default_policy(rows: SiloRows, ca: Path | None) -> Policy:
+    """Safe, with the target as it is now; where there are no keys and no TLS, the federation is one user's own."""
+    values = rows.used().columns[rows.target]
+    task = "classification" if is_class_target(values) else "regression"
+    classes = tuple(summarise(rows.used(), rows.request(False)).target.levels) if task == "classification" else ()
+    return replace(Policy() if ca is not None else OPEN, task=task, classes=classes)
 
 
 def check_certificate(path: Path) -> None:
@@ -126,7 +143,18 @@ def trust(folder: Path, roster: Path) -> list[tuple[str, str]]:
     if told.get(home.name) != mine:
         raise InputError(f"{roster} has another key for {home.name!r} than this silo's own; do not trust it.")
     write_atomically(folder / "roster.json", (json.dumps(told, indent=2) + "\n").encode())
+    home.log.note("roster", silos={name: keys.fingerprint(key) for name, key in told.items()})
     return [(name, keys.fingerprint(key)) for name, key in told.items()]
+
+
+def note_settings(home: SiloFolder) -> None:
+    """A policy with an unknown word is told before anything starts; settings that changed go to the audit log."""
+    home.policy  # noqa: B018 (it is read for its sentence)
+    content = (home.path / "silo.json").read_bytes()
+    seen, now = home.path / "cache" / "settings.digest", digest(content)
+    if not seen.exists() or seen.read_text() != now:
+        home.log.note("settings", digest=now, settings=home.settings)
+        write_atomically(seen, now.encode())
 
 
 class Member:
@@ -135,37 +163,37 @@ class Member:
     def __init__(self, folder: Path) -> None:
         runtime.need_flower()
         self.folder, self.home = folder.absolute(), SiloFolder(folder.absolute())
+        note_settings(self.home)
+        if (folder / "key").exists() and not (folder / LOGIN).exists():
+            raise InputError(
+                f"{folder} was made by dualfl before protocol 8, with one key for Flower and for masks; make a new "
+                "folder by `dualfl deploy join` with the options of the old one, and send its card.txt to the "
+                "coordinator."
+            )
         self.log = self.folder / "logs" / "supernode.log"
 
     def command(self) -> list[str]:
         """The keeper, and the SuperNode beside it."""
-        ca = self.folder / "ca.crt"
+        ca, port = self.folder / "ca.crt", runtime.free_port()
         safety = (
-            ["--root-certificates", str(ca), "--auth-supernode-private-key", str(self.folder / "key")]
+            ["--root-certificates", str(ca), "--auth-supernode-private-key", str(self.folder / LOGIN)]
             if ca.exists()
             else ["--insecure"]
         )
         return [
-            *(sys.executable, "-m", "dualfl.deploy.silo_process", str(self.folder)),
-            runtime.executable("flower-supernode"),
-            *safety,
-            "--superlink",
-            str(self.home.settings["coordinator"]),
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(runtime.free_port()),
-            "--node-config",
-            f'home="{self.folder}"',
+            *(sys.executable, "-m", "dualfl.deploy.silo_process", str(self.folder), f"127.0.0.1:{port}"),
+            *(sys.executable, "-m", "dualfl.deploy.supernode", *safety),
+            *("--superlink", str(self.home.settings["coordinator"])),
+            *("--host", "127.0.0.1", "--port", str(port)),
         ]
 
     def start(self) -> runtime.Process:
-        environment = runtime.environment(self.folder / "flower")
-        environment["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.2"
-        return runtime.Process(self.command(), self.log, environment)
+        return runtime.Process(self.command(), self.log, runtime.environment(self.folder / "flower"))
 
     def serve(self, say: Say) -> None:
         """Keep a SuperNode running until interrupted; say why if it does not stay."""
+        if sentence := runtime.untested_version():
+            say(sentence)
         node: runtime.Process | None = None
         try:
             while True:

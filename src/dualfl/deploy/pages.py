@@ -37,18 +37,18 @@ WantedBy=multi-user.target
 
 
 def user(folder: Path) -> str:
-    """Whom the service runs as: Flower runs code that the coordinator sends, which root should not do by default."""
+    """Whom the service runs as; root has more rights than it needs."""
     if folder.stat().st_uid == 0:
         return (
-            "# Without a user this runs as root, and Flower runs whatever app the coordinator submits. Make a user\n"
-            "# that can read what it needs and nothing else, give it this folder (chown -R), and name it here:\n"
+            "# Without a user this runs as root. Make a user that can read what it needs and nothing else,\n"
+            "# give it this folder (chown -R), and name it here:\n"
             "#User=dualfl"
         )
     try:
         owner = folder.owner()
     except KeyError:  # nobody is called so; systemd takes numbers too
         owner = str(folder.stat().st_uid)
-    return f"# Flower runs whatever app the coordinator submits, with the rights of this user.\nUser={owner}"
+    return f"User={owner}"
 
 
 def exec_line(command: Sequence[str]) -> str:
@@ -81,7 +81,7 @@ def coordinator(folder: Path, settings: Any) -> str:
 Silos of this project: {", ".join(settings.silos)}. They connect to {where}.
 {secret}
 1. Open port {settings.port} to the silos in the firewall, and no other. Port {settings.superlink_port} stays on this
-   machine: whoever reaches it can run code on every silo.
+   machine, and on Linux other users of it are turned away there.
 2. Give every silo's operator the folder `for-silos/`: the certificate `ca.crt` and the page `SILO.md`.
 3. Each operator sends back a `card.txt`, one line with a name and a public key. Compare its fingerprint by telephone:
 
@@ -99,7 +99,8 @@ Silos of this project: {", ".join(settings.silos)}. They connect to {where}.
 
    Results are in `{folder}/runs/`. A run that was interrupted goes on when the same command is given again.
 
-Private: `certificates/*.key`. Back up: `certificates/`, `roster.json`, `state.db`, `runs/`.
+Private: all of this folder but `for-silos/`, `certificates/*.key` above all.
+Back up: `certificates/`, `roster.json`, `state.db`, `runs/`.
 To shut a silo out for good: take it out of `roster.json` and `project.json`, then `flwr supernode unregister`.
 """
 

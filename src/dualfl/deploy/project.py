@@ -80,6 +80,11 @@ class Project:
         return read_table(self.folder / "roster.json", "admit the silos again")
 
     @property
+    def logins(self) -> dict[str, str]:
+        """The keys by which silos log in to Flower; they sign nothing that other silos read."""
+        return read_table(self.folder / "logins.json", "admit the silos again")
+
+    @property
     def nodes(self) -> dict[str, dict[str, str]]:
         """The silos that are registered with the SuperLink: key and number of each."""
         return read_table(self.flower_home / "nodes.json", "start the coordinator again")
@@ -87,17 +92,18 @@ class Project:
     @property
     def missing(self) -> list[str]:
         """Silos that have not handed over a key."""
-        return [name for name in self.settings.silos if name not in self.roster] if self.settings.tls else []
+        known = self.roster.keys() & self.logins.keys()
+        return [name for name in self.settings.silos if name not in known] if self.settings.tls else []
 
     def admit(self, cards: list[str]) -> list[tuple[str, str]]:
         """Put silos on the roster; returns their names and fingerprints. All cards are good, or none is taken."""
-        roster = self.roster
+        roster, logins = self.roster, self.logins
         taken = []
         for card in cards:
-            name, _, key = card.strip().partition(" ")
+            name = card.split()[0] if card.split() else ""
             if name not in self.settings.silos:
                 raise InputError(nearest("silo", name, self.settings.silos) + " The names are in project.json.")
-            public = keys.check_public(key, name)
+            _, public, login = keys.read_card(card)
             if roster.get(name, public) != public:
                 raise InputError(
                     f"Silo {name!r} is on the roster with another key, {keys.fingerprint(roster[name])}; if its "
@@ -105,10 +111,11 @@ class Project:
                 )
             if public in [k for n, k in roster.items() if n != name]:
                 raise InputError(f"The key of {name!r} is another silo's key already; every silo makes its own.")
-            roster[name] = public
+            roster[name], logins[name] = public, login
             taken.append((name, keys.fingerprint(public)))
         text = json.dumps(roster, indent=2, sort_keys=True) + "\n"
         write_atomically(self.folder / "roster.json", text.encode())
+        write_atomically(self.folder / "logins.json", (json.dumps(logins, indent=2, sort_keys=True) + "\n").encode())
         write_atomically(self.folder / "for-silos" / "roster.json", text.encode())
         return taken
 
@@ -228,6 +235,8 @@ def init(folder: Path, settings: ProjectSettings) -> Project:
 
 
 def write_project(folder: Path, settings: ProjectSettings) -> None:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
     write_atomically(folder / "project.json", (json.dumps(asdict(settings), indent=2) + "\n").encode())
     if settings.tls:
         keys.write_certificates(folder / "certificates", settings.host)

@@ -1,7 +1,8 @@
 """All that the world can reach of a coordinator: Flower's fleet path, and nothing else.
 
 Flower serves silos, control and its own runtime on one port, and asks nobody who submits code for a name. So it listens
-on loopback only, and this stands in front: POST to /v1/fleet/NAME is passed on, everything else gets 403.
+on loopback only, and this stands in front: POST to /v1/fleet/NAME is passed on, everything else gets 403. Requests that
+are too large, too many at once or too many from one address are turned away before anybody looks at their key.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ from __future__ import annotations
 import re
 import ssl
 import sys
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +40,43 @@ def allowed(method: str, raw_path: bytes, query: bytes) -> bool:
     return method == "POST" and not query and FLEET.fullmatch(raw_path) is not None
 
 
+LARGEST = 16 << 20  # bytes of a request; Flower cuts what is larger into pieces of 5 MiB
+CONNECTIONS = 500
+RATE, BURST = 50.0, 1000.0  # requests a second of one address, and how many at once; a silo makes three or four
+ADDRESSES = 10_000  # that are remembered
+
+
+class TooLarge(Exception):
+    """A request that Flower would never send."""
+
+
+class Bucket:
+    """How many requests an address may still make: it fills by `RATE` a second up to `BURST`."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, address: str) -> bool:
+        now = self.clock()
+        left, since = self.left.pop(address, (BURST, now))
+        left = min(BURST, left + RATE * (now - since))
+        self.left[address] = (max(left - 1.0, 0.0), now)
+        while len(self.left) > ADDRESSES:
+            self.left.popitem(last=False)
+        return left >= 1.0
+
+
+async def limited(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The body piece by piece, up to the limit: who sends more is cut off before Flower has it all."""
+    size = 0
+    async for piece in stream:
+        size += len(piece)
+        if size > LARGEST:
+            raise TooLarge
+        yield piece
+
+
 def make_app(target: str, ca: Path | None) -> Any:
     """The proxy as an ASGI app; `target` is the SuperLink's address on loopback."""
     import httpx
@@ -45,6 +86,8 @@ def make_app(target: str, ca: Path | None) -> Any:
     verify: Any = True if ca is None else ssl.create_default_context(cafile=str(ca))
     client = httpx.AsyncClient(base_url=target, verify=verify, timeout=httpx.Timeout(600, connect=10), trust_env=False)
 
+    bucket = Bucket()
+
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
@@ -53,10 +96,20 @@ def make_app(target: str, ca: Path | None) -> Any:
         if not allowed(scope["method"], path, scope.get("query_string", b"")):
             await PlainTextResponse("Forbidden: only the fleet path is open.\n", 403)(scope, receive, send)
             return
+        if not bucket.take((scope.get("client") or ("",))[0]):
+            await PlainTextResponse("Too many requests.\n", 429)(scope, receive, send)
+            return
+        length = request.headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > LARGEST:
+            await PlainTextResponse("Too large.\n", 413)(scope, receive, send)
+            return
         headers = [(k, v) for k, v in request.headers.raw if k.lower() not in HOP_BY_HOP]
-        passed = client.build_request("POST", path.decode(), headers=headers, content=request.stream())
+        passed = client.build_request("POST", path.decode(), headers=headers, content=limited(request.stream()))
         try:
             answer = await client.send(passed, stream=True)
+        except TooLarge:
+            await PlainTextResponse("Too large.\n", 413)(scope, receive, send)
+            return
         except httpx.HTTPError:
             await PlainTextResponse("The SuperLink is not there.\n", 502)(scope, receive, send)
             return
@@ -79,7 +132,15 @@ def main(host: str, port: int, target: str, certificates: str) -> None:
         folder = Path(certificates)
         ca = folder / "ca.crt"
         tls = {"ssl_certfile": str(folder / "server.pem"), "ssl_keyfile": str(folder / "server.key")}
-    uvicorn.run(make_app(target, ca), host=host, port=port, log_level="warning", server_header=False, **tls)
+    uvicorn.run(
+        make_app(target, ca),
+        host=host,
+        port=port,
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        **tls,
+    )
 
 
 if __name__ == "__main__":

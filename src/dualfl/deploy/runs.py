@@ -27,6 +27,16 @@ from dualfl.federation.remote import Setup, Terms
 from dualfl.files import write_atomically
 
 Say = Callable[[str], None]
+LEFTOVERS = (
+    "journal",
+    "checkpoint.npz",
+    "checkpoint.npz.rows",
+    "setup.pkl",
+    "result.pkl",
+    "rows.jsonl",
+    "outcome.json",
+    "traffic.json",
+)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
 
@@ -139,14 +149,29 @@ def open_experiment(work: Path, wanted: dict[str, Any], fresh: bool) -> tuple[st
                 f"{work.parent} has another run; give this one another --name, or --fresh to begin anew there."
             )
         return known["id"], True
-    for old in ("checkpoint.npz", "checkpoint.npz.rows", "setup.pkl", "result.pkl", "rows.jsonl", "outcome.json"):
+    for old in (
+        "journal",
+        "checkpoint.npz",
+        "checkpoint.npz.rows",
+        "setup.pkl",
+        "result.pkl",
+        "rows.jsonl",
+        "outcome.json",
+    ):
         (work / old).unlink(missing_ok=True)
     id = secrets.token_hex(12)
     write_atomically(path, (json.dumps({"id": id, "settings": wanted}, indent=2) + "\n").encode())
     return id, False
 
 
-def submit_and_watch(project: Project, work: Path, bar: Bar, say: Say, alive: Callable[[], None]) -> dict[str, Any]:
+def submit_and_watch(
+    project: Project,
+    work: Path,
+    bar: Bar,
+    say: Say,
+    alive: Callable[[], None],
+    at: Callable[[int, str], None] = lambda number, purpose: None,
+) -> dict[str, Any]:
     try:
         run = runtime.submit(project.folder / "app", work, project.flower_home)
     except runtime.RunFailed as error:
@@ -156,7 +181,9 @@ def submit_and_watch(project: Project, work: Path, bar: Bar, say: Say, alive: Ca
         ) from error
 
     def on_line(line: Any) -> None:
-        if isinstance(line, dict):
+        if isinstance(line, dict) and "exchange" in line:
+            at(line["exchange"], line["for"])
+        elif isinstance(line, dict):
             say(line["say"])
         else:
             bar.update(Row(*line))

@@ -13,6 +13,7 @@ from dualfl.deploy.coordinator import Coordinator
 from dualfl.engines.request import Limits
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
+from dualfl.federation.policy import OPEN
 
 Say = Callable[[str], None]
 
@@ -62,6 +63,7 @@ class Deployment:
                 ca,
                 minimum=min(len(names), project.MINIMUM),
                 allow_plain=not given.secure,
+                policy=OPEN,  # coordinator and silos are one user's, who need not approve what he runs
             )
             cards.append(card)
         self.project.admit(cards)

@@ -33,10 +33,11 @@ UNSIGNED = 1  # what dualfl 0.1.0 wrote: no digest, and the rows in the tree
 _KNOWN: dict[str, Any] = {
     c.__name__: c for c in (Sparse, LowRank, Quantised, Cut, ClientMemory, Reply, Work, Saved, Mark)
 }
-# What version 0.1.0 called them and where they were, so that its checkpoints are still read.
+# What they were called and where they were before, so that checkpoints of former versions are still read.
 _FORMER = {
     ("Silo", "dualfl.engines.client"): ("ClientMemory", "dualfl.engines.client"),
-    ("Best", "dualfl.engines.run"): ("Best", "dualfl.engines.session"),
+    ("Best", "dualfl.engines.run"): ("Best", "dualfl.engines.best"),
+    ("Best", "dualfl.engines.session"): ("Best", "dualfl.engines.best"),
 }
 
 

@@ -113,8 +113,7 @@ class LocalCost:
 
     def along(self, x: Array, p: Array, steps: Sequence[float]) -> Array:
         """f(x + t p) for several t; no pass over the data beyond the first."""
-        ray = self.objective.at(self.place(x)).ray(p)
-        return np.array([ray.value(t) for t in steps])
+        return self.objective.at(self.place(x)).ray(p).values(steps)
 
     def sample_gradient(self, rows: npt.NDArray[np.intp], x: Array) -> Array:
         return self.objective.sample_gradient(rows, self.place(x))

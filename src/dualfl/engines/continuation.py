@@ -135,6 +135,6 @@ def joined(before: History, after: History) -> History:
     if not before.rows:
         return after
     last = before[-1]
-    counted = ("round", "exchanges", "floats_up", "floats_down", "local_gradients", "seconds")
+    counted = ("round", "exchanges", "floats_up", "floats_down", "local_gradients", "seconds", "contacts", "payload")
     rows = [row._replace(**{c: getattr(row, c) + getattr(last, c) for c in counted}) for row in after.rows[1:]]
     return History(before.rows + rows, before.iterations + after.iterations[1:])

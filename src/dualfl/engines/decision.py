@@ -5,14 +5,15 @@ Whoever starts a run decides once, before there is an engine; engines take algor
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Protocol
 
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place
-from dualfl.algorithms.messages import largest, mean
+from dualfl.algorithms.messages import floats, largest, mean
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer
 from dualfl.engines.driver import Driver
+from dualfl.engines.exchanges import Exchanges, Gathered, Step, drive
 from dualfl.engines.survey import Inquiry
 from dualfl.objectives.penalties import Penalty
 from dualfl.problem import Problem
@@ -29,21 +30,43 @@ class Informant(Protocol):
     def inquire(self, inquiry: Inquiry) -> Constants: ...
 
 
+class Inquirer(Protocol):
+    """Somebody who can say which exchanges an inquiry takes."""
+
+    @property
+    def penalty(self) -> Penalty | None:
+        """The problem's."""
+        ...
+
+    def inquiring(self, inquiry: Inquiry) -> Exchanges[Constants]: ...
+
+
 def decide(algorithm: Algorithm, who: Informant) -> tuple[Algorithm, str]:
     """What runs, and why; an algorithm that is itself is returned as it is, and nobody is asked."""
     if not algorithm.undecided:
         return algorithm, ""
-    inquiry = Inquiry(alike=getattr(algorithm, "cost", "") == "floats")
-    return algorithm.specialise(who.inquire(inquiry), who.penalty)
+    return algorithm.specialise(who.inquire(inquiry_of(algorithm)), who.penalty)
 
 
-def converse(
-    inquiry: Inquiry, place: Place, features: int, exchange: Callable[[Driver, Ask], SimpleNamespace]
-) -> Constants:
-    """The exchanges of an inquiry, carried by `exchange`, and what they tell."""
+def deciding(algorithm: Algorithm, who: Inquirer) -> Exchanges[tuple[Algorithm, str]]:
+    """The exchanges of `decide`."""
+    if not algorithm.undecided:
+        return algorithm, ""
+    return algorithm.specialise((yield from who.inquiring(inquiry_of(algorithm))), who.penalty)
+
+
+def inquiry_of(algorithm: Algorithm) -> Inquiry:
+    """What an algorithm that chooses wants to know."""
+    return Inquiry(alike=getattr(algorithm, "cost", "") == "floats")
+
+
+def conversing(
+    inquiry: Inquiry, place: Place, features: int, exchanging: Callable[[Driver, Ask], Exchanges[SimpleNamespace]]
+) -> Exchanges[Constants]:
+    """The exchanges of an inquiry, each made by `exchanging`, and what they tell."""
     driver = Driver(inquiry, place)
     while not driver.started and (asked := driver.ask()) is not None:
-        driver.tell(exchange(driver, asked))
+        driver.tell((yield from exchanging(driver, asked)))
     return Inquiry.to_facts(driver.state, place, features)
 
 
@@ -52,22 +75,36 @@ class ClientsHere:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
+        clients = problem.clients
+        self.place = Place(0, len(clients), clients[0].d)
+        self.costs, self.silos = [LocalCost(f.fresh()) for f in clients], [ClientMemory() for _ in clients]
 
     @property
     def penalty(self) -> Penalty | None:
         return self.problem.penalty
 
     def inquire(self, inquiry: Inquiry) -> Constants:
-        clients, sizes, mass = self.problem.clients, self.problem.sizes, self.problem.mass
-        place = Place(0, len(clients), clients[0].d)
-        costs, silos = [LocalCost(f.fresh()) for f in clients], [ClientMemory() for _ in clients]
+        return drive(self.inquiring(inquiry))
 
-        def exchange(driver: Driver, asked: Ask) -> SimpleNamespace:
-            request = Envelope(driver.round, driver.exchange, asked.step, asked.message)
-            wires = []
-            for j, f in enumerate(costs):
-                reply, silos[j] = answer(inquiry, f, silos[j], request, place, j, sizes[j] / mass, silos[j].answered)
-                wires.append(reply.wire)
-            return largest(wires) if asked.reduce == "max" else mean(wires, range(len(clients)), sizes, mass)
+    def inquiring(self, inquiry: Inquiry) -> Exchanges[Constants]:
+        self.silos = [ClientMemory() for _ in self.costs]
+        everybody = range(self.place.N)
 
-        return converse(inquiry, place, clients[0].shape[0], exchange)
+        def exchanging(driver: Driver, asked: Ask) -> Exchanges[SimpleNamespace]:
+            envelope = Envelope(driver.round, driver.exchange, asked.step, asked.message)
+            gathered: Gathered = yield Step(self, inquiry, asked, envelope, everybody)
+            self.silos = gathered.silos
+            return gathered.means
+
+        return (yield from conversing(inquiry, self.place, self.problem.clients[0].shape[0], exchanging))
+
+    def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
+        sizes, mass, silos = self.problem.sizes, self.problem.mass, self.silos
+        answers = [
+            answer(algorithm, f, silos[j], request, self.place, j, sizes[j] / mass, silos[j].answered)
+            for j, f in enumerate(self.costs)
+        ]
+        wires = [reply.wire for reply, _ in answers]
+        means = largest(wires) if asked.reduce == "max" else mean(wires, clients, sizes, mass)
+        works = [reply.work for reply, _ in answers]
+        return Gathered(means, wires[0], works, sum(map(floats, wires)), [silo for _, silo in answers])

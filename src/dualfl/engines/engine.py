@@ -16,9 +16,10 @@ import numpy as np
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place, bad_answer
-from dualfl.algorithms.messages import floats, largest, mean, not_finite
-from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
+from dualfl.algorithms.messages import averaged, floats, largest, mean, not_finite, total
+from dualfl.engines.client import ClientMemory, Envelope, Reply
 from dualfl.engines.driver import Driver
+from dualfl.engines.exchanges import Ahead, Exchanges, Gathered, Measured, Measurement, Step, drive
 from dualfl.engines.history import History
 from dualfl.engines.in_words import result_in_words
 from dualfl.engines.survey import Survey
@@ -28,7 +29,7 @@ from dualfl.objectives.penalties import Penalised, Penalty
 from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.typing import Array, frozen
 
-Ahead = Callable[[], tuple[int, Ask] | None]  # (round, what it will ask first)
+__all__ = ["Account", "Ahead", "Energy", "Engine", "Gathered", "OutOfTime", "Result", "bound", "check_fit"]
 
 
 class Account(NamedTuple):
@@ -41,6 +42,8 @@ class Account(NamedTuple):
     seconds: float = 0.0
     iterations: tuple[int, ...] = ()  # of the local solver of every client, in this round
     capped: int = 0  # local solves of this round that ended at their cap
+    contacts: int = 0
+    payload: float = 0.0
 
 
 class Energy(NamedTuple):
@@ -93,18 +96,44 @@ class Result:
         return sum(row.capped for row in self.history)
 
 
-class Gathered(NamedTuple):
-    """The answers to one ask."""
-
-    means: SimpleNamespace  # weighted by all clients, in THE order of the sum; or the maxima
-    wire: Mapping[str, Any]  # somebody's upload: it tells what was compressed
-    works: Sequence[Work]  # of each client that was asked
-    floats: int  # in all uploads together
-    silos: list[ClientMemory]  # where every client stands after it
-
-
 class OutOfTime(Exception):
     """The time of a run ended inside an exchange, which is as if it had not begun."""
+
+
+class RunningReduction:
+    """The mean (or the maxima) of answers as they come, a block of clients at a time, with the bits of `mean`."""
+
+    def __init__(self, engine: Engine, asked: Ask, request: Envelope) -> None:
+        self.engine, self.asked, self.request = engine, asked, request
+        self._sums: dict[str, Any] | None = None
+
+    def add(self, clients: Sequence[int], wires: Sequence[Mapping[str, Any]]) -> None:
+        """The uploads of one block."""
+        engine = self.engine
+        if self.asked.reduce == "max":
+            if any(not_finite(value) for wire in wires for value in wire.values()):
+                engine._blame(self.request, clients, wires)
+            part = vars(largest(wires))
+            part.pop("mass")
+            sums = self._sums
+            self._sums = part if sums is None else {name: max(sums[name], part[name]) for name in part}
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            part = total(wires, clients, engine.sizes) if wires[0] else {}
+            # Infinity and NaN survive any sum, so one look at the sum will do.
+            if any(not_finite(value) for value in part.values()):
+                engine._blame(self.request, clients, wires)
+            sums = self._sums
+            self._sums = part if sums is None else {name: sums[name] + part[name] for name in part}
+
+    def result(self, clients: Sequence[int]) -> SimpleNamespace:
+        sums = {} if self._sums is None else self._sums
+        if self.asked.reduce == "max":
+            return SimpleNamespace(**sums, mass=1.0)
+        means = averaged(sums, clients, self.engine.sizes, self.engine.mass)
+        if any(not_finite(value) for value in vars(means).values()):
+            self.engine._blame(self.request, (), ())
+        return means
 
 
 class Engine(ABC):
@@ -148,25 +177,34 @@ class Engine(ABC):
         self.silos = [ClientMemory() for _ in range(N)]
         self.account = Account(iterations=(0,) * N)
         self.server_memory: dict[str, Array] = {}
+        self.early: tuple[tuple[int, int], Gathered] | None = None  # the answer to what has not been asked yet
 
     def settle(self, algorithm: Algorithm, constants: Constants | None) -> None:
         """Find out the constants, if nobody knows them, and fill in the algorithm's defaults."""
+        drive(self.settling(algorithm, constants))
+
+    def settling(self, algorithm: Algorithm, constants: Constants | None) -> Exchanges[None]:
+        """The exchanges of `settle`."""
         if algorithm.undecided:
             raise InputError(
                 f"{algorithm.name} chooses another algorithm and runs nothing itself; give it to `run`, which decides, "
                 "or give the engine what `dualfl.engines.decision.decide` returns."
             )
-        self.constants = self._survey(Survey(not algorithm.resolved)) if constants is None else constants
-        self.algorithm = algorithm.resolve(self.constants)
+        found = (yield from self._surveying(Survey(not algorithm.resolved))) if constants is None else constants
+        self.constants, self.algorithm = found, algorithm.resolve(found)
 
-    def _survey(self, survey: Survey) -> Constants:
+    def _surveying(self, survey: Survey) -> Exchanges[Constants]:
         before = self.silos, self.account
         driver = Driver(survey, self.place)
         asked = driver.ask()
         assert asked is not None
-        driver.tell(self.exchange(survey, driver, asked))
+        driver.tell((yield from self.exchanging(survey, driver, asked)))
         self.silos, self.account = before  # set-up is not a part of any round
-        return survey.to_constants(driver.state, self.place)
+        return self._surveyed(survey.to_constants(driver.state, self.place))
+
+    def _surveyed(self, found: Constants) -> Constants:
+        """What to make of constants that were asked for."""
+        return found
 
     # -- what differs between engines --------------------------------------------------------------
 
@@ -205,14 +243,29 @@ class Engine(ABC):
 
     def exchange(self, algorithm: Algorithm, driver: Driver, asked: Ask) -> SimpleNamespace:
         """Carry one ask to the clients and their answers back. All clients move on, or none does."""
-        clients = self._addressed(algorithm, asked)
-        request = Envelope(driver.round, driver.exchange, asked.step, asked.message)
-        gathered = self.gather(algorithm, asked, request, clients)
+        return drive(self.exchanging(algorithm, driver, asked))
+
+    def exchanging(self, algorithm: Algorithm, driver: Driver, asked: Ask) -> Exchanges[SimpleNamespace]:
+        """One ask as a request, and what its answer means; nothing is carried here."""
+        step = self.step_of(algorithm, driver.round, driver.exchange, asked)
+        early, self.early = self.early, None
+        if early is not None and early[0] == step.envelope.id:
+            return self._received(step, early[1])
+        gathered: Gathered = yield step
+        return self._received(step, gathered)
+
+    def step_of(self, algorithm: Algorithm, round: int, exchange: int, asked: Ask) -> Step:
+        """An ask, addressed to its clients."""
+        envelope = Envelope(round, exchange, asked.step, asked.message)
+        return Step(self, algorithm, asked, envelope, self._addressed(algorithm, asked))
+
+    def _received(self, step: Step, gathered: Gathered) -> SimpleNamespace:
+        """Decode and book what came back."""
         means, memory = gathered.means, self.server_memory
-        if self.place.codec is not None and asked.reduce == "sum":
+        if self.place.codec is not None and step.asked.reduce == "sum":
             full, memory = self.place.codec.decode(vars(means), gathered.wire, memory)
             means = SimpleNamespace(**full)
-        self.account = self._booked(asked, clients, gathered)
+        self.account = self._booked(step.asked, step.clients, gathered)
         self.server_memory, self.silos = memory, gathered.silos
         return means
 
@@ -256,6 +309,10 @@ class Engine(ABC):
             self._blame(request, clients, wires)
         return means
 
+    def running(self, asked: Ask, request: Envelope) -> RunningReduction:
+        """The mean (or the maxima) of answers that come block by block."""
+        return RunningReduction(self, asked, request)
+
     def _blame(self, request: Envelope, clients: Sequence[int], wires: Sequence[Mapping[str, Any]]) -> None:
         """One bad client must not poison the mean, and must be named."""
         for j, wire in zip(clients, wires):
@@ -278,6 +335,8 @@ class Engine(ABC):
             local_gradients=before.local_gradients + sum(work.gradients for work in gathered.works),
             iterations=tuple(iterations),
             capped=before.capped + sum(work.capped for work in gathered.works),
+            contacts=before.contacts + len(clients) * asked.answered,
+            payload=before.payload + floats(asked.message) + gathered.floats / len(clients),
         )
 
     # -- measuring --------------------------------------------------------------------------------
@@ -288,7 +347,15 @@ class Engine(ABC):
 
     def energy(self, theta: Array, ahead: Ahead | None = None) -> Energy:
         """E(theta)."""
-        value, rounding = self.mean_value(theta, ahead)
+        return drive(self.measuring(theta, ahead))
+
+    def measuring(self, theta: Array, ahead: Ahead | None = None) -> Exchanges[Energy]:
+        """The exchange of `energy`; what was answered early is kept until it is asked for."""
+        request = Measurement(self, self.algorithm, theta, ahead)
+        measured: Measured = yield request
+        value, rounding, early = measured
+        if early is not None and (step := request.following) is not None:
+            self.early = step.envelope.id, early
         rounding *= of_mean(self.place.N)
         if self.penalty is None or self.algorithm.penalty == "client":
             return Energy(value, rounding)
@@ -359,6 +426,11 @@ def check_fit(clients: Sequence[Objective], penalty: Penalty | None, algorithm: 
             f"{names_of(lambda a: a.compresses)} can."
         )
     for j, f in enumerate(clients):
+        if not f.convex and not algorithm.nonconvex:
+            raise NotSupported(
+                f"{algorithm.name} is for convex costs, and client {j}'s {f.name} is not (convex=False); "
+                f"{names_of(lambda a: a.nonconvex)} run on it."
+            )
         missing = [need for need in sorted(algorithm.needs - {"local"}) if need not in f.offers]
         if missing:
             raise NotSupported(

@@ -29,6 +29,8 @@ class Row(NamedTuple):
     certificate: float | None  # proven bound of E - E* for the best model so far
     local_iterations: int  # of the local solvers, this round, all clients
     capped: int  # local solves of this round that ended at their cap
+    contacts: int = 0  # how often a client was asked: one of N clients is one, all are N
+    payload: float = 0.0  # floats up and down over one client's line: of each exchange, the mean of those asked
 
 
 @dataclass

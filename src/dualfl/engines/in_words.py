@@ -47,7 +47,8 @@ def parameters(algorithm: Any) -> str:
 
 def work_lines(last: Row) -> list[tuple[str, str]]:
     return [
-        ("exchanges", f"{last.exchanges:,}; {last.floats_up:,} floats up, {last.floats_down:,} down, all clients"),
+        ("exchanges", f"{last.exchanges:,}, with {last.contacts:,} contacts of clients"),
+        ("floats", f"{last.floats_up:,} up, {last.floats_down:,} down, all clients"),
         ("local work", f"{last.local_gradients:,.0f} gradients in {last.seconds:.2f} s"),
     ]
 

@@ -7,10 +7,11 @@ are added in client order, and randomness is keyed: the iterates do not depend o
 from __future__ import annotations
 
 import hashlib
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -18,18 +19,21 @@ import numpy as np
 from dualfl import kernels
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
-from dualfl.algorithms.messages import floats, mean
-from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer, measured
+from dualfl.algorithms.messages import BLOCK, floats, mean
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, Work, answer, measured
 from dualfl.engines.engine import Account, Ahead, Engine, Gathered, OutOfTime, Result, bound, check_fit
+from dualfl.engines.survey import untilted
 from dualfl.errors import InputError
 from dualfl.objectives.average import common_ridge
 from dualfl.objectives.base import Objective
+from dualfl.objectives.linear import LinearModel
 from dualfl.problem import Problem
 from dualfl.typing import Array
 
 __all__ = ["Account", "InProcess", "Result", "bind"]
 
 WORTH_A_THREAD = 2e-3  # seconds that an exchange must take before threads pay
+ENTRIES = 1 << 15  # of a client's rows, times its outputs: with fewer the time goes to the interpreter, one at a time
 
 
 class InProcess(Engine):
@@ -45,10 +49,12 @@ class InProcess(Engine):
         codec: Codec | None = None,
         start: Array | None = None,
         constants: Constants | None = None,
+        settle: bool = True,
     ) -> None:
+        """`settle=False`: whoever drives this engine lets it settle, by `settling`."""
         check_fit(problem.clients, problem.penalty, algorithm, codec)
         self.problem = problem
-        self.threads = (os.cpu_count() or 1) if threads is None else threads
+        self.threads = kernels.get_threads() if threads is None else threads
         if self.threads < 1:
             raise InputError(f"threads must be at least 1, but it is {threads}.")
         super().__init__(
@@ -58,7 +64,9 @@ class InProcess(Engine):
         check_convexity(self.costs, algorithm)
         self._pace = 0.0  # seconds of the last exchange
         self._pool: ThreadPoolExecutor | None = None
-        self.settle(algorithm, constants)
+        self._divisible = sum(work_of(f) for f in problem.clients) >= ENTRIES * problem.N
+        if settle:
+            self.settle(algorithm, constants)
 
     def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
         costs, silos, weights, place = self.costs, self.silos, self.weights, self.place
@@ -70,19 +78,28 @@ class InProcess(Engine):
             return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
 
         began = time.perf_counter()
-        answers = self._each(one, clients)
+        running = self.running(asked, request)
+        wire: Mapping[str, Any] = {}
+        works: list[Work] = []
+        moved: list[ClientMemory] = []
+        weight = 0
+        # Uploads are added as they come, block by block in THE order, and let go: only a few are held together.
+        at_once = BLOCK if self.threads == 1 else 8 * BLOCK * self.threads
+        for some in (clients[i : i + at_once] for i in range(0, len(clients), at_once)):
+            answers = self._each(one, some)
+            wire = wire or answers[0][0].wire
+            for _, block in groupby(zip(some, answers), key=lambda item: item[0] // BLOCK):
+                numbers, theirs = zip(*block)
+                running.add(numbers, [reply.wire for reply, _ in theirs])
+            works += [reply.work for reply, _ in answers]
+            weight += sum(floats(reply.wire) for reply, _ in answers)
+            moved += [replace(silo, reply=None) for _, silo in answers]  # nobody asks again here
         self._pace = time.perf_counter() - began
-        replies = [reply for reply, _ in answers]
-        return Gathered(
-            self.reduce(asked, request, clients, replies),
-            replies[0].wire,
-            [reply.work for reply in replies],
-            sum(floats(reply.wire) for reply in replies),
-            self.moved(clients, [silo for _, silo in answers]),
-        )
+        return Gathered(running.result(clients), wire, works, weight, self.moved(clients, moved))
 
     def _each(self, work: Callable[[int], Any], clients: Sequence[int]) -> list[Any]:
-        if self.threads == 1 or len(clients) == 1 or self._pace < WORTH_A_THREAD:
+        few = self.threads == 1 or len(clients) == 1 or not self._divisible
+        if few or self._pace < WORTH_A_THREAD:
             return [work(j) for j in clients]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self.threads)
@@ -112,6 +129,12 @@ class InProcess(Engine):
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
+
+
+def work_of(f: Objective) -> float:
+    """Multiply-adds of a pass over a client's rows; infinite for a cost of which that is not known."""
+    base = untilted(f)
+    return float(base.design.entries * base.k) if isinstance(base, LinearModel) else np.inf
 
 
 def bind(problem: Problem, algorithm: Algorithm) -> list[Objective]:

@@ -124,6 +124,7 @@ class OnRay(Engine):
         codec: Codec | None = None,
         start: Array | None = None,
         constants: Constants | None = None,
+        settle: bool = True,
     ) -> None:
         check_fit(problem.clients, problem.penalty, algorithm, codec)
         super().__init__(
@@ -136,7 +137,8 @@ class OnRay(Engine):
         self.ray, self._started = connect(threads)
         try:
             self._hire(costs, processors(self.ray, threads))
-            self.settle(algorithm, constants)
+            if settle:
+                self.settle(algorithm, constants)
         except BaseException:
             self.close()
             raise

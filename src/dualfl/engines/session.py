@@ -6,23 +6,24 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.arguments import checked
 from dualfl.engines import checkpoint as checkpoint_file
+from dualfl.engines.best import CONTRADICTION, SMALLEST, Best
 from dualfl.engines.client import ClientMemory
 from dualfl.engines.decision import ClientsHere, decide
 from dualfl.engines.driver import Driver, Saved
 from dualfl.engines.driver import digest as digest_of_ask
 from dualfl.engines.engine import Account, Energy, Engine, OutOfTime, Result
+from dualfl.engines.exchanges import Exchanges, drive
 from dualfl.engines.history import History, Row
 from dualfl.engines.inprocess import InProcess, digest
 from dualfl.engines.journal import Journal, Mark
@@ -38,6 +39,7 @@ from dualfl.engines.request import (
     check_tol,
 )
 from dualfl.errors import DualflError, InputError
+from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.names import nearest
 from dualfl.outputs import alone
 from dualfl.problem import Problem
@@ -46,52 +48,6 @@ from dualfl.typing import Array
 HERE = ("inprocess", "ray")  # engines of this room; others are found by an entry point
 BLOWN_UP = 1e10  # an energy so many times the first one is a divergence, not a result
 HUGE = 1e100  # so is a broadcast with such an entry
-SMALLEST = float(np.finfo(float).tiny)  # no certificate is 0, not even that of E = 0
-CONTRADICTION = (
-    "the clients' answers contradict each other: what they sent proves that no model has an energy below {bound:.9g}, "
-    "and one with {least:.9g} was measured"
-)
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best model and the best lower bound so far.
-
-    Of models whose energies differ by less than rounding may have done, the last one is kept: near the minimiser the
-    lowest energy is the luckiest one. `least` is what E* is at most, so a model counts as long as it may be below it.
-
-    Both bounds of the certificate, E <= energy + rounding and E* >= bound, hold whatever was rounded on the way (see
-    `objectives.rounding`, and each `Algorithm.bound`), so their difference is a proof. It is never below `rounding`.
-    """
-
-    theta: Array
-    energy: float = np.inf
-    rounding: float = 0.0
-    bound: float = -np.inf
-    least: float = np.inf
-    doubt: float = 0.0  # the rounding of the model that gave `least`
-
-    def updated(self, theta: Array, energy: Energy, bound: float) -> Best:
-        E, off = energy
-        bound = max(self.bound, bound)
-        # What is surely higher is not better, nor is a model so far out that rounding hides how high it is.
-        better = E + off <= self.least + 3 * self.doubt if np.isfinite(off) else E < self.energy
-        lowest = (E + off, off) if E + off < self.least else (self.least, self.doubt)
-        if better or not np.isfinite(self.energy):
-            return Best(theta, E, off, bound, *lowest)
-        return replace(self, bound=bound, least=lowest[0], doubt=lowest[1])
-
-    @property
-    def contradicted(self) -> bool:
-        """Whether the lower bound is above an energy by more than rounding explains."""
-        return self.bound > self.least
-
-    @property
-    def certificate(self) -> float | None:
-        gap = self.energy + self.rounding - self.bound
-        if not np.isfinite(gap) or self.contradicted:
-            return None
-        return max(gap, self.rounding, SMALLEST)
 
 
 class Standing(NamedTuple):
@@ -190,8 +146,10 @@ def elsewhere(name: str) -> Callable[[RunRequest], Result]:
     return engine
 
 
-def make_engine(name: str, problem: Problem, algorithm: Algorithm, options: EngineOptions) -> Engine:
-    """The engine of that name, bound to the problem."""
+def make_engine(
+    name: str, problem: Problem, algorithm: Algorithm, options: EngineOptions, settle: bool = True
+) -> Engine:
+    """The engine of that name, bound to the problem; `settle=False`: it has not asked for its constants yet."""
     kind: type[InProcess | OnRay] = OnRay if name == "ray" else InProcess
     return kind(
         problem,
@@ -201,6 +159,7 @@ def make_engine(name: str, problem: Problem, algorithm: Algorithm, options: Engi
         codec=options.codec,
         start=options.start,
         constants=options.constants,
+        settle=settle,
     )
 
 
@@ -229,30 +188,38 @@ class Session:
 
     def run(self, limits: Limits, resume: bool = False, progress: bool | Bar = False) -> Result:
         """From where it stands, or from its checkpoint, until a limit ends it."""
-        if resume:
-            self.restore()
         bar = Bar(self.engine.algorithm.name, limits.rounds, progress) if isinstance(progress, bool) else progress
+        with one_blas_thread(), bar:
+            return drive(self.exchanges(limits, resume, bar))
+
+    def exchanges(self, limits: Limits, resume: bool = False, bar: Bar | None = None) -> Exchanges[Result]:
+        """The whole run as a generator: it yields requests, is sent their answers, and calls no client itself.
+
+        An interruption, or `OutOfTime`, that is thrown into it ends the run where it last stood.
+        """
         try:
-            # Clients are the threads here: BLAS threads below them would fight for the same processors.
-            with threadpool_limits(1, user_api="blas"), bar:
-                why = self.go(limits, bar)
+            if resume:
+                self.restore()
+            why = yield from self.go(limits, bar)
             return self.result(why)
         finally:
             self.engine.close()
 
-    def go(self, limits: Limits, bar: Bar) -> str:
+    def go(self, limits: Limits, bar: Bar | None) -> Exchanges[str]:
         """Run until something ends it, and say what."""
         try:
             while True:
                 if self.driver.started and self.driver.between_rounds:
                     if len(self.history) <= self.driver.round:
-                        bar.update(self.record(self.driver.round < limits.rounds))
+                        row = yield from self.record(self.driver.round < limits.rounds)
+                        if bar is not None:
+                            bar.update(row)
                         self.mark()
                         self.save()
                     why = self.ended(limits)
                     if why:
                         return why
-                if not self.step(limits.seconds):
+                if not (yield from self.step(limits.seconds)):
                     return "diverged"
         except KeyboardInterrupt:
             self.fall_back(self.standing)
@@ -263,7 +230,7 @@ class Session:
         finally:
             self.save(last=True)
 
-    def step(self, seconds: float | None = None) -> bool:
+    def step(self, seconds: float | None = None) -> Exchanges[bool]:
         """One exchange, or the start of an algorithm that needs none; False if the server's numbers left all bounds."""
         began = time.perf_counter()
         if seconds is not None and len(self.history):  # a run has at least a start
@@ -272,7 +239,7 @@ class Session:
         if asked is not None:
             if any(huge(value) for value in asked.message.values()):
                 return False
-            self.driver.tell(self.engine.exchange(self.engine.algorithm, self.driver, asked))
+            self.driver.tell((yield from self.engine.exchanging(self.engine.algorithm, self.driver, asked)))
             self._steps += 1
         account = self.engine.account
         self.engine.account = account._replace(seconds=account.seconds + time.perf_counter() - began)
@@ -305,6 +272,7 @@ class Session:
         engine.silos, engine.account, engine.server_memory = to.silos, to.account, to.memory
         self.history = History(self.history.rows[: to.rows], self.history.iterations[: to.rows])
         self.best, self.first_energy = to.best, to.first_energy
+        engine.early = None
         self.driver = Driver(engine.algorithm, engine.place, to.saved)
         self.standing = to
 
@@ -314,14 +282,14 @@ class Session:
         theta = self.engine.algorithm.model(self.driver.state)
         return self.engine.feasible(theta if self.engine.origin is None else theta + self.engine.origin)
 
-    def record(self, more: bool = True) -> Row:
+    def record(self, more: bool = True) -> Exchanges[Row]:
         """The row of the round that has just ended; `more`: there may be another."""
         engine, account = self.engine, self.engine.account
         number, state, theta = self.driver.round, self.driver.state, self.theta
         energy = error = certificate = None
         if self.evaluate:
             found = (
-                engine.energy(theta, self.ahead if more else None)
+                (yield from engine.measuring(theta, self.ahead if more else None))
                 if self.measured is None
                 else Energy(self.measured.value(theta), 0.0)
             )
@@ -347,6 +315,8 @@ class Session:
             certificate,
             sum(account.iterations),
             account.capped,
+            account.contacts,
+            account.payload,
         )
         self.history.rows.append(row)
         self.history.iterations.append(list(account.iterations))
@@ -408,6 +378,8 @@ class Session:
     def why_no_certificate(self) -> str:
         if self.best.contradicted:
             return CONTRADICTION.format(bound=self.best.bound, least=self.best.least)
+        if not self.engine.template.convex:
+            return "the costs are not convex; the length of the gradient says how near a stationary point is"
         if not self.engine.algorithm.certifies:
             return self.engine.algorithm.no_certificate
         if not self.evaluate:

@@ -9,9 +9,12 @@ import numpy as np
 from dualfl import kernels
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Constants, Facts, Place, Round, State, Upload, ask, client_step
-from dualfl.objectives import losses
+from dualfl.objectives import families, losses
 from dualfl.objectives.base import Objective
+from dualfl.objectives.cox import CoxPartialLikelihood
 from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.ordinal import ProportionalOdds
+from dualfl.objectives.site_effect import OwnIntercept
 from dualfl.objectives.tilted import Tilted
 from dualfl.typing import Array
 
@@ -68,8 +71,14 @@ def inverse(x: float) -> float:
 
 # -- for an algorithm that chooses another one ---------------------------------------------------------------
 
-NAMES = {cls.code: cls.__name__ for cls in vars(losses).values() if isinstance(getattr(cls, "code", None), int)}
-MIXED = -1  # the code of what is no linear model
+NAMES = {
+    cls.code: cls.__name__
+    for cls in (*vars(losses).values(), *vars(families).values())
+    if isinstance(getattr(cls, "code", None), int)
+}
+NAMES |= {cls.code: cls.__name__ for cls in (CoxPartialLikelihood, ProportionalOdds, OwnIntercept)}
+MIXED = -1  # the code of what is none of these
+NO_ROWS = 100  # codes from here on are no losses of a row
 
 
 @dataclass(frozen=True)
@@ -95,7 +104,7 @@ class Inquiry(Survey):
         code = round(m.loss)
         one = code == round(-m.minus_loss) and code != MIXED
         ratio = None
-        if self.alike and one:
+        if self.alike and one and code < NO_ROWS:
             v = yield ask(self.spread)
             ratio = max(v.square - float(v.g @ v.g), 0.0) / max(v.chance, 1e-300)
         return ProblemKind(
@@ -114,8 +123,8 @@ class Inquiry(Survey):
     def kind(self, f: ClientCost, c: State, at: Place) -> tuple[Upload, State]:
         """What this client has, as numbers of which the largest is of interest."""
         g, base = f.objective, untilted(f.objective)
-        rows = float(base.n) if hasattr(base, "y") or isinstance(base, LinearModel) else 0.0
-        code = float(base.loss.code) if isinstance(base, LinearModel) else float(MIXED)
+        rows = float(base.n) if hasattr(base, "y") or hasattr(base, "code") or isinstance(base, LinearModel) else 0.0
+        code = float(base.loss.code if isinstance(base, LinearModel) else getattr(base, "code", MIXED))
         sent = at.send(
             minus_mu=-g.mu,
             n=float(g.n),
@@ -134,7 +143,7 @@ class Inquiry(Survey):
         """The data's gradient at zero, its square, and the square of its standard error."""
         g = untilted(f.objective)
         assert isinstance(g, LinearModel), "only linear models that share a loss are asked"
-        Z = np.zeros((g.n, g.k))
+        Z = np.zeros((g.n, g.k)) if g.offset is None else g.offset[:, None]
         slopes = kernels.residual(g.loss, Z, g.y, g.s)[1]
         gradient = g.design.backward(slopes).ravel()
         squares = np.einsum("ik,ik->i", slopes, slopes) * g.design.row_norms2() / np.where(g.s > 0, g.s, 1.0)

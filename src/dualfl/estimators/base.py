@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,17 +13,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from dualfl.arguments import conforms, shown
-from dualfl.engines.inprocess import Result
-from dualfl.errors import InputError, NoMinimiser
-from dualfl.estimators.silos import KINDS, SiloRows, checked_silos, split_by_groups, total_mass
-from dualfl.estimators.solving import (
-    FitCost,
-    FitLimits,
-    federated_problem,
-    solve,
-    warn_unless_certified,
-)
+from dualfl.engines.engine import Result
+from dualfl.errors import DualflError, InputError, NoMinimiser
+from dualfl.estimators.silos import KINDS, checked_silos, split_by_groups
+from dualfl.estimators.solving import FitCost, FitLimits, Task, solving, warn_unless_certified
+from dualfl.kernels.blas_threads import one_blas_thread
+from dualfl.objectives.joined import stacked
 from dualfl.objectives.linear import Intercept
+from dualfl.silos.chamber import Chamber, Dealing, SiloRows
+from dualfl.silos.costs import ALL, Cost, Sample
+from dualfl.silos.here import SilosHere
+from dualfl.silos.questions import Conversation, Silos, drive, measuring
 from dualfl.typing import AnyArray, Array
 
 Models = list[Array]  # flat, one for each problem that is solved; most estimators solve one
@@ -39,7 +38,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- what a user calls ------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, *, offset: Any = None) -> Self:
         """Fit to rows that belong to silos.
 
         Parameters
@@ -48,12 +47,23 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         y : one target a row.
         groups : the silo of each row, any labels; None is one silo.
         sample_weight : how much each row counts; None counts every row once.
+        offset : a number a row that is added to its predictor, such as the logarithm of an exposure.
         """
-        return self._fit(self._prepared(split_by_groups(self, X, y, groups, sample_weight)))
+        return self._fit_here(split_by_groups(self, X, y, groups, sample_weight, offset), joined=True)
 
-    def fit_silos(self, silos: Sequence[Any], names: Sequence[str] | None = None) -> Self:
-        """Fit to a list of silos, each (X, y) or (X, y, weights); `names` are used in messages."""
-        return self._fit(self._prepared(checked_silos(self, silos, names)))
+    def fit_silos(self, silos: Any, names: Sequence[str] | None = None) -> Self:
+        """Fit to silos.
+
+        Parameters
+        ----------
+        silos : a list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`, whose silos are far
+            away.
+        names : of the silos of a list, for messages.
+        """
+        if hasattr(silos, "fit_estimator"):
+            silos.fit_estimator(self)
+            return self
+        return self._fit_here(checked_silos(self, silos, names))
 
     # -- what subclasses say ----------------------------------------------------------------------
 
@@ -65,9 +75,9 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Silos with targets as the losses take them; whatever is learnt on the way becomes an attribute."""
         return silos
 
-    def _problems(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
-        """The silos of each problem to be solved."""
-        return [silos]
+    def _positives(self) -> Sequence[int | None]:
+        """For each problem the class that is against the others; None: targets are taken as they are."""
+        return (None,)
 
     @abstractmethod
     def _keep(self, W: Array, b: Array) -> None:
@@ -75,50 +85,75 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- the fit ----------------------------------------------------------------------------------
 
-    def _fit(self, silos: list[SiloRows], start: Models | None = None) -> Self:
-        results = self._solve(silos, start)
-        limits = self._limits(silos)
-        warn_unless_certified(results, limits)
-        self._read(results, limits.offset)
+    def _fit_here(self, silos: list[SiloRows], joined: bool = False) -> Self:
+        prepared = self._prepared(silos)
+        classes = bool(self._class_count)
+        chambers = [Chamber(silo, Dealing(self._deal, j, classes)) for j, silo in enumerate(prepared)]
+        here = SilosHere(chambers, joined)
+        with one_blas_thread():
+            drive(self._fitting(here), here)
         return self
 
-    def _solve(self, silos: list[SiloRows], start: Models | None = None) -> list[Result]:
-        """One run for each problem."""
-        cost, limits, shift = self._cost(total_mass(silos)), self._limits(silos), self._shift(silos)
-        problems = [federated_problem(part, cost, self._intercept()) for part in self._parts(silos)]
-        starts: Sequence[Array | None] = [None] * len(problems) if start is None else start
-        try:
-            results = [
-                shifted(solve(problem, self.algorithm, limits, with_shifted_intercept(x, problem.shape, -shift)), shift)
-                for problem, x in zip(problems, starts)
-            ]
-        except NoMinimiser as error:
-            if cost.ridge == cost.l1 == 0:
-                raise NoMinimiser(self._no_minimiser) from error
-            raise
-        self._inspect(silos, cost, results)
+    def _fitting(self, silos: Silos) -> Conversation[None]:
+        """The whole fit, wherever the silos are."""
+        (sample,) = yield from measuring(silos, [ALL], self._cost(1.0).loss, self._class_count, "the fit")
+        (results,) = yield from self._solving(silos, [Task(self, sample)])
+        self._note(results, sample)
+
+    def _solving(
+        self, silos: Silos, tasks: Sequence[Task], purpose: str = "the fit"
+    ) -> Conversation[list[list[Result]]]:
+        """The results of tasks, all of which must be solved, and have a minimiser."""
+        found = yield from solving(silos, tasks, purpose)
+        results = []
+        for task, outcome in zip(tasks, found):
+            if isinstance(outcome, DualflError):
+                raise self._in_words(outcome, task)
+            yield from self._inspecting(silos, task, outcome)
+            results.append(outcome)
         return results
 
-    def _limits(self, silos: list[SiloRows]) -> FitLimits:
+    def _in_words(self, error: DualflError, task: Task) -> DualflError:
+        cost = self._costs(task.sample)[0]
+        unpenalised = isinstance(error, NoMinimiser) and cost.ridge == cost.l1 == 0
+        return NoMinimiser(self._no_minimiser) if unpenalised else error
+
+    def _note(self, results: list[Result], sample: Sample) -> None:
+        """Keep what came of it, and say if nothing is proven."""
+        limits = self._limits(sample)
+        warn_unless_certified(results, limits)
+        self._read(results, limits.offset)
+
+    def _costs(self, sample: Sample) -> list[Cost]:
+        """One problem for each class that is against the others; most estimators have one."""
+        cost, intercept, shift = self._cost(sample.mass), self._intercept(), self._shift(sample)
+        return [
+            Cost(cost.loss, cost.ridge, cost.l1, intercept, sample.rows, positive, shift)
+            for positive in self._positives()
+        ]
+
+    def _limits(self, sample: Sample) -> FitLimits:
         tol, rounds = check_number("tol", self.tol, above=0), check_count("max_iter", self.max_iter)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        return FitLimits(tol, rounds, seed, bool(self.verbose), self._offset(silos))
+        # What E lacks to be zero for a perfect fit: losses that can be negative have another least value.
+        return FitLimits(tol, rounds, seed, bool(self.verbose), -sample.least / sample.mass)
 
-    def _parts(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
-        """The silos of each problem, with targets from which the shift is taken off."""
-        shift = self._shift(silos)
-        return self._problems([silo.with_targets(silo.y - shift) for silo in silos] if shift else silos)
+    @property
+    def _class_count(self) -> int:
+        return len(getattr(self, "classes_", ()))
 
-    def _shift(self, silos: list[SiloRows]) -> float:
+    @property
+    def _deal(self) -> int:
+        """What rows are dealt into folds by."""
+        return int(self.random_state) if isinstance(self.random_state, int | np.integer) else 0
+
+    def _shift(self, sample: Sample) -> float:
         """A number to take off the targets and to add to the intercept, so that no digits are lost to it."""
         return 0.0
 
-    def _offset(self, silos: list[SiloRows]) -> float:
-        """What E lacks to be zero for a perfect fit."""
-        return 0.0
-
-    def _inspect(self, silos: list[SiloRows], cost: FitCost, results: list[Result]) -> None:
+    def _inspecting(self, silos: Silos, task: Task, results: list[Result]) -> Conversation[None]:
         """Refuse what has no minimiser."""
+        yield from ()
 
     def _intercept(self) -> Intercept:
         if not self.fit_intercept:
@@ -151,22 +186,6 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def with_shifted_intercept(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | None:
-    """A flat model whose intercept, the last row of its matrix, is larger by this."""
-    if theta is None or not shift:
-        return theta
-    matrix = np.array(theta).reshape(shape[0], -1)
-    matrix[-1] += shift
-    return matrix.ravel()
-
-
-def shifted(result: Result, shift: float) -> Result:
-    """The result for targets that are larger by this."""
-    theta = with_shifted_intercept(result.theta, result.shape, shift)
-    assert theta is not None
-    return replace(result, theta=theta)
 
 
 def coefficients(thetas: Models, shape: tuple[int, ...], intercept: bool) -> tuple[Array, Array]:
@@ -204,8 +223,7 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
     """Classes of any kind; a silo may lack some of them."""
 
     def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
-        for silo in silos:
-            check_classification_targets(silo.y)
+        check_classification_targets(silos[0].y if len(silos) == 1 else stacked([silo.y for silo in silos], copy=True))
         self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
         if len(self.classes_) < 2:
             raise InputError(
@@ -234,11 +252,9 @@ class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
 
     _location: ClassVar = True  # whether the loss depends on y - z only
 
-    def _shift(self, silos: list[SiloRows]) -> float:
+    def _shift(self, sample: Sample) -> float:
         """The mean of the targets, where an intercept can take it up."""
-        if not self._location or self._intercept() != "free":
-            return 0.0
-        return sum(silo.total(np.asarray(silo.y, dtype=np.float64)) for silo in silos) / total_mass(silos)
+        return sample.mean if self._location and self._intercept() == "free" else 0.0
 
     def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
         return [silo.with_targets(np.asarray(silo.y, dtype=np.float64)) for silo in silos]
@@ -248,8 +264,3 @@ class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         return self._predictor(X).ravel()
-
-
-def signs(y: AnyArray, positive: int = 1) -> Array:
-    """Class numbers as +1 for the positive one and -1 for the others."""
-    return np.where(y == positive, 1.0, -1.0)

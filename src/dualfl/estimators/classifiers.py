@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
 
-from dualfl.engines.inprocess import Result
+from dualfl.engines.engine import Result
 from dualfl.errors import InputError, NoMinimiser
-from dualfl.estimators.base import FederatedClassifier, check_number, signs
-from dualfl.estimators.silos import SiloRows
-from dualfl.estimators.solving import FitCost
+from dualfl.estimators.base import FederatedClassifier, check_number
+from dualfl.estimators.solving import FitCost, Task
 from dualfl.objectives import Hinge, Logistic, Softmax, SquaredHinge
+from dualfl.silos.costs import Cost
+from dualfl.silos.questions import Conversation, Exchange, Query, Silos
 from dualfl.typing import Array
 
 
@@ -91,11 +94,12 @@ class LogisticRegression(FederatedClassifier):
         ratio = check_ratio(self.l1_ratio)
         return FitCost(Logistic() if k == 2 else Softmax(k), (1 - ratio) * strength, ratio * strength)
 
-    def _problems(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
-        return [[silo.with_targets(signs(silo.y)) for silo in silos] if len(self.classes_) == 2 else silos]
+    def _positives(self) -> Sequence[int | None]:
+        return (1,) if len(self.classes_) == 2 else (None,)
 
-    def _inspect(self, silos: list[SiloRows], cost: FitCost, results: list[Result]) -> None:
-        if cost.ridge == cost.l1 == 0 and separates(results[0], self._problems(silos)[0], self.fit_intercept):
+    def _inspecting(self, silos: Silos, task: Task, results: list[Result]) -> Conversation[None]:
+        (cost,) = self._costs(task.sample)
+        if cost.ridge == cost.l1 == 0 and (yield from separates(cost, results[0])):
             raise NoMinimiser(self._no_minimiser)
 
     def _keep(self, W: Array, b: Array) -> None:
@@ -131,25 +135,11 @@ def check_ratio(l1_ratio: Any) -> float:
     return ratio
 
 
-def separates(result: Result, silos: list[SiloRows], intercept: bool) -> bool:
-    """Whether every row is on the right side: then twice the model is better, and there is no best one.
-
-    Each silo answers with one bit.
-    """
-    theta = result.theta.reshape(result.shape[0], -1)
-    W, b = (theta[:-1], theta[-1]) if intercept else (theta, 0.0)
-    return all(_all_right(silo, W, b) for silo in silos)
-
-
-def _all_right(silo: SiloRows, W: Array, b: Any) -> bool:
-    counts = slice(None) if silo.weights is None else silo.weights > 0
-    z = np.asarray(silo.X @ W)[counts] + b
-    y = silo.y[counts]
-    if z.shape[1] == 1:
-        return bool((y * z[:, 0] > 0).all())
-    own = z[np.arange(len(y)), y.astype(int)]
-    z[np.arange(len(y)), y.astype(int)] = -np.inf
-    return bool((own > z.max(axis=1)).all())
+def separates(cost: Cost, result: Result) -> Conversation[bool]:
+    """Whether every row is on the right side: then twice the model is better, and there is no best one."""
+    plain = replace(cost, shift=0.0).as_json()
+    (answer,) = yield Exchange("the fit", (Query("wrong", {"cost": plain, "theta": result.theta}),))
+    return round(float(answer["wrong"])) == 0
 
 
 class LinearSVC(FederatedClassifier):
@@ -205,7 +195,6 @@ class LinearSVC(FederatedClassifier):
         ridge, l1 = (strength, 0.0) if self.penalty == "l2" else (0.0, strength)
         return FitCost(losses[self.loss], ridge, l1)
 
-    def _problems(self, silos: list[SiloRows]) -> list[list[SiloRows]]:
+    def _positives(self) -> Sequence[int | None]:
         k = len(self.classes_)
-        positive = [1] if k == 2 else range(k)
-        return [[silo.with_targets(signs(silo.y, c)) for silo in silos] for c in positive]
+        return (1,) if k == 2 else tuple(range(k))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.estimators.base import FederatedLinear, Models, check_number
+from dualfl.estimators.base import FederatedLinear, check_number
 from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
-from dualfl.estimators.path import PenaltyPath, follow, make_folds, strongest_l1
+from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
 from dualfl.estimators.regressors import (
     ElasticNet,
     HuberRegressor,
@@ -19,8 +19,8 @@ from dualfl.estimators.regressors import (
     QuantileRegressor,
     Ridge,
 )
-from dualfl.estimators.silos import SiloRows, total_mass
-from dualfl.estimators.solving import warn_unless_certified
+from dualfl.estimators.solving import Task, warn_unless_certified
+from dualfl.silos.questions import Conversation, Silos
 from dualfl.typing import Array
 
 WEAKEST = 1e-3  # of the strongest l1 penalty: where a path ends by default
@@ -35,19 +35,20 @@ class CrossValidated(FederatedLinear):
     plain: ClassVar[type[FederatedLinear]]
     parameter: ClassVar[str] = "alpha"
 
-    def _fit(self, silos: list[SiloRows], start: Models | None = None) -> Self:
-        classes = len(getattr(self, "classes_", ()))
-        seed = 0 if self.random_state is None else int(self.random_state)
-        folds = make_folds(silos, self.cv, classes, seed)
-        values = self._values(silos)
-        path = follow(self._plain, silos, values, folds, self.parameter, self.rule, bool(self.verbose))
+    def _fitting(self, silos: Silos) -> Conversation[None]:
+        folds = make_folds(silos.names, self.cv)
+
+        def values(dealt: Dealt) -> Conversation[Array]:
+            return self._values(silos, dealt)
+
+        path, sample = yield from following(silos, self._plain, values, folds, self.parameter, self.rule)
         self.path_: PenaltyPath = path
         setattr(self, self.parameter + "_", path.value)
         model = self._plain(path.value)
-        results, limits = model._solve(silos), model._limits(silos)
+        (results,) = yield from model._solving(silos, [Task(model, sample)])
+        limits = model._limits(sample)
         warn_unless_certified(results, limits)
         self._read(results, limits.offset)
-        return self
 
     def _plain(self, value: float) -> Any:
         """The estimator with this penalty, and with the classes of all silos."""
@@ -57,26 +58,25 @@ class CrossValidated(FederatedLinear):
             model.classes_ = self.classes_
         return model
 
-    def _values(self, silos: list[SiloRows]) -> Array:
+    def _values(self, silos: Silos, dealt: Dealt) -> Conversation[Array]:
         """The path, from the strongest penalty to the weakest."""
         given = self.Cs if self.parameter == "C" else self.alphas
         if not np.ndim(given):
             count = int(check_number("the number of penalties", given, least=1))
-            return self._default_values(silos, count)
+            return (yield from self._default_values(silos, dealt, count))
         values = np.unique(np.asarray(given, dtype=np.float64))
         if not len(values) or not (values > 0).all():
             raise InputError(f"Penalties must be positive numbers, but they are {list(np.atleast_1d(given))}.")
         return values if self.parameter == "C" else values[::-1].copy()
 
-    def _default_values(self, silos: list[SiloRows], count: int) -> Array:
+    def _default_values(self, silos: Silos, dealt: Dealt, count: int) -> Conversation[Array]:
         """From the least l1 penalty that leaves nothing, downwards; without l1, scikit-learn's wide grid."""
         model = self._plain(1.0)
-        mass = total_mass(silos)
-        cost = model._cost(mass)
+        cost = model._cost(dealt.whole.mass)
         if cost.l1 == 0:
             grid = np.logspace(-4, 4, count)
             return grid if self.parameter == "C" else grid[::-1].copy()
-        strongest = strongest_l1(model, silos) or 1.0
+        strongest = (yield from dealt.strongest(silos, model)) or 1.0
         path: Array = np.geomspace(1.0, WEAKEST, count) * strongest / cost.l1  # cost.l1: at alpha = 1 or C = 1
         return 1 / path if self.parameter == "C" else path
 

@@ -1,7 +1,9 @@
-"""Choosing the penalty without pooling: cross-validation along a warm-started path, from sums.
+"""Choosing the penalty without pooling: cross-validation from sums, all fits side by side.
 
-Every fold is a federated fit on the rows outside it. The rows inside it give one sum a silo: their loss under the
-model, the same loss that is minimised. No row, no score and no fold leaves a silo.
+Every fold is a federated fit on the rows outside it, for every penalty; what all of them ask travels in one message, so
+the longest of them decides how many exchanges they take. The rows inside the fold give one sum a silo: their loss under
+the model, the same loss that is minimised. No row, no score and no fold leaves a silo. Least squares takes two
+exchanges in all: the moments of each fold tell everything.
 
 * cv = k: each silo deals its own rows into k folds, class by class.
 * cv = "silo": each silo in turn is left out; the error is that on an organisation nobody has seen.
@@ -10,28 +12,39 @@ model, the same loss that is minimised. No row, no score and no fold leaves a si
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualfl.engines.progress import Bar
-from dualfl.errors import InputError
-from dualfl.estimators.silos import SiloRows, total_mass
-from dualfl.estimators.solving import FitCost, federated_problem
-from dualfl.objectives import Logistic, Poisson, Softmax, Squared, SquaredHinge
-from dualfl.streams import Stream
-from dualfl.tables.moments import Moments, moments
-from dualfl.typing import AnyArray, Array
+from dualfl.engines.best import SMALLEST
+from dualfl.errors import DualflError, InputError
+from dualfl.estimators import newton_path, squares
+from dualfl.estimators.newton_path import Fits, Point
+from dualfl.estimators.solving import Task, solving
+from dualfl.estimators.squares import Moments, Quadratic
+from dualfl.objectives import Huber, Logistic, Poisson, Softmax, Squared, SquaredHinge
+from dualfl.silos.costs import ALL, Cost, Rows, Sample
+from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measured_samples, measurement
+from dualfl.typing import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+PURPOSE = "cross-validation"
+MOST_FOLDS = 10_000
 
-class Fold(NamedTuple):
+
+@dataclass(frozen=True)
+class Fold:
+    """Rows to fit, and the others, on which the fit is judged."""
+
     name: str
-    train: list[SiloRows]
-    test: list[SiloRows]
+    train: Rows
+
+    @property
+    def test(self) -> Rows:
+        return self.train.opposite
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +57,6 @@ class PenaltyPath:
     masses: Array  # weight of the rows in each fold
     folds: tuple[str, ...]
     chosen: int
-    exchanges: int  # of all fits on the path
 
     @property
     def mean(self) -> Array:
@@ -101,34 +113,128 @@ def standard_error(losses: Array, masses: Array) -> Array:
     return error
 
 
-def follow(
+# -- all fits side by side --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Dealt:
+    """The folds, and what all silos together have: in all rows, outside every fold, and inside it."""
+
+    folds: Sequence[Fold]
+    whole: Sample
+    train: list[Sample]
+    test: list[Sample]
+    starts: list[Point] = field(default_factory=list)  # every loss at zero, where Newton's method may begin
+    sums: Array | None = None  # of all columns, if they are needed
+
+    @property
+    def masses(self) -> Array:
+        return np.array([sample.mass for sample in self.test])
+
+    def strongest(self, silos: Silos, model: Any) -> Conversation[float]:
+        """The least l1 penalty at which all coefficients are zero."""
+        return strongest_l1(silos, model, self.whole, self.sums)
+
+    def judged(self, silos: Silos, models: Sequence[Any]) -> Conversation[Array]:
+        """Fit every fold with every penalty, all side by side; the loss of each fit on the rows it has not seen."""
+        if self.starts and newton_path.small(silos, len(self.starts) * len(models)):
+            try:
+                return (yield from self._by_newton(models))
+            except newton_path.Stalled:  # algorithms with more safeguards then do
+                pass
+        tasks = [Task(model, sample, of_path=True) for sample in self.train for model in models]
+        found = yield from solving(silos, tasks, PURPOSE)
+        thetas = []
+        for outcome in found:
+            if isinstance(outcome, DualflError):
+                raise outcome
+            thetas.append([result.theta for result in outcome])
+        return (yield from self.losses(models, thetas))
+
+    def _by_newton(self, models: Sequence[Any]) -> Conversation[Array]:
+        """One pass over the rows for all penalties."""
+        groups, starts = [], iter(self.starts)
+        for fold, train in zip(self.folds, self.train):
+            for costs in zip(*(model._costs(train) for model in models)):
+                groups.append((Fits(costs, train.mass, next(starts), float(models[0].tol)), fold.test))
+        yield from newton_path.fitting([fits for fits, _ in groups], int(models[0].max_iter), PURPOSE)
+        sums = yield from newton_path.judging(groups, PURPOSE)
+        each = np.array(sums).reshape(len(self.folds), -1, len(models)).sum(axis=1)
+        mean: Array = each / self.masses[:, None]
+        return mean
+
+    def losses(self, models: Sequence[Any], thetas: Sequence[Sequence[Array]]) -> Conversation[Array]:
+        """The loss of each fit, fold after fold, on the rows it has not seen, by one exchange."""
+        tasks = [Task(model, sample) for sample in self.train for model in models]
+        held = [sample for sample in self.test for _ in models]
+        sums = yield from judging(tasks, held, thetas)
+        mean: Array = sums.reshape(len(self.folds), len(models)) / self.masses[:, None]
+        return mean
+
+
+def following(
+    silos: Silos,
     model_of: Callable[[float], Any],
-    silos: list[SiloRows],
-    values: Array,
+    values_of: Callable[[Dealt], Conversation[Array]],
     folds: Sequence[Fold],
     parameter: str,
     rule: str = "min",
-    progress: bool = False,
-) -> PenaltyPath:
-    """Fit every fold along the path, each fit started where the one before it ended."""
+) -> Conversation[tuple[PenaltyPath, Sample]]:
+    """Judge every penalty on every fold; and what all silos have in all rows, which was found out on the way."""
     if rule not in ("min", "1se"):
         raise InputError(f'rule must be "min" or "1se", but it is {rule!r}.')
-    losses = np.empty((len(folds), len(values)))
-    exchanges = 0
-    with Bar("cross-validation", len(folds) * len(values), progress) as bar:
-        for i, fold in enumerate(folds):
-            start = None
-            for j, value in enumerate(values):
-                model = model_of(float(value))
-                results = model._solve(fold.train, start)
-                start = [result.theta for result in results]
-                exchanges += sum(result.history[-1].exchanges for result in results)
-                losses[i, j] = held_out(model, start, fold.test)
-                bar.step()
-    masses = np.array([total_mass(fold.test) for fold in folds])
-    return PenaltyPath(
-        parameter, values, losses, masses, tuple(f.name for f in folds), choice(losses, masses, rule), exchanges
-    )
+    model = model_of(1.0)
+    dealt = yield from (dealing_moments if squares.possible(model, silos) else dealing)(silos, model, folds)
+    values = yield from values_of(dealt)
+    losses = yield from dealt.judged(silos, [model_of(float(value)) for value in values])
+    names, masses = tuple(fold.name for fold in folds), dealt.masses
+    return PenaltyPath(parameter, values, losses, masses, names, choice(losses, masses, rule)), dealt.whole
+
+
+def dealing(silos: Silos, model: Any, folds: Sequence[Fold]) -> Conversation[Dealt]:
+    """What all silos together have, by one exchange; where Newton's method will do, with it the losses at zero."""
+    rows = choices_of_rows(folds)
+    queries = [measurement(rows, model._cost(1.0).loss, model._class_count)]
+    costs = [one.without_penalty for fold in folds for one in model._costs(Sample(fold.train, 1.0, 1, 0.0, 0.0))]
+    zeros = [np.zeros((1, silos.features + bool(one.intercept))) for one in costs]
+    newton = newton_path.suits(model) and newton_path.small(silos, len(costs))
+    if newton:
+        queries.append(newton_path.looking(costs, zeros))
+    elif by_spread(model) and model._cost(1.0).l1:
+        queries.append(Query("columns", {"rows": asdict(ALL), "center": None}))
+    first, *others = yield Exchange(PURPOSE, tuple(queries))
+    dealt = checked_folds(folds, measured_samples(rows, first), model._class_count)
+    if not others:
+        return dealt
+    if not newton:
+        return replace(dealt, sums=np.asarray(others[0]["sums"]))
+    masses = np.repeat([train.mass for train in dealt.train], len(costs) // len(folds))
+    return replace(dealt, starts=[start for (start,) in newton_path.points(zeros, others[0], list(masses))])
+
+
+def choices_of_rows(folds: Sequence[Fold]) -> list[Rows]:
+    return [ALL, *(fold.train for fold in folds), *(fold.test for fold in folds)]
+
+
+def checked_folds(folds: Sequence[Fold], samples: Sequence[Sample], classes: int) -> Dealt:
+    whole, *others = samples
+    dealt = Dealt(folds, whole, others[: len(folds)], others[len(folds) :])
+    for fold, inside, outside in zip(folds, dealt.train, dealt.test):
+        check_fold(fold, inside, outside, classes)
+    return dealt
+
+
+def judging(tasks: Sequence[Task], held: Sequence[Sample], thetas: Sequence[Sequence[Array]]) -> Conversation[Array]:
+    """The summed loss of each fit on rows that it has not seen, by one exchange."""
+    costs, models, places = [], [], []
+    for i, (task, sample, theta) in enumerate(zip(tasks, held, thetas)):
+        for cost, one in zip(task.model._costs(task.sample), theta):
+            costs.append(replace(cost, rows=sample.rows, ridge=0.0, l1=0.0, shift=0.0).as_json())
+            models.append(one)
+            places.append(i)
+    (answer,) = yield Exchange(PURPOSE, (Query("losses", {"costs": costs, "thetas": models}),))
+    sums: Array = np.bincount(places, np.asarray(answer["losses"]), minlength=len(tasks)).astype(np.float64)
+    return sums
 
 
 def choice(losses: Array, masses: Array, rule: str) -> int:
@@ -140,118 +246,146 @@ def choice(losses: Array, masses: Array, rule: str) -> int:
     return int(np.argmax(mean <= mean[best] + standard_error(losses, masses)[best]))
 
 
-def held_out(model: Any, thetas: Sequence[Array], silos: list[SiloRows]) -> float:
-    """The mean loss of rows that were not fitted: one sum a silo."""
-    loss = FitCost(model._cost(total_mass(silos)).loss)
-    parts = [federated_problem(part, loss, model._intercept()) for part in model._problems(silos)]
-    return sum(problem.value(theta) for problem, theta in zip(parts, thetas))
+# -- least squares ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class DealtMoments(Dealt):
+    """Of least squares: the moments of the rows inside every fold, too, around a centre."""
+
+    inside: list[Moments] = field(default_factory=list)
+    center: Array = field(default_factory=lambda: np.zeros(0))
+
+    def strongest(self, silos: Silos, model: Any) -> Conversation[float]:
+        yield from ()
+        return float(np.abs(Quadratic.of(added(self.inside), model._intercept()).r).max())
+
+    def judged(self, silos: Silos, models: Sequence[Any]) -> Conversation[Array]:
+        """From the moments alone; silos are asked only where these have too few digits."""
+        losses, doubt, thetas = np.empty((len(self.folds), len(models))), 0.0, []
+        for i, inside in enumerate(self.inside):
+            outside = added([*self.inside[:i], *self.inside[i + 1 :]])
+            try:
+                found = squares.fitted(outside, models, self.train[i])
+            except squares.NotProven:
+                return (yield from Dealt.judged(self, silos, models))
+            for j, one in enumerate(found):
+                thetas.append([squares.theta(one, self.center, models[0]._intercept())])
+                total, off = inside.residuals(one)
+                losses[i, j] = total / 2 / inside.mass
+                doubt = max(doubt, off / max(total, SMALLEST))
+        return losses if doubt <= squares.DIGITS else (yield from self.losses(models, thetas))
+
+
+def dealing_moments(silos: Silos, model: Any, folds: Sequence[Fold]) -> Conversation[Dealt]:
+    """What all silos together have, and the moments of every fold, by two exchanges."""
+    samples, center = yield from squares.means(silos, model, choices_of_rows(folds), PURPOSE)
+    dealt = checked_folds(folds, samples, 0)
+    inside = yield from squares.moments_of([fold.test for fold in folds], center, PURPOSE)
+    return DealtMoments(**vars(dealt), inside=inside, center=center)
+
+
+def added(moments: Sequence[Moments]) -> Moments:
+    return Moments(np.sum([one.A for one in moments], axis=0))
 
 
 # -- folds ------------------------------------------------------------------------------------------------
 
 
-def make_folds(silos: list[SiloRows], cv: Any, classes: int = 0, seed: int = 0) -> list[Fold]:
-    """`classes`: how many classes the targets number, 0 for real targets."""
+def make_folds(names: Sequence[str], cv: Any) -> list[Fold]:
+    """Every silo deals its own rows into folds; or each silo in turn is left out."""
     if cv == "silo":
-        folds = _silo_folds(silos)
-    elif isinstance(cv, int | np.integer) and not isinstance(cv, bool) and cv >= 2:
-        folds = _row_folds(silos, int(cv), classes > 0, seed)
-    else:
-        raise InputError(f'cv must be a number of folds >= 2 or "silo", but it is {cv!r}.')
-    for fold in folds:
-        _check_fold(fold, classes, by_silo=cv == "silo")
-    return folds
-
-
-def _silo_folds(silos: list[SiloRows]) -> list[Fold]:
-    if len(silos) < 2:
-        raise InputError('cv="silo" leaves one silo out at a time, and there is only one; give cv a number of folds.')
-    return [Fold(silo.name, silos[:j] + silos[j + 1 :], [silo]) for j, silo in enumerate(silos)]
-
-
-def _row_folds(silos: list[SiloRows], k: int, stratify: bool, seed: int) -> list[Fold]:
-    most = max(silo.n for silo in silos)
-    if k > most:
-        samples = f"{most:,} sample{'s' * (most > 1)}"
-        raise InputError(f"cv = {k} folds need a silo of as many rows, and the largest has {samples}; take fewer.")
-    numbers = [_dealt(silo, j, k, stratify, seed) for j, silo in enumerate(silos)]
-    folds = []
-    for fold in range(k):
-        train = [silo.rows(np.flatnonzero(number != fold)) for silo, number in zip(silos, numbers)]
-        test = [silo.rows(np.flatnonzero(number == fold)) for silo, number in zip(silos, numbers)]
-        folds.append(Fold(f"fold {fold + 1}", [s for s in train if s.mass > 0], [s for s in test if s.mass > 0]))
-    return folds
-
-
-def _dealt(silo: SiloRows, j: int, k: int, stratify: bool, seed: int) -> AnyArray:
-    """The fold of each row: shuffled, sorted by class, and dealt out like cards, each silo beginning elsewhere."""
-    order = Stream(seed, "folds", j, -1, 0).permutation(silo.n)
-    if stratify:
-        order = order[np.argsort(silo.y[order], kind="stable")]
-    number = np.empty(silo.n, dtype=int)
-    number[order] = (np.arange(silo.n) + j) % k
-    return number
-
-
-def _check_fold(fold: Fold, classes: int, by_silo: bool) -> None:
-    remedy = "take fewer folds, or more rows"
-    if not fold.train or not fold.test:
-        total = sum(silo.n for silo in (*fold.train, *fold.test))
-        side = "test" if fold.train else "train"
-        raise InputError(f"In {fold.name} no rows are left to {side} on, of n_samples = {total} in all; {remedy}.")
-    if classes:
-        seen = np.unique(np.concatenate([np.unique(silo.y) for silo in fold.train]))
-        if len(seen) < classes:
-            folds = "take 5 folds, which are cut inside every silo and by class, or " if by_silo else ""
+        if len(names) < 2:
             raise InputError(
-                f"Without {fold.name} only {len(seen)} of {classes} classes are left to train on; "
-                f"{folds}give rare classes more rows, or join them."
+                'cv="silo" leaves one silo out at a time, and there is only one; give cv a number of folds.'
             )
+        return [Fold(name, Rows("without", silo=name)) for name in names]
+    if isinstance(cv, int | np.integer) and not isinstance(cv, bool) and cv >= 2:
+        if cv > MOST_FOLDS:
+            raise InputError(f"cv = {cv} folds need as many rows in a silo; take fewer, at most {MOST_FOLDS:,}.")
+        return [Fold(f"fold {i + 1}", Rows("train", int(cv), i)) for i in range(int(cv))]
+    raise InputError(f'cv must be a number of folds >= 2 or "silo", but it is {cv!r}.')
+
+
+def check_fold(fold: Fold, train: Sample, test: Sample, classes: int) -> None:
+    remedy = "take fewer folds, or more rows"
+    if not train.mass or not test.mass:
+        side = "test" if train.mass else "train"
+        raise InputError(
+            f"In {fold.name} no rows are left to {side} on, of n_samples = {train.n + test.n} in all; {remedy}."
+        )
+    seen = int(np.count_nonzero(train.classes))
+    if classes and seen < classes:
+        by_silo = fold.train.which == "without"
+        folds = "take 5 folds, which are cut inside every silo and by class, or " if by_silo else ""
+        raise InputError(
+            f"Without {fold.name} only {seen} of {classes} classes are left to train on; "
+            f"{folds}give rare classes more rows, or join them."
+        )
 
 
 # -- values -----------------------------------------------------------------------------------------------
 
 
-def strongest_l1(model: Any, silos: list[SiloRows]) -> float:
+def by_spread(model: Any) -> bool:
+    """Whether the strongest penalty is bounded by the spread of columns: no closed form tells the best intercept."""
+    loss = model._cost(1.0).loss
+    return not loss.smooth or isinstance(loss, Huber)
+
+
+def strongest_l1(silos: Silos, model: Any, sample: Sample, sums: Array | None = None) -> Conversation[float]:
     """The least l1 penalty at which all coefficients are zero (for kinked losses an upper bound), from sums.
 
-    At w = 0 and the best intercept, it is the largest entry of the gradient. Kinked losses have slopes a_i with
-    sum_i s_i a_i = 0 there, so that |sum_i s_i a_i x_i| <= max|a| std(x).
+    At w = 0 and the best intercept, it is the largest entry of the gradient. Where the best intercept is not known in
+    closed form, slopes a_i have sum_i s_i a_i = 0 there, so that |sum_i s_i a_i x_i| <= max|a| std(x).
     """
-    mass = total_mass(silos)
-    loss, intercept = model._cost(mass).loss, model._intercept()
-    problems = model._problems(silos)
-    if not loss.smooth:
-        total = _moments(silos)
-        spread = total.variance + (0.0 if intercept == "free" else total.mean**2)
-        box = loss.box(np.ones(1))
-        return float(np.sqrt(spread.max()) * max(-box.lo, box.hi))
+    cost = model._cost(sample.mass)
+    loss, intercept = cost.loss, model._intercept()
+    if by_spread(model):
+        spread = yield from spreads(sample, intercept == "free", sums)
+        steepest = loss.delta if isinstance(loss, Huber) else max(-loss.box(np.ones(1)).lo, loss.box(np.ones(1)).hi)
+        return float(np.sqrt(spread.max()) * np.max(steepest))
+    costs = [replace(one, ridge=0.0, l1=0.0, shift=0.0) for one in model._costs(sample)]
+    starts = [at_zero(silos, one, sample) for one in costs]
+    queries = [Query("gradient", {"cost": one.as_json(), "theta": x}) for one, x in zip(costs, starts)]
+    answers = yield Exchange(PURPOSE, tuple(queries))
     worst = 0.0
-    for part in problems:
-        pooled = federated_problem(part, FitCost(loss), intercept).pooled
-        theta = np.zeros(pooled.shape).reshape(pooled.shape[0], -1)
-        if intercept == "free":
-            theta[-1] = best_intercept(loss, part)
-        gradient = pooled.gradient(theta.ravel()).reshape(theta.shape)
-        worst = max(worst, float(np.abs(gradient[:-1] if intercept == "free" else gradient).max()))
+    for answer in answers:
+        gradient = np.asarray(answer["gradient"]) / sample.mass
+        penalised = gradient[: -loss.outputs] if intercept == "free" else gradient
+        worst = max(worst, float(np.abs(penalised).max()))
     return worst
 
 
-def _moments(silos: list[SiloRows]) -> Moments:
-    total = moments(silos[0].X, silos[0].weights)
-    for silo in silos[1:]:
-        total = total + moments(silo.X, silo.weights)
-    return total
+def at_zero(silos: Silos, cost: Cost, sample: Sample) -> Array:
+    """No coefficient, and the best intercept if it is free."""
+    theta = np.zeros((silos.features + bool(cost.intercept), cost.loss.outputs))
+    if cost.intercept == "free":
+        theta[-1] = best_intercept(cost, sample)
+    return theta.ravel()
 
 
-def best_intercept(loss: Any, silos: list[SiloRows]) -> Array | float:
+def spreads(sample: Sample, around_mean: bool, sums: Array | None = None) -> Conversation[Array]:
+    """The variance of every column, or the mean of its squares."""
+    rows = asdict(sample.rows)
+    if sums is None:
+        (answer,) = yield Exchange(PURPOSE, (Query("columns", {"rows": rows, "center": None}),))
+        sums = np.asarray(answer["sums"])
+    mean = sums / sample.mass
+    center = mean if around_mean else np.zeros(len(mean))
+    (squares,) = yield Exchange(PURPOSE, (Query("columns", {"rows": rows, "center": center}),))
+    spread: Array = np.asarray(squares["sums"]) / sample.mass
+    return spread
+
+
+def best_intercept(cost: Cost, sample: Sample) -> Array | float:
     """The minimiser of the mean loss over a constant predictor, from sums of the targets."""
+    loss = cost.loss
     if isinstance(loss, Softmax):
-        shares = sum(_share(silo, np.eye(loss.classes)[silo.y.astype(int)]) for silo in silos)
-        logs = np.log(np.asarray(shares) / total_mass(silos))
+        logs = np.log(sample.classes / sample.mass)
         centred: Array = logs - logs.mean()
         return centred
-    mean = float(np.sum([_share(silo, silo.y) for silo in silos])) / total_mass(silos)
+    mean = sample.mean if cost.positive is None else 2 * float(sample.classes[cost.positive]) / sample.mass - 1
     if isinstance(loss, Logistic):
         return float(np.log1p(mean) - np.log1p(-mean))
     if isinstance(loss, Poisson):
@@ -259,7 +393,3 @@ def best_intercept(loss: Any, silos: list[SiloRows]) -> Array | float:
     if isinstance(loss, Squared | SquaredHinge):
         return mean
     raise InputError(f"No closed form is known for the intercept of {loss}; give the values of the penalty yourself.")
-
-
-def _share(silo: SiloRows, values: AnyArray) -> Any:
-    return values.sum(axis=0) if silo.weights is None else silo.weights @ values

@@ -29,11 +29,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
 
 from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges.dual_bound import FEW
-from dualfl.objectives import L1, LinearModel, Poisson, Softmax
+from dualfl.objectives import L1, LinearModel, Loss, Softmax
 from dualfl.objectives.average import Average
 from dualfl.problem import Problem
 from dualfl.typing import Array
@@ -103,13 +102,13 @@ class FreeIntercept:
         return below(s * height + (1 - s) * least, abs(height) + abs(least), 8)
 
     def _row_by_row(self) -> float:
-        """What no F is below: the least loss of every row. 0, but for counts."""
-        if not isinstance(self.loss, Poisson):
+        """What no F is below: the least loss of every row, -l*(0). 0, but for counts and amounts."""
+        if self.loss.nonnegative:
             return 0.0
         self._count(1, 1, 0)
         parts: Any = self.F.parts
-        sizes = [float(f.s @ (f.y + np.abs(xlogy(f.y, f.y)))) for f in parts]
-        least = [float(f.s @ (f.y - xlogy(f.y, f.y))) for f in parts]
+        least = [-float(f.s @ self.loss.conjugate(np.zeros(f.n), f.y)) for f in parts]
+        sizes = [float(f.s @ _sizes(self.loss, f.y)) for f in parts]
         many = max(f.n for f in parts) + len(parts)
         return below(float(np.dot(self.F.weights, least)), float(np.dot(self.F.weights, sizes)), many)
 
@@ -155,6 +154,13 @@ class FreeIntercept:
         sizes = sum(w * f.column_sizes for w, f in zip(self.F.weights, self.F.parts))  # type: ignore[attr-defined]  # linear models
         more = left * np.repeat(np.asarray(sizes), self.k)
         return [Cut((1 - left) * cut.height, (1 - left) * cut.G, (1 - left) * cut.off + more)]
+
+
+def _sizes(loss: Loss, y: Array) -> Array:
+    """Of the terms of l*(0), which is made of y, log y, y log y and the logarithm of a parameter."""
+    log = np.abs(np.log(np.where(y > 0, y, 1.0)))
+    scale = abs(np.log(loss.parameter)) if loss.parameter > 0 else 0.0
+    return np.asarray(4 * (1 + log + y * (1 + 2 * log + 2 * scale)))
 
 
 def _without_ridge(f: Any) -> LinearModel:

@@ -6,65 +6,67 @@ A silo is (X, y) or (X, y, weights); a `Silo` has been checked. Rows of differen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.base import is_regressor
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from dualfl.errors import InputError
+from dualfl.objectives.inputs import check_offset
+from dualfl.silos.chamber import SiloRows
 from dualfl.typing import AnyArray, Array
 
 KINDS = (np.float64, np.float32, np.uint8)  # what the kernels read without a copy
-
-
-@dataclass(frozen=True, eq=False)
-class SiloRows:
-    """The rows of one client, checked."""
-
-    name: str
-    X: Any  # dense or CSR
-    y: AnyArray
-    weights: Array | None = None
-
-    @property
-    def n(self) -> int:
-        return int(self.X.shape[0])
-
-    @property
-    def mass(self) -> float:
-        """The total weight of the rows."""
-        return float(self.n) if self.weights is None else float(self.weights.sum())
-
-    def total(self, values: Array) -> float:
-        """The weighted sum of one value a row."""
-        return float(values.sum() if self.weights is None else self.weights @ values)
-
-    def rows(self, which: npt.NDArray[Any]) -> SiloRows:
-        """These rows only."""
-        weights = None if self.weights is None else self.weights[which]
-        return SiloRows(self.name, self.X[which], self.y[which], weights)
-
-    def with_targets(self, y: AnyArray) -> SiloRows:
-        return replace(self, y=y)
 
 
 def total_mass(silos: Sequence[SiloRows]) -> float:
     return sum(silo.mass for silo in silos)
 
 
-def split_by_groups(estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any) -> list[SiloRows]:
+def split_by_groups(
+    estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any, offset: Any = None
+) -> list[SiloRows]:
     """One table, and for each row the silo it belongs to; None: all rows are one silo."""
     X, y = _checked(estimator, X, y, reset=True)
     weights = _weights(sample_weight, X)
-    whole = SiloRows("all", X, y, weights)
+    whole = SiloRows("all", X, y, weights, None if offset is None else check_offset(offset, X.shape[0]))
     if groups is None:
         return _counting([whole])
     parts = rows_by_silo(groups, whole.n)
-    return _counting([replace(whole.rows(part), name=name) for name, part in parts.items()])
+    return _counting(_slices(whole, parts))
+
+
+def _slices(whole: SiloRows, parts: dict[str, npt.NDArray[np.intp]]) -> list[SiloRows]:
+    """The silos as neighbours in one table that is sorted by them, copied once, and not at all if it is sorted."""
+    order = np.concatenate(list(parts.values()))
+    if not np.array_equal(order, np.arange(whole.n)):
+        whole = whole.rows(order)
+    ends = np.cumsum([0, *map(len, parts.values())])
+    return [
+        SiloRows(
+            name,
+            _row_slice(whole.X, first, last),
+            whole.y[first:last],
+            None if whole.weights is None else whole.weights[first:last],
+            None if whole.offset is None else whole.offset[first:last],
+        )
+        for name, first, last in zip(parts, ends, ends[1:])
+    ]
+
+
+def _row_slice(X: Any, first: int, last: int) -> Any:
+    """Rows of a table, not copied; SciPy copies what is a small part of something larger, unless it is not told."""
+    if not bool(sp.issparse(X)):
+        return X[first:last]
+    inside = slice(X.indptr[first], X.indptr[last])
+    part = type(X)((last - first, X.shape[1]), dtype=X.dtype)
+    part.indptr = X.indptr[first : last + 1] - X.indptr[first]
+    part.data, part.indices = X.data[inside], X.indices[inside]
+    return part
 
 
 def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
@@ -74,7 +76,7 @@ def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
     )  # nan stays nan
     if len(labels) != n:
         raise InputError(f"groups names the silo of each row, but it has {len(labels)} entries for {n} rows.")
-    missing = np.flatnonzero([label is None or label != label for label in labels])
+    missing = _unnamed(labels)
     if len(missing):
         raise InputError(
             f"groups names the silo of each row, and row {missing[0]} has {labels[missing[0]]}; name its silo, or "
@@ -87,6 +89,15 @@ def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
         raise InputError(f"groups mixes labels that have no common order ({kinds}); give all as text.") from None
     order = np.argsort(number, kind="stable")
     return dict(zip(map(str, names), np.split(order, np.cumsum(np.bincount(number))[:-1])))
+
+
+def _unnamed(labels: AnyArray) -> npt.NDArray[np.intp]:
+    """Where a label is None, or nan."""
+    if labels.dtype.kind in "biuUS":
+        return np.zeros(0, dtype=np.intp)
+    if labels.dtype.kind == "f":
+        return np.flatnonzero(np.isnan(labels))
+    return np.flatnonzero([label is None or label != label for label in labels])
 
 
 def checked_silos(estimator: Any, silos: Sequence[Any], names: Sequence[str] | None = None) -> list[SiloRows]:

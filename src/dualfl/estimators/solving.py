@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.registry import ALGORITHMS, make
+from dualfl.engines.best import CONTRADICTION, SMALLEST
+from dualfl.engines.decision import inquiry_of
+from dualfl.engines.engine import Result
+from dualfl.engines.exchanges import Exchanges, drive
 from dualfl.engines.history import Row
-from dualfl.engines.inprocess import Result
-from dualfl.engines.session import CONTRADICTION, SMALLEST, run
-from dualfl.errors import InputError, NotSupported
+from dualfl.engines.lockstep import together
+from dualfl.engines.progress import Bar
+from dualfl.engines.request import Limits, Recording
+from dualfl.engines.session import Session
+from dualfl.errors import DualflError, InputError, NotSupported
+from dualfl.estimators.curvature_proof import CurvatureProof
 from dualfl.estimators.proof import FreeIntercept
-from dualfl.estimators.silos import SiloRows
-from dualfl.objectives import L1, LinearModel, Loss
-from dualfl.objectives.linear import Intercept
+from dualfl.kernels.blas_threads import one_blas_thread
+from dualfl.objectives import Loss
+from dualfl.objectives.joined import joined
 from dualfl.problem import Problem
+from dualfl.silos.costs import Cost, Sample
+from dualfl.silos.here import SideHere
+from dualfl.silos.questions import Conversation, Exchange, Side, Silos
 from dualfl.typing import Array
 
 FLOOR = 10  # times what E may be off by rounding: a gap that small is proven as well as floating point can
@@ -42,14 +51,6 @@ class FitCost:
     l1: float = 0.0
 
 
-def federated_problem(silos: Sequence[SiloRows], cost: FitCost, intercept: Intercept) -> Problem:
-    """The pooled objective, spread over the silos."""
-    clients = [
-        LinearModel(silo.X, silo.y, cost.loss, cost.ridge, weights=silo.weights, intercept=intercept) for silo in silos
-    ]
-    return Problem(clients, penalty=L1(cost.l1) if cost.l1 else None)
-
-
 @dataclass(frozen=True)
 class FitLimits:
     """What ends a fit."""
@@ -59,44 +60,162 @@ class FitLimits:
     seed: int
     progress: bool
     offset: float = 0.0  # what is added to E before tol is relative to it
+    of_start: bool = False  # tol is relative to E where the fit starts, if that is larger
+    least: float = 0.0  # that E, once it is known
 
     def met(self, gap: float | None, energy: float | None, rounding: float | None) -> bool:
         """Whether a gap is as small as asked for, or as rounding lets it be."""
         if gap is None or energy is None or not np.isfinite(energy):
             return False
-        return gap <= max(self.tol * abs(energy + self.offset), FLOOR * (rounding or SMALLEST))
+        return gap <= max(self.tol * self.scale(energy), FLOOR * (rounding or SMALLEST))
+
+    def scale(self, energy: float) -> float:
+        """What tol is relative to."""
+        return max(abs(energy + self.offset), self.least)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """One fit of one estimator on some rows; it may take several problems, one a class."""
+
+    model: FitDescription
+    sample: Sample
+    start: Sequence[Array] | None = None
+    of_path: bool = False  # one of many, of which the best is chosen: tol is relative to where it starts
+
+
+class FitDescription(Protocol):
+    """What an estimator says of its fit."""
+
+    algorithm: Any
+
+    def _costs(self, sample: Sample) -> list[Cost]: ...
+
+    def _limits(self, sample: Sample) -> FitLimits: ...
+
+
+Outcome = list[Result] | DualflError
+
+
+def solving(silos: Silos, tasks: Sequence[Task], purpose: str = "the fit") -> Conversation[list[Outcome]]:
+    """All problems of all tasks, side by side: each exchange carries what all of them ask.
+
+    A task that cannot be solved has the reason in place of its results.
+    """
+    runs, places = [], []
+    for i, task in enumerate(tasks):
+        costs = task.model._costs(task.sample)
+        starts: Sequence[Array | None] = [None] * len(costs) if task.start is None else task.start
+        limits = replace(task.model._limits(task.sample), of_start=task.of_path)
+        for cost, start in zip(costs, starts):
+            runs.append(one_fit(silos, cost, task.sample, task.model.algorithm, limits, start))
+            places.append(i)
+    found = yield from side_by_side(runs, purpose, stragglers=not all(task.of_path for task in tasks))
+    outcomes: list[Outcome] = [[] for _ in tasks]
+    for i, result in zip(places, found):
+        known = outcomes[i]
+        if isinstance(known, DualflError):
+            continue
+        if isinstance(result, DualflError):
+            outcomes[i] = result
+        else:
+            known.append(result)
+    return outcomes
+
+
+def side_by_side(runs: Sequence[Exchanges[Result]], purpose: str, stragglers: bool = True) -> Conversation[list[Any]]:
+    """The exchanges of several runs, each carrying what all of them ask; the results, or why there is none."""
+    merged = together(runs, keep=(DualflError,), stragglers=stragglers)
+    answers: Any = None
+    while True:
+        try:
+            requests = merged.send(answers)
+        except StopIteration as end:
+            return list(end.value.outcomes)
+        answers = yield Exchange(purpose, tuple(requests))
+
+
+def one_fit(
+    silos: Silos, cost: Cost, sample: Sample, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None
+) -> Exchanges[Result]:
+    """One problem; its targets are shifted, and its result is not."""
+    side = silos.side(cost, sample)
+    begin = with_shifted_intercept(start, side.template.shape, -cost.shift)
+    return shifted((yield from running(side, algorithm, limits, begin)), cost.shift)
+
+
+def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Exchanges[Result]:
+    """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
+    chosen = named(algorithm, side) if isinstance(algorithm, str) else algorithm
+    if not isinstance(chosen, Algorithm):
+        raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
+    check_able(side, chosen)
+    constants, why = None, ""
+    if chosen.undecided:
+        facts = yield from side.inquiring(inquiry_of(chosen))
+        chosen, why = chosen.specialise(facts, side.penalty)
+        constants = replace(facts, facts=None) if chosen.resolved else None
+    engine = side.engine(chosen, start, limits.seed)
+    yield from engine.settling(chosen, constants)
+    session = Session(engine, Recording())
+    loss = getattr(side.template, "loss", None)
+    proof = None if engine.algorithm.certifies else proof_of(side)
+    settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
+    with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
+        result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
+    result = side.counted(settled.with_proof(replace(result, choice=why)))
+    if isinstance(settled.proof, CurvatureProof):
+        result = replace(result, theta=settled.proof.refined(result.theta))
+    return result
 
 
 def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:
-    """Run until E - E* <= tol |E| is proven, or nothing moves any more, or the rounds are used up."""
-    chosen = algorithm_named(algorithm) if isinstance(algorithm, str) else algorithm
-    if not isinstance(chosen, Algorithm):
-        raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
-    check_able(problem, chosen)
-    settled = Settled(limits, problem, FreeIntercept(problem) if FreeIntercept.applies(problem) else None)
-    result = run(
-        problem,
-        chosen,
-        rounds=limits.rounds,
-        start=start,
-        seed=limits.seed,
-        stop=settled,
-        progress=limits.progress,
-    )
-    return settled.with_proof(result)
+    """A problem in this process."""
+    with one_blas_thread():
+        return drive(running(SideHere(problem, joined), algorithm, limits, start))
 
 
-def algorithm_named(algorithm: str) -> Algorithm:
-    """The algorithm of that name. A fit runs in one process, where no sum of few rows leaves anybody's hands."""
-    return Auto(least_rows=1) if algorithm == "auto" else make(algorithm)
+def named(algorithm: str, side: Side) -> Algorithm:
+    """The algorithm of that name."""
+    return side.auto if algorithm == "auto" else make(algorithm)
+
+
+def proof_of(side: Side) -> FreeIntercept | CurvatureProof | None:
+    """A proof that this process can make beside the algorithm's own."""
+    problem = getattr(side, "problem", None)
+    if problem is not None and CurvatureProof.applies(problem):
+        return CurvatureProof(problem)
+    return FreeIntercept(problem) if problem is not None and FreeIntercept.applies(problem) else None
+
+
+def with_shifted_intercept(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | None:
+    """A flat model whose intercept, the last row of its matrix, is larger by this."""
+    if theta is None or not shift:
+        return theta
+    matrix = np.array(theta).reshape(shape[0], -1)
+    matrix[-1] += shift
+    return matrix.ravel()
+
+
+def shifted(result: Result, shift: float) -> Result:
+    """The result for targets that are larger by this."""
+    theta = with_shifted_intercept(result.theta, result.shape, shift)
+    assert theta is not None
+    return replace(result, theta=theta)
 
 
 class Settled:
     """Ends a run: certified by the algorithm, or by `proof`; or once the energy has stopped falling."""
 
-    def __init__(self, limits: FitLimits, problem: Problem, proof: FreeIntercept | None = None) -> None:
-        self.limits, self.proof, self.pooled = limits, proof, problem.pooled
-        self.nonnegative = all(isinstance(f, LinearModel) and f.loss.nonnegative for f in problem.clients)
+    def __init__(
+        self,
+        limits: FitLimits,
+        nonnegative: bool,
+        rounding_of_best: Callable[[], float],
+        proof: FreeIntercept | CurvatureProof | None = None,
+    ) -> None:
+        self.limits, self.nonnegative, self.proof = limits, nonnegative, proof
+        self.rounding_of_best = rounding_of_best  # of the best model: a trial far out may have any
         self.energies: list[float] = []  # the best of all rounds up to each
         self.seen: list[float] = []
         self.rounding = 0.0  # how far off the best energy may be
@@ -107,13 +226,14 @@ class Settled:
         if row.energy is None:
             return False
         self.seen.append(row.energy)
-        if not self.energies or row.energy <= self.energies[-1]:
-            self.rounding = self.pooled.rounding(theta).value  # of the best model: a trial far out may have any
+        self.rounding = self.rounding_of_best()
         self.energies.append(min(row.energy, self.energies[-1] if self.energies else np.inf))
+        if self.limits.of_start and len(self.seen) == 1 and np.isfinite(row.energy):
+            self.limits = replace(self.limits, least=abs(row.energy + self.limits.offset))
         best, limits = self.energies[-1], self.limits
         if not np.isfinite(best):  # a start outside all bounds is not where anything has settled
             return False
-        scale = abs(best + limits.offset)
+        scale = limits.scale(best)
         rounding = self.rounding
         if limits.met(row.certificate, best, rounding):
             return True
@@ -195,18 +315,18 @@ def warn_unless_certified(results: Sequence[Result], limits: FitLimits) -> None:
 # -- which algorithms can ---------------------------------------------------------------------------------
 
 
-def check_able(problem: Problem, algorithm: Algorithm) -> None:
+def check_able(side: Side, algorithm: Algorithm) -> None:
     """Refuse an algorithm that cannot solve this problem, and say which can."""
-    why = obstacle(problem, type(algorithm))
+    why = obstacle(side, type(algorithm))
     if why:
-        able = [name for name, other in ALGORITHMS.items() if not obstacle(problem, other) and not other.drifts]
+        able = [name for name, other in ALGORITHMS.items() if not obstacle(side, other) and not other.drifts]
         raise NotSupported(f"{algorithm.name} {why}; {', '.join(able)} can.")
 
 
-def obstacle(problem: Problem, algorithm: type[Algorithm]) -> str:
+def obstacle(side: Side, algorithm: type[Algorithm]) -> str:
     """Why the algorithm cannot; empty if nothing is known against it."""
-    f: Any = problem.clients[0]
-    if problem.penalty is not None and algorithm.penalty is None:
+    f: Any = side.template
+    if side.penalty is not None and algorithm.penalty is None:
         return "is for smooth problems, and this one has an l1 penalty"
     missing = sorted(algorithm.needs - {"local"} - f.offers)
     if missing:

@@ -20,7 +20,10 @@ from dualfl.errors import InputError
 from dualfl.typing import Array
 
 FORMAT = 2  # of the files, and of what the settings mean
-COLUMNS = ("round", "exchanges", "floats_up", "floats_down", "local_gradients", "seconds", "relative_error")
+COLUMNS = (
+    *("round", "exchanges", "floats_up", "floats_down", "local_gradients", "seconds", "relative_error"),
+    *("contacts", "payload"),
+)
 STATUSES = ("ok", "diverged", "does not apply")
 
 
@@ -145,14 +148,22 @@ class Outcome:
     @staticmethod
     def from_json(text: str) -> Outcome:
         content = json.loads(text)
-        columns = {
-            name: np.array([np.nan if x is None else x for x in content["columns"][name]], dtype=float)
-            for name in COLUMNS
-        }
         status, cell = str(content["status"]), Cell(**content["cell"])
+        stored = {
+            name: np.array([np.nan if x is None else x for x in values], dtype=float)
+            for name, values in content["columns"].items()
+        }
+        columns = {name: stored[name] if name in stored else _former(name, stored, cell) for name in COLUMNS}
         if len({len(values) for values in columns.values()}) > 1 or not status.startswith(STATUSES):
             raise ValueError("not a cell")
         return Outcome(cell, status, columns, content["minimum"], float(content["cpu"]), content.get("data", ""))
+
+
+def _former(name: str, stored: Mapping[str, Array], cell: Cell) -> Array:
+    """A column of a cell that was run before it was counted: equal shares of the floats, and contacts nobody knows."""
+    if name == "payload":
+        return np.asarray((stored["floats_up"] + stored["floats_down"]) / cell.clients)
+    return np.full(len(stored["round"]), np.nan)
 
 
 def check_minutes(minutes: float | None) -> None:

@@ -1,8 +1,12 @@
 """Several algorithms on one problem, under one account.
 
-Nothing that an algorithm does changes how it is measured: all start at zero, run the same number of rounds, and are
-counted by the engine. One that does not apply says why, and one that diverges is reported as diverged, with the round;
-neither is ever a number that looks like a result.
+Nothing that an algorithm does changes how it is measured: all start at zero, have the same rounds and the same
+tolerance, and are counted by the engine. Methods that toss coins run once for every seed, and their counts are medians
+with the smallest and the largest beside them. One that does not apply says why, and one that diverges is reported as
+diverged, with the round; neither is ever a number that looks like a result.
+
+Three measures of communication, after Bylinkin and Beznosikov: exchanges, contacts with single clients, and the time
+that a stated network needs for waiting and for the payload; beside them rounds, floats, local gradients and seconds.
 """
 
 from __future__ import annotations
@@ -22,36 +26,83 @@ from dualfl.arguments import check, checked
 from dualfl.engines import Problem, Result, run
 from dualfl.engines.history import History, Row
 from dualfl.errors import Diverged, InputError, NotSupported
+from dualfl.experiments.network import Network
+from dualfl.typing import Array
 
 LEVELS = (1e-2, 1e-4, 1e-6, 1e-8)
-COUNTS = {"rounds": "round", "exchanges": "exchanges", "floats": "floats"}
+COUNTS = {
+    "rounds": "round",
+    "exchanges": "exchanges",
+    "contacts": "contacts",
+    "floats": "floats",
+    "network": "network",
+    "gradients": "local_gradients",
+    "seconds": "seconds",
+}
+
+
+def count_of(history: History, count: str, network: Network | None = None) -> Array:
+    """A column of COUNTS, of all rounds. `network` is seconds of waiting and sending, computing left out."""
+    if count == "floats":
+        return history.column("floats_up") + history.column("floats_down")
+    if count == "network":
+        return (network or Network()).seconds(history.column("exchanges"), history.column("payload"))
+    return history.column(COUNTS.get(count, count))
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One algorithm in a comparison: its result, or why there is none."""
+    """One algorithm in a comparison: its results, one a seed, or why there is none."""
 
     name: str
     algorithm: Algorithm
-    result: Result | None
+    runs: tuple[Result, ...]
     status: str  # "ok", "diverged at round n", or "does not apply: ..."
+    given: tuple[str, ...] = ()  # the hyperparameters that are not theory's
+
+    @property
+    def result(self) -> Result | None:
+        """Of several seeds that in the middle, by the exchanges to the smallest level and by the last error."""
+
+        def far(result: Result) -> tuple[float, ...]:
+            error = result.history.column("relative_error")
+            reached = [first(result.history, level, "exchanges") for level in reversed(LEVELS)]
+            return (*reached, float(np.nan_to_num(error[-1], nan=np.inf)) if len(error) else np.inf)
+
+        return sorted(self.runs, key=far)[(len(self.runs) - 1) // 2] if self.runs else None
 
     @property
     def history(self) -> History:
         return History() if self.result is None else self.result.history
 
     @property
-    def final_error(self) -> float:
-        """The relative error of the last round; nan where there is no result."""
-        ok = self.status == "ok" and len(self.history) > 0
-        return float(self.history.column("relative_error")[-1]) if ok else np.nan
+    def choice(self) -> str:
+        """What `auto` picked, and why; "" if the algorithm was given."""
+        return "" if self.result is None else self.result.choice
 
-    def reached(self, level: float, count: str) -> float | None:
-        """Rounds, exchanges or floats until the relative error is at most `level`; None if never."""
-        for row in self.history:
-            if row.relative_error is not None and row.relative_error <= level:
-                return row.floats_up + row.floats_down if count == "floats" else float(getattr(row, COUNTS[count]))
-        return None
+    @property
+    def final_error(self) -> float:
+        """The median relative error of the last round; nan where there is no result."""
+        last = [run.history.column("relative_error")[-1] for run in self.runs if len(run.history)]
+        return float(np.median(last)) if self.status == "ok" and last else np.nan
+
+    def each(self, level: float, count: str, network: Network | None = None) -> list[float]:
+        """For every seed the count at which the relative error is at most `level`; inf if never."""
+        return [first(run.history, level, count, network) for run in self.runs]
+
+    def reached(self, level: float, count: str, network: Network | None = None) -> float | None:
+        """The median count to a level; None if half of the seeds never reach it."""
+        found = sorted(self.each(level, count, network))
+        middle = found[(len(found) - 1) // 2] if found else np.inf
+        if len(found) % 2 == 0 and found and np.isfinite(found[len(found) // 2]):
+            middle = (middle + found[len(found) // 2]) / 2
+        return middle if np.isfinite(middle) else None
+
+
+def first(history: History, level: float, count: str, network: Network | None = None) -> float:
+    """The count at which the relative error is at most `level` for the first time; inf if never."""
+    there = np.flatnonzero(history.column("relative_error") <= level)
+    return float(count_of(history, count, network)[there[0]]) if len(there) else np.inf
 
 
 @dataclass(frozen=True)
@@ -80,32 +131,48 @@ class Comparison:
         return sorted(self.entries, key=key)
 
     def summary_csv(self) -> str:
-        """One row an algorithm."""
+        """One row an algorithm: medians over its seeds, and of the exchanges also the smallest and the largest."""
         levels = [f"{count}_to_{level:.0e}" for level in LEVELS for count in COUNTS]
-        head = ["name", "hyperparameters", "rounds", *levels, "final_error", "local_gradients", "seconds", "status"]
+        bands = [f"exchanges_to_{level:.0e}_{end}" for level in LEVELS for end in ("least", "most")]
+        head = ["name", "hyperparameters", "given", "seeds", "rounds", *levels, *bands]
+        head += ["final_error", "local_gradients", "seconds", "choice", "status"]
         return _csv(head, (self._summary(entry) for entry in self.entries))
 
     @staticmethod
     def _summary(entry: Entry) -> list[Any]:
         last: Row | None = entry.history[-1] if len(entry.history) else None
         reached = [entry.reached(level, count) for level in LEVELS for count in COUNTS]
-        hyperparameters = json.dumps(dataclasses.asdict(entry.algorithm))
+        ends = [end(entry.each(level, "exchanges"), default=np.inf) for level in LEVELS for end in (min, max)]
         final: list[Any] = ["", "", ""]
         if last is not None:
             final = [entry.final_error, last.local_gradients, last.seconds]
         return [
             entry.name,
-            hyperparameters,
+            json.dumps(dataclasses.asdict(entry.algorithm)),
+            " ".join(entry.given),
+            len(entry.runs),
             "" if last is None else last.round,
-            *("" if r is None else int(r) for r in reached),
+            *("" if r is None else f"{r:.10g}" for r in reached),
+            *("" if not np.isfinite(r) else f"{r:.10g}" for r in ends),
             *final,
+            entry.choice,
             entry.status,
         ]
 
     def history_csv(self) -> str:
-        """All rounds of all algorithms."""
+        """All rounds of all algorithms; of several seeds the one in the middle."""
         rows = ([entry.name, *("" if v is None else v for v in row)] for entry in self.entries for row in entry.history)
         return _csv(["name", *Row._fields], rows)
+
+    def seeds_csv(self) -> str:
+        """All rounds of all seeds, numbered from 0."""
+        rows = (
+            [entry.name, number, *("" if v is None else v for v in row)]
+            for entry in self.entries
+            for number, run in enumerate(entry.runs)
+            for row in run.history
+        )
+        return _csv(["name", "seed", *Row._fields], rows)
 
 
 def _csv(head: list[str], rows: Iterable[list[Any]]) -> str:
@@ -123,12 +190,22 @@ def compare(
     *,
     rounds: int = 50,
     reference: float | None = None,
+    tol: float | None = None,
+    seeds: int = 1,
+    seed: int = 0,
     tell: Callable[[Entry], None] | None = None,
     **options: Any,
 ) -> Comparison:
     """Run every algorithm on the problem for as many rounds, and put their accounts side by side.
 
-    `tell` hears of each entry as it is done. Other options go to `run`.
+    Parameters
+    ----------
+    reference : E*, for relative errors.
+    tol : a relative error at which a run ends; it needs E*.
+    seeds : how often an algorithm runs that draws random numbers, with seed, seed + 1, ...; others run once.
+    tell : hears of each entry as it is done.
+
+    Other options go to `run`. `dualfl.experiments.grid_search.tuned` finds hyperparameters first.
 
     >>> from dualfl.algorithms import DualFL
     >>> from dualfl.algorithms.server import ServerLBFGS
@@ -143,13 +220,20 @@ def compare(
         check("each of the algorithms", algorithm, Algorithm)
     if not chosen:
         raise InputError("There is nothing to compare: give at least one algorithm.")
+    if seeds < 1:
+        raise InputError(f"seeds is how often a method with random numbers runs, at least once, but it is {seeds}.")
+    if tol is not None and (reference is None or not tol > 0):
+        raise InputError(f"tol is a relative error > 0 and needs a reference, E*; they are {tol} and {reference}.")
+    options |= {"rounds": rounds, "reference": reference}
+    if tol is not None:
+        options["stop"] = lambda row, theta: row.relative_error is not None and row.relative_error <= tol
     entries = []
     for name, algorithm in zip(names(chosen), chosen):
-        entry = one(problem, name, algorithm, rounds=rounds, reference=reference, **options)
+        entry = one(problem, name, algorithm, range(seed, seed + seeds), **options)
         entries.append(entry)
         if tell is not None:
             tell(entry)
-        if entry.result is not None and entry.result.stopped == "interrupted":
+        if any(result.stopped == "interrupted" for result in entry.runs):
             break
     return Comparison(tuple(entries))
 
@@ -160,12 +244,32 @@ def names(algorithms: list[Algorithm]) -> list[str]:
     return [n if plain.count(n) == 1 else f"{n}-{plain[: i + 1].count(n)}" for i, n in enumerate(plain)]
 
 
-def one(problem: Problem, name: str, algorithm: Algorithm, **options: Any) -> Entry:
-    try:
-        result = run(problem, algorithm, **options)
-    except Diverged as error:
-        return Entry(name, algorithm, None, f"diverged: {error}")
-    except (InputError, NotSupported) as error:
-        return Entry(name, algorithm, None, f"does not apply: {error}")
-    status = f"diverged at round {result.rounds}" if result.stopped == "diverged" else "ok"
-    return Entry(name, result.algorithm, result, status)
+def draws(algorithm: Algorithm, N: int) -> bool:
+    """Whether another seed could give another result."""
+    sampled = any(0 < (getattr(algorithm, name, None) or N) < N for name in ("C", "c"))
+    return sampled or not algorithm.card.deterministic
+
+
+def one(problem: Problem, name: str, algorithm: Algorithm, seeds: Iterable[int], **options: Any) -> Entry:
+    """One algorithm, once a seed, or just once if no seed can change it."""
+    runs: list[Result] = []
+    chosen = given(algorithm)
+    for seed in seeds:
+        try:
+            runs.append(run(problem, algorithm, seed=seed, **options))
+        except Diverged as error:
+            return Entry(name, algorithm, (), f"diverged: {error}", chosen)
+        except (InputError, NotSupported) as error:
+            return Entry(name, algorithm, (), f"does not apply: {error}", chosen)
+        if runs[-1].stopped in ("diverged", "interrupted") or not draws(runs[-1].algorithm, problem.N):
+            break
+    last = runs[-1]
+    status = f"diverged at round {last.rounds}" if last.stopped == "diverged" else "ok"
+    return Entry(name, last.algorithm, tuple(runs), status, chosen)
+
+
+def given(algorithm: Algorithm) -> tuple[str, ...]:
+    """The hyperparameters that somebody chose."""
+    return tuple(
+        field.name for field in dataclasses.fields(algorithm) if getattr(algorithm, field.name) != field.default
+    )

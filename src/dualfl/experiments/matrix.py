@@ -5,9 +5,9 @@
     x  mu = 1e-2, 1e-4
     x  all algorithms that apply, with the defaults of theory, and some of them once more as they are used in practice
 
-A cell ends when the relative error is 1e-6, at 200 exchanges, or when its time is up. It counts rounds, exchanges and
-floats to 1e-4 and to 1e-6. The lasso has the ridge too, so that all algorithms have their strong convexity; its targets
-are put into ten bins of equal size where a partition asks for labels.
+A cell ends when the relative error is 1e-6, at 200 exchanges, or when its time is up. It counts rounds, exchanges,
+contacts and floats to 1e-4 and to 1e-6. The lasso has the ridge too, so that all algorithms have their strong
+convexity; its targets are put into ten bins of equal size where a partition asks for labels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dualfl.names import nearest
 LEVELS = (1e-4, 1e-6)
 MOST = 200  # exchanges
 QUICK_ROWS = 4_000
-COUNTS = ("rounds", "exchanges", "floats", "seconds")
+COUNTS = ("rounds", "exchanges", "contacts", "floats", "seconds")
 
 
 class Task(NamedTuple):
@@ -173,11 +173,12 @@ class Score(NamedTuple):
 
     rounds: float
     exchanges: float
+    contacts: float
     floats: float
     seconds: float  # on the network
 
 
-NEVER = Score(np.nan, np.nan, np.nan, np.nan)
+NEVER = Score(np.nan, np.nan, np.nan, np.nan, np.nan)
 
 
 def score(outcome: Outcome, level: float, network: Network) -> Score:
@@ -186,8 +187,8 @@ def score(outcome: Outcome, level: float, network: Network) -> Score:
         return NEVER
     c = {name: float(values[index]) for name, values in outcome.columns.items()}
     floats = c["floats_up"] + c["floats_down"]
-    seconds = network.seconds(np.array(c["exchanges"]), np.array(floats), np.array(c["seconds"]), outcome.cell.clients)
-    return Score(c["round"], c["exchanges"], floats, float(seconds))
+    seconds = network.seconds(np.array(c["exchanges"]), np.array(c["payload"]), c["seconds"], outcome.cell.clients)
+    return Score(c["round"], c["exchanges"], c["contacts"], floats, float(seconds))
 
 
 class Ending(NamedTuple):
@@ -274,9 +275,9 @@ def csv_rows(found: MatrixTable) -> list[list[Any]]:
 def markdown(found: MatrixTable, network: Network) -> str:
     """For each row the algorithms that reach 1e-6 or 1e-4, by exchanges; the best of every column is bold."""
     text = [
-        "Rounds, exchanges and floats (all clients, up and down) to relative errors of 1e-4 / 1e-6, and the seconds on "
-        f"a network with {network}; a dash is a level that was not reached within {MOST} exchanges or the time of a "
-        "cell. The best of each column is bold.",
+        "Rounds, exchanges, contacts with single clients and floats (all clients, up and down) to relative errors of "
+        f"1e-4 / 1e-6, and the seconds on a network with {network}; a dash is a level that was not reached within "
+        f"{MOST} exchanges or the time of a cell. The best of each column is bold.",
     ]
     for row in found.rows:
         ranked = sorted(
@@ -288,7 +289,7 @@ def markdown(found: MatrixTable, network: Network) -> str:
         out = [name for name in found.algorithms if found.applies(row, name) and name not in ranked]
         text += ["", f"### {row.title}", ""]
         if ranked:
-            text += ["| algorithm | rounds | exchanges | floats | seconds |", "|---|---:|---:|---:|---:|"]
+            text += [f"| algorithm | {' | '.join(COUNTS)} |", "|---" + "|---:" * len(COUNTS) + "|"]
             text += [
                 f"| {name} | " + " | ".join(_entry(found, row, name, count) for count in COUNTS) + " |"
                 for name in ranked

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from dualfl.errors import InputError
 from dualfl.federation.wire import decode, tag
+from dualfl.lines import plain_text
 
 ASK_AGAIN = 2.0  # seconds after an error before a node is asked again
 DOUBLINGS = 5  # of the time until a message counts as lost: errors are repeats too, and there may be thousands
@@ -157,14 +158,15 @@ class Asking:
             return
         if came.answer is None:  # the node went away, or its process died: it is asked again when it is back
             self.pause[node] = time.monotonic() + ASK_AGAIN
-            self.errors[node] = " ".join(came.error.split())[:SHORT] or "no reason"
+            self.errors[node] = plain_text(" ".join(came.error.split()))[:SHORT] or "no reason"
             return
         self._check_size(node, came.answer)
         try:
             answer = decode(came.answer)
-            name, tag = str(answer["silo"]), answer["tag"]
+            name, tag = plain_text(str(answer["silo"]), 80), answer["tag"]
         except (InputError, KeyError) as error:
-            raise InputError(f"{self._called(node)} sent something that is not an answer: {error}.") from error
+            words = plain_text(str(error), SHORT)
+            raise InputError(f"{self._called(node)} sent something that is not an answer: {words}.") from error
         if tag != self.tag:  # of another round, or to somebody else: as if it had not come
             self.pause[node] = time.monotonic() + ASK_AGAIN
             return
@@ -174,7 +176,7 @@ class Asking:
             self.absent.add(node)
             return
         if answer.get("refusal"):
-            raise InputError(f"Silo {name!r}: {answer['refusal']}.")
+            raise InputError(f"Silo {name!r}: {plain_text(str(answer['refusal']))}.")
         if self.raw.setdefault(name, came.answer) != came.answer:
             raise InputError(
                 f"Silo {name!r} answered twice with different numbers; see that only one process serves it, and that "

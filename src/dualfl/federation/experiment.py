@@ -12,11 +12,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +42,10 @@ from dualfl.tables.schema import Draft, Schema
 from dualfl.tables.sums import counted, deviations
 from dualfl.typing import AnyArray, Array
 
+if TYPE_CHECKING:
+    from dualfl.federation.chambers import FarChamber
+    from dualfl.federation.line import Line
+
 CHANGED = (
     "its data file, or what its silo.json says of it ('target', 'ignore', 'categorical', 'na', 'decimal'), has changed "
     "since the experiment began; restore it, or start a new one"
@@ -48,14 +54,41 @@ NO_PLAN = "this silo knows no plan of this experiment: its folder was lost or mo
 Content = dict[str, Any]
 
 
+ENDED = "ended"  # a note for every experiment that is over
+LONGEST, GREETED = 80, 20  # characters of a name; experiments that said hello and have no plan
+
+
 class Experiment:
     """What a silo keeps of one experiment."""
 
-    def __init__(self, home: SiloFolder, id: str) -> None:
-        if not id or not all(c.isalnum() or c in "-_" for c in id):
-            raise InputError(f"{id!r} is no name of an experiment")
+    def __init__(self, home: SiloFolder, id: str, ended: bool = False) -> None:
+        if not 0 < len(id) <= LONGEST or not all((c.isascii() and c.isalnum()) or c in "-_" for c in id):
+            raise InputError(f"{id!r:.80} is no name of an experiment")
         self.home, self.id = home, id
         self.path = home.path / "experiments" / id
+        self.marker = home.path / ENDED / id
+        if self.marker.exists() and not ended:
+            raise InputError("this experiment has ended at this silo; start a new one")
+
+    def close(self) -> None:
+        """Delete all of it but the note that it was."""
+        if self.path.exists():
+            write(self.marker, b"")
+            shutil.rmtree(self.path, ignore_errors=True)
+
+    @cached_property
+    def far(self) -> FarChamber:
+        """The chamber that answers the questions of an analysis."""
+        from dualfl.federation.chambers import FarChamber
+
+        return FarChamber(self)
+
+    @cached_property
+    def line(self) -> Line:
+        """Where the conversation of an analysis under masks stands."""
+        from dualfl.federation.line import Line
+
+        return Line(self)
 
     def locked(self) -> contextlib.AbstractContextManager[None]:
         """One process at a time: a request that is repeated while it is worked on waits for the answer."""
@@ -238,6 +271,18 @@ class Experiment:
         """All of it is on disk before the answer leaves."""
         content = {"silo": silo, "tag": name, "sent": np.frombuffer(sent, dtype=np.uint8)}
         checkpoint_file.save(self.path / "state.npz", content, PRIVATE)
+
+
+def purge(folder: Path, days: int, but: str) -> None:
+    """Forget experiments that nobody has asked about for so long, and most of those that never came to a plan."""
+    found = [path for path in folder.glob("*") if path.name != but] if folder.exists() else []
+    found.sort(key=lambda path: path.stat().st_mtime)
+    greeted = [path for path in found if not (path / "plan").exists()]
+    old = [path for path in found if path.stat().st_mtime < time.time() - days * 86_400]
+    for path in {*old, *greeted[: max(0, len(greeted) - GREETED)]}:
+        if (path / "plan").exists():
+            write(folder.parent / ENDED / path.name, b"")
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def codec_of(described: Any) -> Any:

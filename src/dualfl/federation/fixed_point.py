@@ -1,4 +1,4 @@
-"""Numbers as whole numbers modulo 2^64, so that masks cancel exactly and sums do not depend on their order.
+"""Numbers as whole numbers modulo p (`field`), so that masks cancel exactly and sums do not depend on their order.
 
 A silo of weight w sends q = round(w x 2^BITS); the sum of all q, divided by 2^BITS, is the weighted mean to within
 N 2^-(BITS+1). What a silo keeps is q / (2^BITS w), the number that the server will really use: rounding that the
@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import Quantised, canonical, not_finite
 from dualfl.errors import InputError
+from dualfl.federation.field import Words, signed_to_words, words_to_signed
 from dualfl.streams import Stream
 from dualfl.typing import Array
 
-Words = npt.NDArray[np.uint64]
-
 BITS = 40  # after the point: a grid of 1e-12
-LARGEST = 2.0**62  # whole numbers beyond it might wrap around in the sum
+LARGEST = 2.0**59  # sums of whole numbers stay below it, so a quarter of p away from wrapping around
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class FixedPoint(Codec):
         if not x.shape:  # scalars travel in five words, and lose nothing
             return canonical(value)
         words = to_words(name, x, self.weight, self.bits).reshape(x.shape)
-        return canonical(words.view(np.int64) / (self.weight * 2.0**self.bits))
+        return canonical(words_to_signed(words) / (self.weight * 2.0**self.bits))
 
 
 def dense(value: Any) -> Any:
@@ -72,7 +70,7 @@ class Part(NamedTuple):
 
 
 def to_words(name: str, x: Any, weight: float, bits: int, added: int = 1) -> Words:
-    """round(weight x 2^bits) modulo 2^64, flat; refused where the sum could wrap around."""
+    """round(weight x 2^bits) modulo p, flat; refused where the sum could wrap around."""
     x = np.asarray(x, dtype=np.float64).ravel()
     if not_finite(x):
         raise InputError(f"{name!r} holds NaN or infinity")
@@ -80,23 +78,22 @@ def to_words(name: str, x: Any, weight: float, bits: int, added: int = 1) -> Wor
     limit = LARGEST / 2.0**bits / max(weight * added, 1.0)
     if float(np.abs(x).max(initial=0.0)) >= limit:  # by how much stays here, since this sentence goes to the server
         raise InputError(
-            f"{name!r} holds a number of {limit:.3g} or more, which secure sums do not carry; scale the columns, or "
-            "run without secure aggregation"
+            f"{name!r} holds a number of {limit:.3g} or more, which secure sums do not carry; scale the columns "
+            "in every silo"
         )
-    words: Words = np.rint(x * weight * 2.0**bits).astype(np.int64).view(np.uint64)
-    return words
+    return signed_to_words(np.rint(x * weight * 2.0**bits).astype(np.int64))
 
 
 def from_words(words: Words, bits: int) -> Array:
-    return words.view(np.int64) / 2.0**bits
+    return words_to_signed(words) / 2.0**bits
 
 
 # -- scalars, and sums of raw columns, whose size is not known: five words a number ------------------------
 
 # Bits after the point. What is left of a number after one of them is at most half a step of it, so 2^47 steps of the
-# next, which leaves room to add up those of 2^15 silos.
-# The last one is for squares of small columns: 2^-156 is 1e-47, so a spread of 1e-16 keeps a dozen digits.
-LIMBS = {"high": -36, "coarse": 12, "fine": 60, "finer": 108, "finest": 156}
+# next, which leaves room to add up those of 2^12 silos.
+# The last one is for squares of small columns: 2^-153 is 1e-46, so a spread of 1e-16 keeps a dozen digits.
+LIMBS = {"high": -39, "coarse": 9, "fine": 57, "finer": 105, "finest": 153}
 
 
 FINEST = 2.0 ** -LIMBS["fine"]  # how far off two scalars of one silo may be together
@@ -127,35 +124,6 @@ def whole(sums: Mapping[str, Any]) -> dict[str, Any]:
         else:
             joined[name] = value
     return joined
-
-
-# -- the largest of all, without learning who has it ------------------------------------------------------
-
-STEPS = 64  # a power of two is cut into so many steps, so a maximum is rounded up by at most 1.1 %
-SMALLEST, GREATEST = -64, 64  # of the exponents that are told apart
-
-
-def ladder() -> Array:
-    """Thresholds from the most negative to the largest, with zero in the middle."""
-    up = 2.0 ** (np.arange(SMALLEST * STEPS, GREATEST * STEPS + 1) / STEPS)
-    return np.concatenate([-up[::-1], [0.0], up])
-
-
-def to_rungs(x: float, noise: Words) -> Words:
-    """A random word at every threshold below x, 0 elsewhere; `noise` is as long as the ladder and known to nobody else.
-
-    The sum of all silos' words is 0 exactly where nobody's x reaches, up to chance 2^-64, and uniformly random below:
-    it tells the largest x, rounded up to the next threshold, and nothing else.
-    """
-    return np.where(ladder() < x, noise, np.uint64(0))
-
-
-def from_rungs(words: Words) -> float:
-    """The least threshold that nobody exceeds."""
-    steps = ladder()
-    reached = np.flatnonzero(words)
-    place = int(reached[-1]) + 1 if len(reached) else 0
-    return float(steps[place]) if place < len(steps) else np.inf
 
 
 # -- several named numbers as one row of words -------------------------------------------------------------

@@ -8,6 +8,7 @@ answer to the same message, and refuses, in a sentence, what does not fit. Where
 from __future__ import annotations
 
 import json
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,17 +16,26 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.engines.client import ClientMemory, Envelope, answer, measured
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer, measured
 from dualfl.errors import DualflError, InputError
-from dualfl.federation.experiment import CHANGED, Experiment
+from dualfl.federation import declared, row_sets
+from dualfl.federation.answers import answer_all
+from dualfl.federation.consent import Consent
+from dualfl.federation.experiment import CHANGED, Experiment, purge
+from dualfl.federation.guarded import rarest_cell
+from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
 from dualfl.federation.rows import describe
 from dualfl.federation.silo_folder import LOG, SiloFolder
 from dualfl.federation.wire import decode, encode, tag
+from dualfl.lines import plain_text
 from dualfl.tables.refusals import Unfit
+from dualfl.tables.schema import Draft
+from dualfl.typing import Array
 from dualfl.version import __version__
 
 PROTOCOL = 8
+DAY = 86_400.0  # seconds
 SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
 Content = dict[str, Any]
 
@@ -41,13 +51,18 @@ class Keeper:
         """The same object for all messages of an experiment: a keeper that lives on has the data in memory."""
         id = str(request["experiment"])
         if id not in self._experiments:
+            if "pickle" not in self.home.settings:
+                purge(self.home.path / "experiments", self.home.policy.keep_days, id)
             self._experiments = {id: Experiment(self.home, id)}
         return self._experiments[id]
 
     def handle(self, message: bytes) -> bytes:
-        """The answer; a refusal is an answer too."""
+        """The answer; a refusal is an answer too. All of it goes to the audit log."""
+        heard: Content = {"bytes": len(message), "tag": tag(message)}
         try:
             request = decode(message)
+            heard |= {"kind": plain_text(str(request.get("kind")), 40)}
+            heard |= {"experiment": plain_text(str(request.get("experiment")), 80)}
             if request.get("protocol") != PROTOCOL:
                 raise InputError(
                     f"the coordinator speaks protocol {request.get('protocol')} "
@@ -60,6 +75,10 @@ class Keeper:
                 "moments": self.moments,
                 "step": self.step,
                 "value": self.value,
+                "open": self.open,
+                "join": self.join,
+                "ask": self.ask,
+                "end": self.end,
             }
             if request.get("kind") not in kinds:
                 raise InputError(f"nobody here knows how to answer {request.get('kind')!r}")
@@ -69,7 +88,11 @@ class Keeper:
             content = kinds[request["kind"]](request, message)
         except Exception as error:  # whatever it is, the coordinator must hear of it
             content = {"refusal": self._refusal(error).rstrip(".")}
-        return content if isinstance(content, bytes) else self._encoded(message, content)
+            heard["refused"] = plain_text(str(error) or type(error).__name__, 400)
+        answer = content if isinstance(content, bytes) else self._encoded(message, content)
+        if "pickle" not in self.home.settings:
+            self.home.log.note("request", **heard, answered=len(answer))
+        return answer
 
     def _encoded(self, message: bytes, content: Content) -> bytes:
         """An answer with the name of who gives it."""
@@ -98,15 +121,42 @@ class Keeper:
         content: Content = {"d": None}
         if "pickle" not in self.home.settings:
             allow_empty = bool(self.home.settings.get("allow_empty"))
-            content |= describe(self.home.rows(), request.get("task"), allow_empty)
+            content |= describe(self.home.rows(), self._task(request.get("task")), allow_empty)
+            self._check_told(content)
         key = self.home.path / "key"
         if key.exists():
             content["offer"] = experiment.offer(key)
         return content
 
+    def _task(self, asked: Any) -> str | None:
+        """What the target is: as the operator fixed it when the silo joined, whatever is asked."""
+        fixed = self.home.policy.task
+        if fixed is not None and asked not in (None, fixed):
+            raise InputError(
+                f"the target of this silo is for {fixed}, and the coordinator asks for {asked!r:.40}; its operator can "
+                "change 'task' of the policy in silo.json"
+            )
+        return fixed or asked
+
+    def _check_told(self, told: Content) -> None:
+        """Class labels leave only as they were shown to the operator."""
+        known = self.home.policy.classes
+        strange = [] if known is None else [label for label in told["classes"] if label not in known]
+        if strange:
+            raise Unfit(
+                f"The target has the label {strange[0]!r}, which was not there when the silo joined; add it to "
+                "'classes' of the policy in silo.json, or correct the data file.",
+                "its target has labels that were not there when it joined",
+            )
+
     def agree(self, request: Content, message: bytes) -> Content | bytes:
         """Take note of the plan, and answer with how much this silo counts and the sums of its columns and levels."""
         experiment = self.experiment(request)
+        if request["secure"] is not None and not self.home.policy.unfollowed_runs:
+            raise InputError(
+                "under masks this silo answers only what it can foresee from the plan: take `dualfl fit --study` or "
+                "`dualfl.connect`, or its operator allows other runs by 'unfollowed_runs' of the policy in silo.json"
+            )
         self._check_plan(request, experiment)
         experiment.fix("plan", message, "another plan was agreed for this experiment; start a new one")
         if "pickle" in self.home.settings:
@@ -133,6 +183,11 @@ class Keeper:
                 f"this silo takes part in federations of at least {settings['minimum']} silos, and the plan has "
                 f"{len(names)}; its operator can lower 'minimum' in silo.json"
             )
+        self._check_masks(plan, experiment)
+        self._check_consent(plan, experiment)
+
+    def _check_masks(self, plan: Content, experiment: Experiment) -> None:
+        names = list(plan["names"])
         if plan["secure"] is None:
             if self.home.masked_only:
                 raise InputError(
@@ -152,14 +207,34 @@ class Keeper:
         if plan["offers"][self.home.name][0] != public_part(experiment.secret()):
             raise InputError("the plan holds another key than this silo offered; start a new experiment")
 
+    def _check_consent(self, plan: Content, experiment: Experiment) -> None:
+        """What the operator insists on, and whether this plan was approved; an experiment that has begun was."""
+        if "pickle" in self.home.settings or (experiment.path / "plan").exists():
+            return
+        home, policy = self.home, self.home.policy
+        roster = home.registered() if plan["secure"] is not None or (home.path / "roster.json").exists() else {}
+        begun = [
+            path for path in (home.path / "experiments").glob("*/plan") if path.stat().st_mtime > time.time() - DAY
+        ]
+        if len(begun) >= policy.experiments_per_day:
+            raise InputError("this silo's policy allows no more experiments today ('experiments_per_day')")
+        used = home.rows().used()
+        if plan.get("draft") is not None:
+            policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
+        if policy.least_per_cell:
+            policy.check_cells(rarest_cell(used))
+        Consent(home.path, policy, home.log).check(plan, experiment.id, roster)
+        if policy.least_rows:
+            row_sets.check(home.path, row_sets.digests(used, home.salt), policy.least_rows)
+
     def moments(self, request: Content, message: bytes) -> Content | bytes:
         """Sums of deviations from the common centre, and of their squares."""
         experiment = self.experiment(request)
         experiment.check_data()
+        columns = len(experiment.draft.numeric)
+        center = declared.vector("center", request["center"], columns)
         return self._once(
-            experiment,
-            message,
-            lambda: experiment.uploads.setup(experiment.deviations(request["center"]), tag(message)),
+            experiment, message, lambda: experiment.uploads.setup(experiment.deviations(center), tag(message))
         )
 
     # -- rounds ------------------------------------------------------------------------------------
@@ -167,6 +242,7 @@ class Keeper:
     def step(self, request: Content, message: bytes) -> Content | bytes:
         """A client step: compute, save, answer."""
         experiment, name = self.experiment(request), tag(message)
+        declared.check_step(request)
         with experiment.locked():
             experiment.note_scaling(request)
             surveys = request["round"] < 0 and json.loads(request["algorithm"])["algorithm"] in SURVEYS
@@ -177,7 +253,7 @@ class Keeper:
             cost, place, j, weight = experiment.client(algorithm_of(request["under"]))
             if request["reduce"] == "max":  # maxima are compared, not added: the grid of sums is not theirs
                 place = replace(place, codec=None)
-            value = None if request["probe"] is None else measured(cost.objective, request["probe"])
+            value = None if request["probe"] is None else measured(cost.objective, probe_of(request, cost))
             envelope = Envelope(request["round"], request["exchange"], request["step"], request["message"])
             after = None if surveys else request["after"][list(request["to"]).index(self.home.name)]
             reply, moved = answer(algorithm, cost, silo, envelope, place, j, weight, after)
@@ -193,8 +269,96 @@ class Keeper:
         with experiment.locked():
             experiment.note_scaling(request)
         cost, _, _, weight = experiment.client(algorithm_of(request["under"]))
-        value = measured(cost.objective, request["probe"])
+        value = measured(cost.objective, probe_of(request, cost))
         return experiment.uploads.value(value, tag(message), weight)
+
+    # -- an analysis: see `asks`, `chambers` and `answers` ---------------------------------------------
+
+    def open(self, request: Content, message: bytes) -> bytes:
+        """Who this is, its key for this experiment, and the names of its columns, signed."""
+        experiment = self.experiment(request)
+        experiment.fix("data", self.home.fingerprint.encode(), CHANGED)
+        experiment.fix("analysis", encode(request["analysis"]), "this experiment is another analysis; start a new one")
+        return self._once(experiment, message, lambda: self._hello(experiment, request["asks"]))
+
+    def _hello(self, experiment: Experiment, asks: Any) -> Content:
+        check_first(asks, self.home.policy.task)
+        content: Content = {"data": self.home.salted, "withholds": self.home.withholds}
+        content |= answer_all(experiment.far, asks, None)
+        key = self.home.path / "key"
+        if key.exists():
+            content["offer"] = experiment.offer(key)
+            content["signed"] = sign_hello(key.read_bytes(), experiment.id, self.home.name, content)
+        return content
+
+    def join(self, request: Content, message: bytes) -> Content | bytes:
+        """Take note of the plan of an analysis; without masks, answer its first questions."""
+        experiment = self.experiment(request)
+        plan = request["plan"]
+        experiment.fix("analysis", encode(plan["analysis"]), "the plan is of another analysis than it began with")
+        self._check_plan(plan, experiment)
+        experiment.fix("plan", encode(plan), "another plan was agreed for this experiment; start a new one")
+        return self.ask(request, message) if plan["secure"] is None else experiment.line.meet(request["met"])
+
+    def ask(self, request: Content, message: bytes) -> Content | bytes:
+        """Questions of an analysis: check, compute, save, answer."""
+        experiment, name = self.experiment(request), tag(message)
+        with experiment.locked():
+            far = experiment.far
+            last, sent = far.recall()
+            if last == name:
+                return sent
+            far.forget(request["ended"])
+            if experiment.plan["secure"] is None:
+                sent = self._encoded(message, answer_all(far, request["asks"], None))
+            else:
+                sent = self._sealed(experiment, request, message)
+            far.keep(name, sent)
+        return sent
+
+    def end(self, request: Content, message: bytes) -> Content:
+        """Whoever asks has all that he wanted: secrets, states and sums of this experiment are deleted."""
+        self._experiments = {}
+        Experiment(self.home, str(request["experiment"]), ended=True).close()
+        return {"ended": True}
+
+    def _sealed(self, experiment: Experiment, request: Content, message: bytes) -> bytes:
+        """Under masks a silo answers what the plan and the sums so far imply, and nothing else."""
+        line, home = experiment.line, self.home
+        now, group = line.standing(), line.group(request.get("shares"))
+        if now.exchanges >= home.policy.exchanges:
+            raise InputError("this silo's policy allows no more exchanges in this experiment ('exchanges')")
+        line.follow(request, now, group)
+        for ask in request["asks"]:
+            if ask.get("verb") == "encode":
+                home.policy.check_size(home.rows().used().rows, len(ask["given"]["mean"]) + 1)
+        seal, chain = line.seal(message, now, group)
+        content = answer_all(experiment.far, request["asks"], seal)
+        if any(one is not None for one in content["own"]):
+            content["signed"] = sign_own((home.path / "key").read_bytes(), seal.label, home.name, content["own"])
+        line.keep(now, chain, content)
+        return self._encoded(message, content)
+
+
+def probe_of(request: Content, cost: LocalCost) -> Array:
+    return declared.vector("probe", request["probe"], cost.objective.d)
+
+
+def check_first(asks: Any, task: str | None) -> None:
+    """Before there is a plan a silo tells names, and which columns have which faults, and nothing else."""
+    if len(asks) != 1 or asks[0].get("verb") not in ("describe", "inspect") or asks[0].get("reduce") != "each":
+        raise InputError("before there is a plan this silo tells the names of its columns, and nothing else")
+    if task is not None and asks[0]["given"].get("classes") not in (None, task == "classification"):
+        raise InputError(f"the target of this silo is for {task}, and another kind of target is asked about")
+    if asks[0]["given"].get("least") not in (None, 0.0):  # who could choose it would find the least target of all
+        raise InputError("whether targets are below 0 may be asked, and not whether they are below another number")
+
+
+def coefficients(draft: Draft) -> int:
+    """How many numbers a model of these columns has, the intercepts among them, at most."""
+    columns = draft.width or len(draft.numeric) + sum(len(levels) - 1 for levels in draft.levels.values())
+    outputs = len(draft.classes) if len(draft.classes) > 2 else 1
+    return (columns + 1) * outputs
 
 
 def check_installed(name: str) -> None:

@@ -3,7 +3,7 @@
 Silos i < j share a secret, by X25519 from keys that are made anew for every experiment and signed with the key under
 which each silo is registered; every silo checks the signatures against the roster that the operators exchanged, so
 nobody in the middle can put keys of his own there. From the secret and the tag of a request HKDF makes a key, and
-ChaCha20 a row of words, which i adds and j subtracts, modulo 2^64. All masks cancel in the sum.
+ChaCha20 a row of words, which i adds and j subtracts, modulo p (`field`). All masks cancel in the sum.
 
 The tag is a digest of the whole request, so another request has another mask, and the same request the same answer.
 """
@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.federation.fixed_point import Words
+from dualfl.federation import field, signatures
+from dualfl.federation.field import Words
+
+PURPOSE = "key for secure sums"
 
 
 class Offer(NamedTuple):
@@ -39,37 +42,25 @@ def public_part(secret: bytes) -> str:
     return bytes(X25519PrivateKey.from_private_bytes(secret).public_key().public_bytes_raw()).hex()
 
 
-def statement(experiment: str, silo: str, key: str) -> bytes:
-    """What is signed."""
-    return b"\0".join([b"dualfl secure sums", experiment.encode(), silo.encode(), bytes.fromhex(key)])
-
-
-def sign(private: bytes, experiment: str, silo: str, secret: bytes) -> Offer:
-    """The offer of a silo; `private` is its registered key in OpenSSH's format."""
-    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.serialization import load_ssh_private_key
-
-    key: Any = load_ssh_private_key(private, None)
+def sign(private: bytes, experiment: str, silo: str, secret: bytes, content: bytes = b"") -> Offer:
+    """The offer of a silo; `private` is its registered key in OpenSSH's format. `content`: what else it stands for."""
     offered = public_part(secret)
-    return Offer(offered, key.sign(statement(experiment, silo, offered), ECDSA(SHA256())).hex())
+    parts = experiment.encode(), silo.encode(), bytes.fromhex(offered), content
+    return Offer(offered, signatures.sign(private, PURPOSE, *parts))
 
 
-def check(public: str, experiment: str, silo: str, offer: Offer) -> None:
+def check(public: str, experiment: str, silo: str, offer: Offer, content: bytes = b"") -> None:
     """Refuse an offer that the registered silo did not sign."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.serialization import load_ssh_public_key
-
-    key: Any = load_ssh_public_key(public.encode())
     try:
-        key.verify(bytes.fromhex(offer.signature), statement(experiment, silo, offer.key), ECDSA(SHA256()))
-    except (InvalidSignature, ValueError):
+        parts = experiment.encode(), silo.encode(), bytes.fromhex(offer.key), content
+        good = signatures.signed(public, offer.signature, PURPOSE, *parts)
+    except (TypeError, ValueError):
+        good = False
+    if not good:
         raise InputError(
             f"the key that is said to be of silo {silo!r} is not signed by it; somebody may be in the middle, so "
             "compare the roster with that silo's operator"
-        ) from None
+        )
 
 
 class Masks:
@@ -90,18 +81,13 @@ class Masks:
         """`words` under the masks that this silo shares with those who answer this request."""
         covered = words.copy()
         for other in among:
-            if other == self.silo:
-                continue
-            mask = self._stream(other, tag, words.size)
-            if self.silo < other:
-                covered += mask
-            else:
-                covered -= mask
-        return covered
+            if other != self.silo:
+                field.add_to(covered, self._stream(other, tag, words.size), negative=self.silo > other)
+        return field.canonical(covered)
 
     def noise(self, tag: str, size: int) -> Words:
         """Words that nobody else knows, the same whenever the same request comes."""
-        return keystream(self.secret, b"own noise", tag, size)
+        return field.random_words(keystream(self.secret, b"own noise", tag, size))
 
     def _stream(self, other: str, tag: str, size: int) -> Words:
         pair = "\0".join([self.experiment, *sorted([self.silo, other])])
@@ -109,7 +95,7 @@ class Masks:
 
 
 def keystream(secret: bytes, salt: bytes, tag: str, size: int) -> Words:
-    """`size` words from a secret; another tag gives another key, so every key is used once and the nonce may be 0."""
+    """`size` words of 64 random bits; another tag gives another key, so each is used once and the nonce may be 0."""
     from cryptography.hazmat.primitives.ciphers import Cipher
     from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
     from cryptography.hazmat.primitives.hashes import SHA256

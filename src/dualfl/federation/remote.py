@@ -24,11 +24,12 @@ from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
 from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
 from dualfl.engines.inprocess import digest
-from dualfl.engines.survey import Survey
 from dualfl.errors import InputError, NotSupported
 from dualfl.federation import fixed_point
 from dualfl.federation.courier import Courier
+from dualfl.federation.field import Words, add
 from dualfl.federation.keeper import PROTOCOL
+from dualfl.federation.ladders import from_rungs, ladder
 from dualfl.federation.rows import agree
 from dualfl.federation.wire import encode
 from dualfl.objectives.base import Objective
@@ -188,14 +189,14 @@ class Federation:
 
     def maxima(self, answers: Mapping[str, Content]) -> SimpleNamespace:
         names = self._common({name: answer.get("maxima") for name, answer in answers.items()})
-        rows = self._total(answers).reshape(len(names), -1)
-        return SimpleNamespace(**{name: fixed_point.from_rungs(row) for name, row in zip(names, rows)}, mass=1.0)
+        rows = np.split(self._total(answers), np.cumsum([len(ladder(name)) for name in names])[:-1])
+        return SimpleNamespace(**{name: from_rungs(name, row) for name, row in zip(names, rows)}, mass=1.0)
 
-    def _total(self, answers: Mapping[str, Content]) -> fixed_point.Words:
+    def _total(self, answers: Mapping[str, Content]) -> Words:
         words = [answer["words"] for answer in answers.values()]
-        total: fixed_point.Words = words[0].copy()
+        total: Words = words[0].copy()
         for more in words[1:]:
-            total += more  # modulo 2^64
+            total = add(total, more)
         return total
 
     def _common(self, told: Mapping[str, Any]) -> Any:
@@ -269,8 +270,7 @@ class Remote(Engine):
         )
         self.bound = algorithm
 
-    def _survey(self, survey: Survey) -> Constants:
-        found = super()._survey(survey)
+    def _surveyed(self, found: Constants) -> Constants:
         # Secret maxima are rounded up, so mu is a little low; the ridge, which everybody has, is known exactly.
         return replace(found, mu=max(found.mu, self.template.mu)) if self.secure and self.setup.schema else found
 

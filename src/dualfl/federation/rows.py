@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.tables.cells import EXACT, USUAL, Spelling, parsed, tidy
+from dualfl.tables.cells import EXACT, parsed, tidy
 from dualfl.tables.delimited import is_class_target, target_name
-from dualfl.tables.reading import Table, read_table
+from dualfl.tables.reading import Table, read_table, wanted
 from dualfl.tables.refusals import IN_SILOS, Unfit
+from dualfl.tables.rules import USUAL_RULES, Rules
 from dualfl.tables.schema import MOST_LEVELS, Draft, Request, Summary, drafted, summarise, used
 from dualfl.tables.summaries import ColumnSummary
 from dualfl.typing import AnyArray
@@ -73,31 +74,24 @@ class SiloRows:
             return used(self.table, self.request(False))[0]
 
 
-def read_rows(
-    path: Path,
-    target: str | None,
-    ignore: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    spelling: Spelling = USUAL,
-) -> SiloRows:
-    """The rows of a CSV, Parquet, NPZ or LIBSVM file."""
+def read_rows(path: Path, target: str | None, rules: Rules = USUAL_RULES) -> SiloRows:
+    """The rows of a CSV, Parquet, NPZ or LIBSVM file, as the silo's operator says that they are to be read."""
     if not path.is_file():
         raise no_file(path)
     with not_quoted("its data file cannot be read"):
-        table = _read(path, target, spelling)
-        columns = {name: values for name, values in table.columns.items() if name not in ignore}
-        chosen = TARGET if table.width else target_name(columns, target, path)
-    return SiloRows(replace(table, columns=columns), chosen, tuple(categorical))
+        table = _read(path, target, replace(rules, columns=()))  # without a target's name, one of them may be it
+        chosen = TARGET if table.width else target_name(table.columns, target, path)
+    return SiloRows(table if table.width else wanted(table, rules, (chosen,)), chosen, rules.categorical)
 
 
-def _read(path: Path, target: str | None, spelling: Spelling) -> Table:
+def _read(path: Path, target: str | None, rules: Rules) -> Table:
     from dualfl.tables.arrays import read_npz
     from dualfl.tables.formats import format_of
     from dualfl.tables.libsvm import read_libsvm
 
-    kind = format_of(path)
+    kind = format_of(path, rules.wide)
     if kind in ("CSV", "Parquet"):
-        return read_table(path, spelling)
+        return read_table(path, rules)
     if kind not in UNNAMED:
         raise InputError(f"{path} is a {kind} file, and a silo reads CSV, Parquet, NPZ and LIBSVM.")
     X, y = read_npz(path, target) if kind == "npz" else read_libsvm(path)

@@ -22,12 +22,28 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.errors import InputError
+from dualfl.federation.audit import AuditLog
+from dualfl.federation.policy import OPEN, Policy
 from dualfl.federation.rows import SiloRows, digest_of, no_file, read_rows
 from dualfl.files import locked, write_atomically
-from dualfl.tables.cells import Spelling
+from dualfl.tables.refusals import Unfit
+from dualfl.tables.rules import Rules
 
 PRIVATE = 0o600  # rows, uploads without masks and secrets: nobody else on this machine reads them
 LOG = "logs/silo.log"
+RULES = (
+    "columns",
+    "id",
+    "categorical",
+    "na",
+    "recode",
+    "decimal",
+    "commas",
+    "encoding",
+    "fold_case",
+    "dates",
+)  # of silo.json
+OLDEST = ("drop", "categorical", "na", "decimal")  # rules that every version had
 
 
 def write(path: Path, data: bytes) -> None:
@@ -70,35 +86,68 @@ class SiloFolder:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that decides what is read: the file, and which columns of it."""
-        lists = [sorted(self.settings.get(name, ())) for name in ("ignore", "categorical", "na")]
-        decisive = [self.data_digest, self.settings.get("target"), *lists, self.spelling.decimal]
-        return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
+        """Of all that decides what is read: the file, and by which rules."""
+        rules = self.rules
+        lists = [sorted(names) for names in (rules.drop, rules.categorical, rules.na)]
+        decisive = [self.data_digest, self.settings.get("target"), *lists, rules.decimal]
+        others = {word: value for word, value in rules.as_json().items() if word not in OLDEST}
+        decisive += [others] if others else []  # where there are none, the number is that of older versions
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()
 
     @property
-    def spelling(self) -> Spelling:
-        """How the data file writes gaps and the decimal point."""
-        return Spelling(tuple(self.settings.get("na", ())), str(self.settings.get("decimal", ".")))
+    def rules(self) -> Rules:
+        """How the data file is read; silo.json calls columns that stay out 'ignore'."""
+        given = {word: self.settings[word] for word in RULES if word in self.settings}
+        try:
+            return Rules.from_json(given | {"drop": self.settings.get("ignore", ())})
+        except InputError as error:
+            raise Unfit(
+                f"{self.path / 'silo.json'}: {error}", "its silo.json has a rule that cannot be used"
+            ) from error
 
     @property
     def salted(self) -> str:
         """A fingerprint that may travel: nobody who guesses the file can check the guess without the salt."""
+        return hashlib.sha256(self.salt + self.fingerprint.encode()).hexdigest()[:32]
+
+    def rows(self, held_out: bool = False) -> SiloRows:
+        """As others may hear of them: of the data file, or of the one that is kept for evaluations, if there is one."""
+        from dualfl.federation.guarded import guarded
+
+        path = self.path / str(self.settings["held_out"]) if held_out and "held_out" in self.settings else self.data
+        return guarded(read_rows(path, self.settings.get("target"), self.rules), self.policy)
+
+    @property
+    def policy(self) -> Policy:
+        """What the operator insists on. A folder with a certificate and no policy has the safe one."""
+        if "policy" in self.settings:
+            return Policy.from_json(self.settings["policy"], "silo.json")
+        return Policy() if (self.path / "ca.crt").exists() else OPEN
+
+    @property
+    def log(self) -> AuditLog:
+        return AuditLog(self.path)
+
+    @property
+    def salt(self) -> bytes:
+        """A random number that never leaves."""
         path = self.path / "salt"
         if not path.exists():
             with locked(self.path, PRIVATE):
                 if not path.exists():
                     write(path, secrets.token_bytes(32))
-        return hashlib.sha256(path.read_bytes() + self.fingerprint.encode()).hexdigest()[:16]
-
-    def rows(self) -> SiloRows:
-        ignore, categorical = self.settings.get("ignore", ()), self.settings.get("categorical", ())
-        return read_rows(self.data, self.settings.get("target"), ignore, categorical, self.spelling)
+        return path.read_bytes()
 
     @property
     def masked_only(self) -> bool:
         """A silo that joined with a certificate sends nothing without masks, unless its operator allowed it."""
         allowed = self.settings.get("allow_plain", not (self.path / "ca.crt").exists())
         return bool(self.settings.get("secure_only")) or not allowed
+
+    @property
+    def withholds(self) -> bool:
+        """Whether this silo's own numbers are seen by nobody, only in sums with those of others."""
+        return not self.settings.get("show_own_numbers", False)
 
     def note(self, words: str) -> None:
         """For the operator alone."""

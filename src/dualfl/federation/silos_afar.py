@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dualfl.algorithms.contract import Constants
-from dualfl.engines.decision import converse
+from dualfl.engines.decision import conversing
+from dualfl.engines.exchanges import Exchanges, drive
 from dualfl.engines.survey import Inquiry
 from dualfl.federation.remote import Federation, Remote, Setup
 from dualfl.objectives.base import Objective
@@ -19,8 +20,11 @@ class SilosAfar(Remote):
         self._bind(federation, setup, template, penalty, federation.terms.algorithm)
 
     def inquire(self, inquiry: Inquiry) -> Constants:
+        return drive(self.inquiring(inquiry))
+
+    def inquiring(self, inquiry: Inquiry) -> Exchanges[Constants]:
         if self.secure:  # what is best for alike silos asks one of them alone, and masks need all
             inquiry = replace(inquiry, alike=False)
-        return converse(
-            inquiry, self.place, self.template.shape[0], lambda driver, asked: self.exchange(inquiry, driver, asked)
+        return conversing(
+            inquiry, self.place, self.template.shape[0], lambda driver, asked: self.exchanging(inquiry, driver, asked)
         )

@@ -13,6 +13,7 @@ import numpy as np
 from dualfl.engines.client import Reply, Work
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
+from dualfl.federation.ladders import ladder, to_rungs
 from dualfl.federation.masks import Masks
 from dualfl.tables.schema import Draft
 
@@ -101,7 +102,7 @@ def masked(masks: Masks, parts: dict[str, fixed_point.Part], name: str, among: l
 
 
 def masked_maxima(masks: Masks, wire: Content, name: str, among: list[str]) -> Content:
-    size = len(fixed_point.ladder())
-    noise = masks.noise(name, size * len(wire)).reshape(len(wire), size)
-    words = [fixed_point.to_rungs(float(x), row) for x, row in zip(wire.values(), noise)]
+    sizes = [len(ladder(field)) for field in wire]
+    noise = np.split(masks.noise(name, sum(sizes)), np.cumsum(sizes)[:-1])
+    words = [to_rungs(field, float(x), row) for (field, x), row in zip(wire.items(), noise)]
     return {"words": masks.cover(np.concatenate(words), name, among), "maxima": tuple(wire)}

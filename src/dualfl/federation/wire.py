@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dualfl.algorithms.contract import Algorithm
 from dualfl.engines.checkpoint import Packer, Unpacker
 from dualfl.errors import InputError
 from dualfl.typing import AnyArray
@@ -49,18 +50,18 @@ def encode(content: Mapping[str, Any]) -> bytes:
     return b"".join(parts)
 
 
-def decode(message: bytes) -> dict[str, Any]:
-    """What a message says; one sentence if it is not one."""
+def decode(message: bytes, algorithm: Algorithm | None = None) -> dict[str, Any]:
+    """What a message says; one sentence if it is not one. States are those of an algorithm, of our own disk alone."""
     body = memoryview(message)
     try:
-        return _decoded(body)
+        return _decoded(body, algorithm)
     except InputError:
         raise
     except Exception as error:  # what comes from outside can be wrong in any way
         raise InputError(f"a message cannot be read ({type(error).__name__}: {error})") from error
 
 
-def _decoded(body: memoryview) -> dict[str, Any]:
+def _decoded(body: memoryview, algorithm: Algorithm | None) -> dict[str, Any]:
     length = int.from_bytes(body[:8], "little")
     if length > min(len(body) - 8, HEAD_LIMIT):
         raise InputError("a message cannot be read (it is cut off)")
@@ -76,7 +77,7 @@ def _decoded(body: memoryview) -> dict[str, Any]:
             raise InputError("a message cannot be read (it is cut off)")
         arrays[name] = np.frombuffer(body[place : place + size], dtype=dtype).reshape(shape).copy()
         place += size + len(padding(size))
-    content = Unpacker(arrays, None, {}).unpack(head["tree"])
+    content = Unpacker(arrays, algorithm, {}).unpack(head["tree"])
     if not isinstance(content, dict):
         raise InputError("a message cannot be read (it is not a record)")
     return content

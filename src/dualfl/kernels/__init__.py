@@ -6,14 +6,20 @@ from .design import Design, is_sparse
 from .epochs import cd_quadratic, lbfgs, pairs_newer, pairs_older, saga_epoch, sample_gradient, sdca_epoch, svrg_epoch
 from .losses import Loss
 from .predictors import curvature_times, ray, residual, value
+from .risk_sets import RiskSets, sorted_risk_sets
+from .survival import cox_curvature_times, cox_means, cox_residual
 from .thread_count import get_threads, set_threads, threads
 
 __all__ = [
     "Design",
     "Loss",
+    "RiskSets",
     "SolvesByLBFGS",
     "backend",
     "cd_quadratic",
+    "cox_curvature_times",
+    "cox_means",
+    "cox_residual",
     "curvature_times",
     "describe",
     "get_threads",
@@ -29,6 +35,7 @@ __all__ = [
     "sample_gradient",
     "sdca_epoch",
     "set_threads",
+    "sorted_risk_sets",
     "svrg_epoch",
     "threads",
     "use_backend",

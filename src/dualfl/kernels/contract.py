@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .losses import Array, Loss
+from .risk_sets import RiskSets
 
 Index = npt.NDArray[np.int64]
 
@@ -27,6 +28,8 @@ class RowKernels(Protocol):
     def hessian_times(self, V: Array, loss: Loss, Z: Array, y: Array, s: Array, /) -> Array: ...
 
     def gram(self, w: Array, /) -> Array: ...
+
+    def grams(self, V: Array, columns: Index | None = None, /) -> Array: ...
 
     def row_norms2(self) -> Array: ...
 
@@ -137,6 +140,12 @@ class Backend(Protocol):
     def pairs_newer(
         self, S: Array, Y: Array, sy: Array, count: int, newest: int, parts: Array, v: Array, /
     ) -> None: ...
+
+    def cox_residual(self, sets: RiskSets, z: Array, s: Array, /) -> tuple[float, Array, Array]: ...
+
+    def cox_curvature_times(self, sets: RiskSets, z: Array, s: Array, p: Array, /) -> Array: ...
+
+    def cox_means(self, sets: RiskSets, z: Array, s: Array, X: Any, /) -> Array: ...
 
 
 class NativeBackend(Backend, Protocol):

@@ -56,6 +56,11 @@ class Design:
         parts = [getattr(self.X, name) for name in names] if sparse.issparse(self.X) else [self.X]
         return sum(int(part.nbytes) for part in parts)
 
+    @property
+    def entries(self) -> int:
+        """The numbers that are stored: all of a dense matrix, the nonzeros of a sparse one."""
+        return int(getattr(self.X, "nnz", self.X.size))
+
     def forward(self, W: Array) -> Array:
         """The predictors Xtilde W, shape (n, k)."""
         return self.kernel.forward(W)
@@ -75,6 +80,13 @@ class Design:
     def gram(self, w: Array) -> Array:
         """Xtilde' diag(w) Xtilde, shape (D, D)."""
         return self.kernel.gram(w)
+
+    def grams(self, V: Array, columns: npt.NDArray[np.int64] | None = None) -> Array:
+        """The same for several weights, one column of V each: the upper triangles, row by row, one column each.
+
+        `columns`, ascending, names those that are wanted; D - 1 is the intercept.
+        """
+        return self.kernel.grams(V, columns)
 
     def row_norms2(self) -> Array:
         """|xtilde_i|^2, shape (n,)."""

@@ -11,6 +11,10 @@ code  loss                  l(y, z)                                            p
 7     absolute              |z - y|                                            -
 8     quantile              tau max(y - z, 0) + (1 - tau) max(z - y, 0)        tau
 9     epsilon-insensitive   max(0, |z - y| - eps)                              eps
+10    gamma                 z + y exp(-z)                                      -
+11    Tweedie               y exp(-(p-1) z)/(p-1) + exp((2-p) z)/(2-p)         p, between 1 and 2
+12    negative binomial     (y + 1/a) log(1 + a exp(z)) - y z                  the dispersion a > 0
+13    clog-log              y = -1: exp(z); y = +1: -log(1 - exp(-exp(z)))     -
 """
 
 from typing import Final, Protocol
@@ -30,6 +34,10 @@ HINGE: Final = 6
 ABSOLUTE: Final = 7
 QUANTILE: Final = 8
 EPSILON_INSENSITIVE: Final = 9
+GAMMA: Final = 10
+TWEEDIE: Final = 11
+NEGATIVE_BINOMIAL: Final = 12
+CLOGLOG: Final = 13
 
 NAMES: Final = (
     "softmax",
@@ -42,8 +50,12 @@ NAMES: Final = (
     "absolute",
     "quantile",
     "epsilon-insensitive",
+    "gamma",
+    "Tweedie",
+    "negative binomial",
+    "clog-log",
 )
-FIRST_WITHOUT_CURVATURE: Final = HINGE
+WITHOUT_CURVATURE: Final = (HINGE, ABSOLUTE, QUANTILE, EPSILON_INSENSITIVE)
 
 
 class Loss(Protocol):
@@ -66,5 +78,5 @@ def check_columns(code: int, k: int) -> None:
 
 def check_curvature(code: int) -> None:
     """The losses with kinks have no second derivative to offer."""
-    if code >= FIRST_WITHOUT_CURVATURE:
+    if code in WITHOUT_CURVATURE:
         raise ValueError(f"the {NAMES[code]} loss has no curvature: use a method for nonsmooth losses")

@@ -14,12 +14,16 @@ from ._native import built, cd_quadratic, isa, isas, use_isa
 from ._native import newer as pairs_newer
 from ._native import older as pairs_older
 from .losses import Array, Loss
+from .native_survival import cox_curvature_times, cox_means, cox_residual
 from .thread_count import get_threads
 
 __all__ = [
     "Rows",
     "built",
     "cd_quadratic",
+    "cox_curvature_times",
+    "cox_means",
+    "cox_residual",
     "curvature_times",
     "isa",
     "isas",
@@ -36,6 +40,7 @@ FORWARD, BACKWARD, GRADIENT, HESSIAN, RESIDUAL, CURVATURE, RAY = range(7)  # as 
 # Multiply-adds, or predictors, from which on a second thread is worth waking: about a tenth of a millisecond
 WORTH_A_THREAD = 1 << 20
 PREDICTORS_WORTH_A_THREAD = 1 << 16
+SPARSE_SUMS = 4  # numbers to one nonzero, from which on pairs of nonzeros are the quicker way to second-order sums
 
 
 @cache
@@ -117,7 +122,40 @@ class Rows:
         return G
 
     def gram(self, w: Array) -> Array:
-        return twin.Rows(self.X, self.scale, self.intercept).gram(w)  # BLAS cannot be beaten here
+        if not self._sparse_sums():
+            return twin.Rows(self.X, self.scale, self.intercept).gram(w)  # BLAS cannot be beaten here
+        G = np.zeros((self.D, self.D))
+        a, b = np.triu_indices(self.D)
+        G[a, b] = G[b, a] = self.grams(_doubles(w)[:, None])[:, 0]
+        return G
+
+    def grams(self, V: Array, columns: npt.NDArray[np.int64] | None = None) -> Array:
+        if not self._sparse_sums():
+            return twin.Rows(self.X, self.scale, self.intercept).grams(V, columns)
+        m, place, bias = self.D, None, self.D - 1 if self.intercept else -1
+        if columns is not None:
+            m, place = len(columns), np.full(self.D, -1, dtype=np.int32)
+            place[columns] = np.arange(m)
+            bias = int(place[-1]) if self.intercept else -1
+            place = np.ascontiguousarray(place[: self.X.shape[1]])
+        V = _doubles(V)
+        out = np.zeros((m * (m + 1) // 2, V.shape[1]))
+
+        def band(first: int, last: int) -> None:
+            _native.gram(self.rows, V, place, m, bias, out, first, last)
+
+        workers = get_threads() if self.work * V.shape[1] >= WORTH_A_THREAD else 1
+        if workers == 1:
+            band(0, m)
+        else:
+            ends = np.linspace(0, m, min(4 * workers, m) + 1).astype(int)
+            list(_pool(os.getpid()).map(band, ends[:-1].tolist(), ends[1:].tolist()))
+        return out
+
+    def _sparse_sums(self) -> bool:
+        """Whether pairs of nonzeros are fewer than what BLAS does in the same time, and each column is named once."""
+        few = self.work * SPARSE_SUMS <= self.n * self.X.shape[1]
+        return bool(sparse.issparse(self.X)) and few and bool(self.X.has_canonical_format)
 
     def row_norms2(self) -> Array:
         norms = np.empty(self.n)

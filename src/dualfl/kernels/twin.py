@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from . import twin_epochs, twin_losses
+from . import twin_epochs, twin_losses, twin_survival
 from .losses import Array, Loss
 
 BLOCK_NUMBERS = 1 << 18  # float64 numbers a block may hold: 2 MB, about one cache
@@ -135,6 +135,16 @@ class Rows:
                 G += B.T @ (np.sign(w[rows])[:, None] * B if signed else B)
         return G
 
+    def grams(self, V: Array, columns: npt.NDArray[np.int64] | None = None) -> Array:
+        """The upper triangles of several Gram matrices, of all columns or of these, one column a matrix."""
+        rows = self if columns is None else self._with(columns)
+        upper = np.triu_indices(rows.D)
+        return np.stack([rows.gram(v)[upper] for v in V.T], axis=1)
+
+    def _with(self, columns: npt.NDArray[np.int64]) -> "Rows":
+        intercept = bool(self.intercept and len(columns) and columns[-1] == self.features)
+        return Rows(self.X[:, columns[: len(columns) - intercept]], self.scale, intercept)
+
     def row_norms2(self) -> Array:
         norms = np.empty(self.n)
         for rows, block in self.blocks():
@@ -164,3 +174,5 @@ class Rows:
 
 cd_quadratic = twin_epochs.cd_quadratic
 pairs_older, pairs_newer = twin_epochs.pairs_older, twin_epochs.pairs_newer
+cox_residual, cox_curvature_times = twin_survival.cox_residual, twin_survival.cox_curvature_times
+cox_means = twin_survival.cox_means

@@ -1,4 +1,4 @@
-"""The ten losses in NumPy, one row of predictors at a time but vectorised: value, slope, curvature.
+"""The losses in NumPy, one row of predictors at a time but vectorised: value, slope, curvature.
 
 Every formula is written so that it neither overflows where the loss is finite nor hides a NaN.
 """
@@ -9,15 +9,19 @@ import numpy as np
 
 from .losses import (
     ABSOLUTE,
+    CLOGLOG,
     EPSILON_INSENSITIVE,
+    GAMMA,
     HINGE,
     HUBER,
     LOGISTIC,
+    NEGATIVE_BINOMIAL,
     POISSON,
     QUANTILE,
     SOFTMAX,
     SQUARED,
     SQUARED_HINGE,
+    TWEEDIE,
     Array,
     Loss,
     check_columns,
@@ -111,6 +115,48 @@ def _epsilon_insensitive(z: Array, y: Array, eps: float) -> tuple[Array, Array]:
     return np.maximum(0.0, gap), np.where(gap > 0, np.sign(r), np.where(gap <= 0, 0.0, gap))
 
 
+def _gamma(z: Array, y: Array, _: float) -> tuple[Array, Array]:
+    e = y * np.exp(-z)
+    return z + e, 1.0 - e
+
+
+def _tweedie(z: Array, y: Array, p: float) -> tuple[Array, Array]:
+    near, far = y * np.exp((1.0 - p) * z), np.exp((2.0 - p) * z)
+    near = np.where(y == 0, 0.0, near)  # no 0 * inf
+    return near / (p - 1.0) + far / (2.0 - p), far - near
+
+
+def _negative_binomial(z: Array, y: Array, a: float) -> tuple[Array, Array]:
+    w, total = z + np.log(a), y + 1.0 / a
+    e = np.exp(-np.abs(w))
+    value = total * (np.maximum(w, 0.0) + np.log1p(e)) - y * z
+    return value, total * (np.where(w >= 0, 1.0, e) / (1.0 + e)) - y
+
+
+SERIES = 0.3466  # half of log 2: up to here m/(e^m - 1) is summed as a series
+
+
+def _death(z: Array) -> tuple[Array, Array, Array]:
+    """m = e^z, phi = m/(e^m - 1), and m + phi - 1, each with full relative accuracy."""
+    m = np.exp(z)
+    s = np.minimum(m, SERIES)
+    q = s * s
+    tail = q * (1 / 12 - q * (1 / 720 - q * (1 / 30240 - q * (1 / 1209600 - q * (1 / 47900160)))))
+    large = np.maximum(m, SERIES)
+    phi = np.where(m <= SERIES, 1.0 - s / 2 + tail, np.where(m > 745, 0.0, large / np.expm1(np.minimum(large, 745))))
+    return m, phi, np.where(m <= SERIES, s / 2 + tail, m + phi - 1.0)
+
+
+def _cloglog(z: Array, y: Array, _: float) -> tuple[Array, Array]:
+    m, phi, _rest = _death(z)
+    tiny = m < 1e-8  # -log(1 - e^-m) = -log m + m/2 - m^2/24 + ...
+    safe = np.where(tiny, 1.0, m)
+    e = np.exp(-safe)
+    rare = np.where(e <= 0.3, -np.log1p(-np.minimum(e, 0.3)), -np.log(-np.expm1(-safe)))
+    value = np.where(y > 0, np.where(tiny, m / 2 - z, rare), m)
+    return value, np.where(y > 0, -phi, m)
+
+
 _SCALAR: dict[int, Callable[[Array, Array, float], tuple[Array, Array]]] = {
     LOGISTIC: _logistic,
     SQUARED: _squared,
@@ -121,6 +167,10 @@ _SCALAR: dict[int, Callable[[Array, Array, float], tuple[Array, Array]]] = {
     ABSOLUTE: _absolute,
     QUANTILE: _quantile,
     EPSILON_INSENSITIVE: _epsilon_insensitive,
+    GAMMA: _gamma,
+    TWEEDIE: _tweedie,
+    NEGATIVE_BINOMIAL: _negative_binomial,
+    CLOGLOG: _cloglog,
 }
 
 
@@ -135,5 +185,16 @@ def _curvature(code: int, z: Array, y: Array, parameter: float) -> Array:
     if code == HUBER:
         a = np.abs(z - y)
         return np.where(a <= parameter, 1.0, np.where(a > parameter, 0.0, a))
+    if code == GAMMA:
+        return np.asarray(y * np.exp(-z))
+    if code == TWEEDIE:
+        near = np.where(y == 0, 0.0, y * np.exp((1.0 - parameter) * z))
+        return np.asarray((parameter - 1.0) * near + (2.0 - parameter) * np.exp((2.0 - parameter) * z))
+    if code == NEGATIVE_BINOMIAL:
+        e = np.exp(-np.abs(z + np.log(parameter)))
+        return np.asarray((y + 1.0 / parameter) * (e / (1.0 + e) ** 2))
+    if code == CLOGLOG:
+        m, phi, rest = _death(z)
+        return np.where(y > 0, np.where(m > 745, 0.0, phi * rest), m)
     gap = 1.0 - y * z  # squared hinge
     return np.where(gap > 0, 2.0, np.where(gap <= 0, 0.0, gap))

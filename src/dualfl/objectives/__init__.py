@@ -1,6 +1,8 @@
 """Objectives, the functions that clients minimise: linear models with losses and penalties, quadratics, your own."""
 
 from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.objectives.cox import CoxPartialLikelihood
+from dualfl.objectives.families import CLogLog, Gamma, NegativeBinomial, Tweedie
 from dualfl.objectives.function import Function, JaxFunction, TorchFunction
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import (
@@ -16,6 +18,7 @@ from dualfl.objectives.losses import (
     Squared,
     SquaredHinge,
 )
+from dualfl.objectives.ordinal import ProportionalOdds
 from dualfl.objectives.penalties import (
     L1,
     BoxConstraint,
@@ -26,16 +29,20 @@ from dualfl.objectives.penalties import (
     Penalty,
 )
 from dualfl.objectives.quadratic import Quadratic
+from dualfl.objectives.site_effect import OwnIntercept
 from dualfl.objectives.tilted import Tilted, regularised
 
 __all__ = [
     "L1",
     "Absolute",
     "BoxConstraint",
+    "CLogLog",
     "Cost",
+    "CoxPartialLikelihood",
     "ElasticNetPenalty",
     "EpsilonInsensitive",
     "Function",
+    "Gamma",
     "GroupL2",
     "Hinge",
     "Huber",
@@ -43,12 +50,15 @@ __all__ = [
     "LinearModel",
     "Logistic",
     "Loss",
+    "NegativeBinomial",
     "NonNegative",
     "Objective",
+    "OwnIntercept",
     "Penalised",
     "Penalty",
     "Point",
     "Poisson",
+    "ProportionalOdds",
     "Quadratic",
     "Quantile",
     "Ray",
@@ -57,5 +67,6 @@ __all__ = [
     "SquaredHinge",
     "Tilted",
     "TorchFunction",
+    "Tweedie",
     "regularised",
 ]

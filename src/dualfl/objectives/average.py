@@ -21,6 +21,7 @@ class Average(Objective):
         self.parts, self.weights = list(parts), [float(w) for w in weights]
         self.shape, self.free = parts[0].shape, parts[0].free
         self.n = sum(f.n for f in parts)
+        self.convex = all(f.convex for f in parts)
         self.mu = float(np.min(self.convexity))
         self.offers = frozenset.intersection(*(f.offers for f in parts)) - {"projected", "moments", "samples", "dual"}
 

@@ -17,6 +17,7 @@ import copy
 import math
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -77,6 +78,7 @@ class Objective(ABC):
     mu: float = 0.0
     free: npt.NDArray[np.bool_] | None = None
     offers: frozenset[str] = frozenset({"gradient"})
+    convex: bool = True  # False: somebody said that it is not
 
     def __init__(self) -> None:
         self._cost = Cost()
@@ -235,8 +237,9 @@ class Objective(ABC):
     # -- reasons ----------------------------------------------------------------------------------
 
     def require_strong_convexity(self, who: str) -> float:
-        """mu, or a sentence that says why `who` cannot work with this objective."""
-        if self.mu > 0:
+        """mu, or a sentence that says why `who` cannot work with this objective; who runs on costs that are not convex
+        asks for none."""
+        if self.mu > 0 or not self.convex:
             return self.mu
         if self.free is not None:
             raise NotSupported(
@@ -299,6 +302,10 @@ class Ray(ABC):
 
     @abstractmethod
     def point(self, t: float) -> Point: ...
+
+    def values(self, steps: Sequence[float]) -> Array:
+        """The values at several steps."""
+        return np.array([self.value(t) for t in steps])
 
 
 class PlainPoint(Point):

@@ -25,6 +25,8 @@ TAIL_ROWS = 2048  # about so many rows, evenly spaced, are enough for means that
 def curvatures(loss: Loss, Z: Array, y: Array, s: Array) -> Array:
     """W."""
     n, k = Z.shape
+    if k == 1:
+        return kernels.curvature_times(loss, Z, np.ones((n, 1)), y, s).reshape(1, 1, n)
     columns = [kernels.curvature_times(loss, Z, np.tile(e, (n, 1)), y, s).T for e in np.eye(k)]
     return np.stack(columns)
 
@@ -59,7 +61,14 @@ def mean_block(W: Array) -> Array:
 
 def hessian(design: Design, W: Array) -> Array:
     """f'', from weighted Gram matrices."""
-    return blockwise(design.D, W, design.gram)
+    k, D = len(W), design.D
+    if k == 1 or not kernels.is_sparse(design.X):
+        return blockwise(D, W, design.gram)
+    a, b = moments.pairs(k)
+    H = np.empty((D, k, D, k))
+    for i, j, triangle in zip(a, b, design.grams(np.ascontiguousarray(W[a, b].T)).T):
+        H[:, i, :, j] = H[:, j, :, i] = moments.unpacked(triangle, D)
+    return H.reshape(D * k, D * k)
 
 
 def projected_hessian(design: Design, W: Array, U: Array) -> Array:
@@ -83,9 +92,14 @@ def metric(design: Design, W: Array, s: Array, U: Array, B: Array, rank: int) ->
     """What a sketch of f'' needs, of the basis U of features and B of outputs (see `moments`): the metric on the first
     `rank` directions, its diagonal blocks on the others, and its mean block."""
     a, b = moments.pairs(B.shape[1])
-    V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
-    kind = moments.precision(design, rank * (rank + 1) // 2 * len(a))
-    M = moments.metric(moments.projected(design, U[:, :rank]).astype(kind, copy=False), V)
+    if len(W) == 1:  # one output
+        V = float(B[0, 0]) ** 2 * W[0, 0][:, None]
+    else:
+        V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
+    M = moments.turned(design, V, U) if rank == U.shape[1] else None
+    if M is None:
+        kind = moments.precision(design, rank * (rank + 1) // 2 * len(a))
+        M = moments.metric(moments.projected(design, U[:, :rank]).astype(kind, copy=False), V)
     stride = max(1, design.n // TAIL_ROWS)
     share = float(s[::stride].sum()) or 1.0
     T = np.zeros((0, len(a)))

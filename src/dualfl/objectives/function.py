@@ -1,13 +1,14 @@
-"""A user's own convex function: NumPy callables, a PyTorch module with a loss, or a JAX function.
+"""A user's own function: NumPy callables, a PyTorch module with a loss, or a JAX function.
 
-PyTorch and JAX are imported only when one of theirs is built.
+It is taken to be convex unless `convex=False` says otherwise. Then only algorithms run that are used on such costs, and
+nothing is certified. PyTorch and JAX are imported only when one of theirs is built.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,13 +19,15 @@ from dualfl.typing import Array
 
 
 class Function(PlainObjective):
-    """A convex function given by NumPy callables.
+    """A function given by NumPy callables.
 
     Parameters
     ----------
     value, gradient : of a flat, read-only vector of length d.
     hessian_times : (x, v) -> H(x) v, if there is one.
-    mu, L : constants of strong convexity and smoothness. They are not checked, so they must be true.
+    mu, L : constants of strong convexity and smoothness. They are not checked, so they must be true. What a function
+        that is not convex has instead of L can be estimated: see `estimated_L`.
+    convex : False for a neural network, say.
 
     >>> f = Function(2, value=lambda x: x @ x, gradient=lambda x: 2 * x, mu=2.0, L=2.0)
     >>> f.value(np.array([3.0, 4.0])), f.gradient(np.array([3.0, 4.0]))
@@ -42,6 +45,7 @@ class Function(PlainObjective):
         L: float = np.inf,
         n: int = 1,
         name: str = "Function",
+        convex: bool = True,
     ) -> None:
         super().__init__()
         if not isinstance(d, (int, np.integer)) or d < 1:
@@ -51,6 +55,10 @@ class Function(PlainObjective):
         for what, call in {"value": value, "gradient": gradient, "hessian_times": hessian_times or gradient}.items():
             check(what, call, Callable[..., Any])
         check_constants(mu, L)
+        check("convex", convex, bool)
+        if mu > 0 and not convex:
+            raise InputError(f"mu = {mu} is a constant of strong convexity, and convex=False; leave one of them out.")
+        self.convex = convex
         self.shape, self.n, self.mu, self._L, self._name = (int(d),), n, float(mu), float(L), name
         self.call_value, self.call_gradient, self.call_hessian_times = value, gradient, hessian_times
         self.offers = frozenset({"gradient", "hessian"} if hessian_times else {"gradient"})
@@ -64,7 +72,13 @@ class Function(PlainObjective):
         return self._name
 
     def _value(self, x: Array) -> float:
-        return float(self.call_value(x))
+        value = float(self.call_value(x))
+        if value != value and not self.convex:
+            raise InputError(
+                f"{self.name} is NaN at a point with |x| = {float(np.linalg.norm(x)):.3g}; take smaller steps, or look "
+                "at the loss."
+            )
+        return value
 
     def _value_gradient(self, x: Array) -> tuple[float, Array]:
         return self._value(x), self._vector("gradient", self.call_gradient(x))
@@ -92,12 +106,54 @@ def check_constants(mu: float, L: float) -> None:
         raise InputError(f"L must be positive and at least mu = {mu}, but it is {L}.")
 
 
-def TorchFunction(module: Any, loss: Callable[[Any], Any], *, ridge: float = 0.0, L: float = np.inf) -> Function:
+def estimated_L(f: Function, x: Array, *, points: int = 4, steps: int = 30, seed: int = 0) -> float:
+    """About the largest curvature of f near x: of f'' at x and at points as far from it as x is long.
+
+    Power iterations on f''v, by differences of gradients where f has no Hessian. An estimate from below, not a bound:
+    multiply it by 2 or so, or try steps.
+
+    >>> f = Function(2, lambda x: 3 * x[0] ** 2 - x[1] ** 2, lambda x: np.array([6 * x[0], -2 * x[1]]), convex=False)
+    >>> round(estimated_L(f, np.zeros(2)), 6)
+    6.0
+    """
+    rng, largest = np.random.default_rng(seed), 0.0
+    size = max(float(np.linalg.norm(x)), 1.0)
+    for number in range(points):
+        at = np.array(x) if number == 0 else x + size * unit(rng.standard_normal(f.d))
+        v, curvature = unit(rng.standard_normal(f.d)), 0.0
+        for _ in range(steps):
+            h = 1e-6 * size
+            Hv = (
+                f.at(at).hessian_times(v)
+                if "hessian" in f.offers
+                else (f.gradient(at + h * v) - f.gradient(at - h * v)) / (2 * h)
+            )
+            curvature = float(np.linalg.norm(Hv))
+            if curvature == 0:
+                break
+            v = Hv / curvature
+        largest = max(largest, curvature)
+    return largest
+
+
+def unit(v: Array) -> Array:
+    return np.asarray(v / np.linalg.norm(v))
+
+
+def TorchFunction(
+    module: Any,
+    loss: Callable[[Any], Any],
+    *,
+    ridge: float = 0.0,
+    L: float | Literal["estimate"] = np.inf,
+    convex: bool = True,
+) -> Function:
     """`loss(module) + (ridge/2)|parameters|^2` as an objective of the module's parameters, in float64.
 
     `loss` takes a module and returns a scalar tensor, e.g. `lambda m: cross_entropy(m(X), y)` with X in
     float64. It gets a float64 copy of `module`, so clients built from one module do not disturb each other.
-    The sum must be convex; dualfl cannot check that.
+    The sum must be convex, which dualfl cannot check, or convex=False says that it is not. L="estimate" takes twice
+    the largest curvature found near the module's parameters (`estimated_L`).
     """
     try:
         import torch
@@ -109,6 +165,11 @@ def TorchFunction(module: Any, loss: Callable[[Any], Any], *, ridge: float = 0.0
     if not parameters:
         raise InputError("The module has no parameters that require a gradient.")
     device = parameters[0].device
+    if others := sorted({str(p.device) for p in module.parameters()} - {str(device)}):
+        raise InputError(
+            f"The module's parameters are on {device} and on {', '.join(others)}; move them to one device, by "
+            "module.to(...)."
+        )
 
     def tensor(x: Array) -> Any:
         return torch.from_numpy(np.array(x)).to(device)
@@ -140,10 +201,17 @@ def TorchFunction(module: Any, loss: Callable[[Any], Any], *, ridge: float = 0.0
 
     d = sum(p.numel() for p in parameters)
     name = f"TorchFunction({type(module).__name__})"
-    return Function(d, value, gradient, hessian_times, mu=ridge, L=L, name=name)
+    mu, known = (ridge if convex else 0.0), np.inf if L == "estimate" else L
+    if L == "estimate":
+        first = np.asarray(flat(parameters).detach().cpu().numpy())
+        f = Function(d, value, gradient, hessian_times, name=name, convex=convex)
+        known = max(2 * estimated_L(f, first), mu)
+    return Function(d, value, gradient, hessian_times, mu=mu, L=known, name=name, convex=convex)
 
 
-def JaxFunction(fun: Callable[[Any], Any], d: int, *, mu: float = 0.0, L: float = np.inf) -> Function:
+def JaxFunction(
+    fun: Callable[[Any], Any], d: int, *, mu: float = 0.0, L: float = np.inf, convex: bool = True
+) -> Function:
     """A JAX function of a flat vector of length d, compiled, in float64 (which this switches on in JAX)."""
     try:
         import jax
@@ -162,4 +230,5 @@ def JaxFunction(fun: Callable[[Any], Any], d: int, *, mu: float = 0.0, L: float 
         mu=mu,
         L=L,
         name="JaxFunction",
+        convex=convex,
     )

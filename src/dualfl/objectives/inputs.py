@@ -87,3 +87,16 @@ def check_weights(weights: npt.ArrayLike | None, n: int) -> tuple[Array, float]:
     if not 0 < total < np.inf:
         raise InputError(f"The weights sum to {total}, and their sum must be finite and > 0.")
     return frozen(w / total), total
+
+
+def check_offset(offset: npt.ArrayLike, n: int) -> Array:
+    """One finite number a row."""
+    o = np.asarray(offset)
+    if o.dtype.kind not in "biuf" or o.shape != (n,):
+        raise InputError(f"offset must be one number for each of the {n} rows, but its shape is {o.shape} ({o.dtype}).")
+    o = o.astype(np.float64)
+    wrong = ~np.isfinite(o)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise InputError(f"offset[{i}] is {o[i]}; offsets must be finite, so an exposure whose log one is must be > 0.")
+    return o

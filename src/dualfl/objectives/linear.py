@@ -1,10 +1,10 @@
 """Linear models: a loss of a linear predictor, averaged over the rows, plus a ridge.
 
-    f(Theta) = sum_i s_i l(y_i, x_i' Theta) + (ridge/2) |Theta|^2,      sum_i s_i = 1,
+    f(Theta) = sum_i s_i l(y_i, o_i + x_i' Theta) + (ridge/2) |Theta|^2,      sum_i s_i = 1,
 
 with x_i in R^D (the last entry is 1 if there is an intercept) and Theta in R^(D x k), kept as one flat
 vector, row by row. The rows stay in the type they came in (float64, float32, uint8 with a scale, sparse CSR)
-and are never copied; the intercept column is not stored.
+and are never copied; the intercept column is not stored. The offsets o_i are 0 unless they are given.
 
 Constants. The Hessian of the data part is at most  loss.curvature * lambda_max(sum_i s_i x_i x_i'), which a
 Lanczos iteration bounds; L adds the ridge. mu is the ridge. A free intercept makes mu = 0.
@@ -12,8 +12,9 @@ Lanczos iteration bounds; L adds the ridge. mu is the ridge. A free intercept ma
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,11 @@ import scipy.sparse as sp
 
 from dualfl import kernels
 from dualfl.arguments import check
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NotSupported
 from dualfl.kernels import Design
 from dualfl.objectives import curvature, moments, rounding
 from dualfl.objectives.base import Objective, Point, Ray, check_factor
-from dualfl.objectives.inputs import check_features, check_scale, check_weights
+from dualfl.objectives.inputs import check_features, check_offset, check_scale, check_weights
 from dualfl.objectives.losses import Loss
 from dualfl.objectives.rounding import Rounding
 from dualfl.objectives.spectrum import largest_eigenvalue
@@ -49,6 +50,7 @@ class LinearModel(Objective):
     weights : one number >= 0 a row; None counts every row once.
     intercept : False; True, regularised like every coefficient; or "free".
     scale : the predictor uses scale * X, so that uint8 pixels need not be converted.
+    offset : one number a row that is added to its predictor, such as the logarithm of an exposure.
 
     >>> import numpy as np
     >>> from dualfl.objectives import LinearModel, Squared
@@ -67,6 +69,7 @@ class LinearModel(Objective):
         weights: npt.ArrayLike | None = None,
         intercept: Intercept = False,
         scale: float = 1.0,
+        offset: npt.ArrayLike | None = None,
     ) -> None:
         super().__init__()
         check("ridge", ridge, float)
@@ -84,6 +87,9 @@ class LinearModel(Objective):
         if len(self.y) != self.n:
             raise InputError(f"X has {self.n} rows and y has {len(self.y)}; give one target a row.")
         self.s, self._mass = check_weights(weights, self.n)
+        self.offset: Array | None = None
+        if offset is not None:
+            self._take_offset(check_offset(offset, self.n))
         self.k = loss.outputs
         self.shape = (self.design.D, self.k) if self.k > 1 else (self.design.D,)
         self.mu = 0.0 if intercept == "free" else self.ridge
@@ -91,10 +97,22 @@ class LinearModel(Objective):
             free = np.zeros((self.design.D, self.k), dtype=bool)
             free[-1] = True
             self.free = free.ravel()
+        self._moment: dict[bytes, Any] = {}  # the last one, shared by views of these rows
         if loss.smooth:
-            self.offers = frozenset({"gradient", "hessian", "projected", "moments", "samples"})
+            self.offers = frozenset({"gradient", "hessian", "projected", "moments"})
+            if self.offset is None:
+                self.offers |= {"samples"}
         else:
             self.offers = frozenset({"dual"})
+
+    def _take_offset(self, offset: Array) -> None:
+        """A loss of y - z takes it off the targets; others add it to the predictors."""
+        if self.loss.location:
+            self.y = sealed(self.y - offset)
+        elif self.loss.smooth and self.loss.outputs == 1:
+            self.offset = sealed(offset)
+        else:
+            raise NotSupported(f"{self.loss} takes no offset; a loss of a count, an amount or a probability does.")
 
     @property
     def name(self) -> str:
@@ -104,6 +122,17 @@ class LinearModel(Objective):
     def mass(self) -> float:
         return self._mass
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_moment": {}}
+
+    def with_ridge(self, ridge: float) -> LinearModel:
+        """The same rows, targets and loss under another ridge; the rows are neither copied nor looked at again."""
+        view = self.fresh()
+        view.ridge = float(ridge)
+        view.mu = 0.0 if self.intercept == "free" else view.ridge
+        view.__dict__.pop("L_row", None)
+        return view
+
     # -- constants --------------------------------------------------------------------------------
 
     @property
@@ -112,30 +141,39 @@ class LinearModel(Objective):
 
     @cached_property
     def _top(self) -> float:
-        """lambda_max(sum_i s_i x_i x_i'), from above."""
-        design, s = self.design, self.s[:, None]
+        """lambda_max(sum_i s_i c_i x_i x_i'), from above; c_i = 1, or the bound of l'' where that differs by rows."""
+        design, s = self.design, self._steepest[:, None]
 
         def times(v: Array) -> Array:
             return design.backward(s * design.forward(v[:, None]))[:, 0]
 
         with np.errstate(over="ignore", invalid="ignore"):
-            trace = float(self.s @ design.row_norms2())
+            trace = float(self._steepest @ design.row_norms2())
             return largest_eigenvalue(times, design.D, trace)
 
     @property
+    def _steepest(self) -> Array:
+        bound = self.loss.bound(self.y)
+        return self.s if np.ndim(bound) == 0 else self.s * bound
+
+    @property
+    def _factor(self) -> float:
+        """What `_top` lacks: the bound of l'' where it is one number."""
+        bound = self.loss.bound(self.y)
+        return float(bound) if np.ndim(bound) == 0 else 1.0
+
+    @property
     def L(self) -> float:
-        if not np.isfinite(self.loss.curvature):
-            return np.inf
-        return self.loss.curvature * self._top + self.ridge
+        return self._factor * self._top + self.ridge if np.isfinite(self._factor) else np.inf
 
     @cached_property
     def L_row(self) -> float:
         """The smoothness of the worst single row's loss, for stochastic solvers."""
-        if not np.isfinite(self.loss.curvature):
+        if not np.isfinite(self._factor):
             return np.inf
         with np.errstate(over="ignore", invalid="ignore"):
-            worst = float((self.n * self.s * self.design.row_norms2()).max())
-        return self.loss.curvature * worst + self.ridge
+            worst = float((self.n * self._steepest * self.design.row_norms2()).max())
+        return self._factor * worst + self.ridge
 
     # -- evaluation -------------------------------------------------------------------------------
 
@@ -151,8 +189,13 @@ class LinearModel(Objective):
         return LinearPoint(self, x)
 
     def predictors(self, x: Array) -> Array:
+        Z = self.directions(x)
+        return Z if self.offset is None else Z + self.offset[:, None]
+
+    def directions(self, p: Array) -> Array:
+        """X p, by which predictors change along p: they have no offset."""
         self.cost.passes += 0.5
-        return self.design.forward(self.matrix(x))
+        return self.design.forward(self.matrix(p))
 
     def sample_gradient(self, rows: npt.NDArray[np.intp], x: Array) -> Array:
         """An unbiased gradient: the mean of n s_i l'(x_i'theta) x_i over `rows` + the ridge's."""
@@ -169,6 +212,11 @@ class LinearModel(Objective):
 
     def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
         return rounding.linear(self, x, drift)
+
+    def conjugate(self, u: Array) -> Array:
+        """The conjugate of each row's loss as a function of x_i'theta."""
+        values = self.loss.conjugate(u, self.y)
+        return values if self.offset is None else values - u * self.offset
 
     # -- curvature --------------------------------------------------------------------------------
 
@@ -226,9 +274,18 @@ class LinearModel(Objective):
         """C (D x D) and S (k x k) with C (x) S the data part of the Hessian at x; exactly where all l''(z_i) are
         multiples of one matrix: for one output anywhere, for softmax at 0. Rows without curvature count a little."""
         self.cost.passes += 1
+        # Fits that differ in their penalty ask for it at one point, zero: whoever shares the rows shares the answer.
+        own = (self.design, self.y, self.s, self.loss, self.offset)
+        known = self._moment.get(x.tobytes())
+        if known is not None and all(a is b for a, b in zip(known[0], own)):
+            shared: tuple[Array, Array] = known[1]
+            return shared
         W = self.newton_curvatures(x, 1.0)
         C = moments.moment(self.design, curvature.row_curvatures(W, self.s))
-        return C, curvature.mean_block(W)
+        found = sealed(C), sealed(curvature.mean_block(W))
+        self._moment.clear()
+        self._moment[x.tobytes()] = own, found
+        return found
 
     def working_sums(self) -> tuple[Array, Array] | None:
         """C as in `moment` and q: C and q - C theta are the Hessian and minus the gradient of the parabolas that touch
@@ -240,7 +297,8 @@ class LinearModel(Objective):
         Z = np.ascontiguousarray(z[:, None])
         w = curvature.curvatures(self.loss, Z, self.y, self.s)[0, 0]
         slopes = kernels.residual(self.loss, Z, self.y, self.s)[1][:, 0]
-        q = self.design.backward(np.ascontiguousarray((w * z - slopes)[:, None]))[:, 0]
+        own = z if self.offset is None else z - self.offset
+        q = self.design.backward(np.ascontiguousarray((w * own - slopes)[:, None]))[:, 0]
         return moments.moment(self.design, curvature.row_curvatures(w[None, None], self.s)), q
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
@@ -311,6 +369,8 @@ class LinearPoint(Point):
         f = self.f
         f.require_gradient("This step")
         f.cost.gradients += 1
+        if self._Z is None and f.offset is not None:
+            self._Z = f.predictors(self.x)
         if self._Z is None:
             f.cost.passes += 1
             self._data_value, G, self._Z = f.design.value_gradient(f.matrix(self.x), f.loss, f.y, f.s)
@@ -341,7 +401,7 @@ class LinearRay(Ray):
     def __init__(self, start: LinearPoint, p: Array) -> None:
         f = start.f
         self.start, self.p, self.f = start, p, f
-        self.Z, self.P = start.predictors, f.predictors(p)
+        self.Z, self.P = start.predictors, f.directions(p)
         x_kept, p_kept = f.ridge_part(start.x), f.ridge_part(p)
         # (ridge/2)|x + t p|^2 = constant + linear t + quadratic t^2 / 2
         self.constant = f.ridge / 2 * float(x_kept @ x_kept)
@@ -357,6 +417,11 @@ class LinearRay(Ray):
 
     def value(self, t: float) -> float:
         return self._both(t)[0] + self.constant + t * (self.linear + t / 2 * self.quadratic)
+
+    def values(self, steps: Sequence[float]) -> Array:
+        t = np.asarray(steps, dtype=float)
+        values, _ = kernels.ray(self.f.loss, self.Z, self.P, t, self.f.y, self.f.s)
+        return np.asarray(values + self.constant + t * (self.linear + t / 2 * self.quadratic))
 
     def slope(self, t: float) -> float:
         return self._both(t)[1] + self.linear + t * self.quadratic

@@ -44,6 +44,7 @@ class Loss(ABC):
     nonnegative: ClassVar[bool] = True
     curvature: ClassVar[float]  # sup of l''; inf if there is no bound
     self_concordance: ClassVar[float | None] = None  # c with |l'''| <= c l'' between kinks; None if there is none
+    location: ClassVar[bool] = False  # whether it depends on z - y only
 
     @property
     def parameter(self) -> float:
@@ -81,6 +82,15 @@ class Loss(ABC):
     @abstractmethod
     def conjugate(self, u: Array, y: Array) -> Array:
         """l*(u) per row; inf outside its domain."""
+
+    def bound(self, y: Array) -> float | Array:
+        """The largest l'' over all z: one number, or one for each target."""
+        return self.curvature
+
+    def rounding_sizes(self, z: Array, y: Array) -> tuple[Array, Array, float] | None:
+        """By rows, the parts of which l is the difference, beyond its value, and the size of those of l'; and how
+        curved it is near z. None where `rounding` knows."""
+        return None
 
     def box(self, y: Array) -> Box:
         raise NotSupported(
@@ -143,8 +153,8 @@ class Logistic(Loss):
     """log(1 + exp(-y z)), y = -1 or +1."""
 
     code: ClassVar[int] = 1
-    curvature: ClassVar[float] = 0.25
     self_concordance: ClassVar[float | None] = 1.0
+    curvature: ClassVar[float] = 0.25
 
     def _check(self, y: Array) -> None:
         _signs(self, y)
@@ -161,8 +171,9 @@ class Squared(Loss):
     """(z - y)^2 / 2."""
 
     code: ClassVar[int] = 2
-    curvature: ClassVar[float] = 1.0
     self_concordance: ClassVar[float | None] = 0.0
+    location: ClassVar[bool] = True
+    curvature: ClassVar[float] = 1.0
 
     def conjugate(self, u: Array, y: Array) -> Array:
         return u * u / 2 + u * y
@@ -175,6 +186,7 @@ class Huber(Loss):
 
     delta: float = 1.0
     code: ClassVar[int] = 3
+    location: ClassVar[bool] = True
     curvature: ClassVar[float] = 1.0
     self_concordance: ClassVar[float | None] = 0.0
 
@@ -198,9 +210,9 @@ class Poisson(Loss):
     """exp(z) - y z, the log-link Poisson likelihood. Its gradient is not Lipschitz: L is infinite."""
 
     code: ClassVar[int] = 4
+    self_concordance: ClassVar[float | None] = 1.0
     nonnegative: ClassVar[bool] = False
     curvature: ClassVar[float] = np.inf
-    self_concordance: ClassVar[float | None] = 1.0
 
     def _check(self, y: Array) -> None:
         if (y < 0).any():
@@ -266,6 +278,7 @@ class Absolute(PiecewiseLinear):
     """|z - y|."""
 
     code: ClassVar[int] = 7
+    location: ClassVar[bool] = True
 
     def box(self, y: Array) -> Box:
         return Box(q=np.ones_like(y), b=y, lo=-1.0, hi=1.0, eps=0.0)
@@ -278,6 +291,7 @@ class Quantile(PiecewiseLinear):
 
     tau: float = 0.5
     code: ClassVar[int] = 8
+    location: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 < self.tau < 1:
@@ -298,6 +312,7 @@ class EpsilonInsensitive(PiecewiseLinear):
 
     eps: float = 0.1
     code: ClassVar[int] = 9
+    location: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.eps < np.inf:

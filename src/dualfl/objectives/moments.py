@@ -13,22 +13,32 @@ and proves nothing. Its blocks are multiplied in single precision, scaled so tha
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from dualfl.kernels import Design
+from dualfl.kernels import Design, is_sparse
 from dualfl.typing import AnyArray, Array
 
 BLOCK = 1 << 20  # numbers in a dense block of rows
 PAIRS = 1 << 21  # numbers in a block of products of pairs
+LOST = 1e-6  # of the squares that a direction is the difference of: less is not known well enough
 LARGE = 1 << 18  # numbers in a metric
+REMEMBERED = 512  # rows of a triangle whose indices are kept: 2 MB each
 
 
 def pairs(k: int) -> tuple[Any, Any]:
     """The indices (a, b), a <= b, in the order in which triangles travel."""
-    return np.triu_indices(k)
+    return _remembered(k) if k <= REMEMBERED else np.triu_indices(k)
+
+
+@lru_cache(maxsize=16)
+def _remembered(k: int) -> tuple[Any, Any]:
+    a, b = np.triu_indices(k)
+    a.flags.writeable = b.flags.writeable = False  # everybody has the same
+    return a, b
 
 
 def unpacked(packed: Array, k: int) -> Array:
@@ -67,6 +77,8 @@ def _dense(design: Design, rows: slice) -> AnyArray:
 
 def moment(design: Design, w: Array) -> Array:
     """sum_i w_i x_i x_i' for w >= 0."""
+    if is_sparse(design.X):
+        return design.gram(w)
     total = np.zeros((design.D, design.D))
     even = bool((w == w[0]).all())
     for rows, block in blocks(design, design.D):
@@ -96,13 +108,41 @@ def last_column(design: Design, w: Array) -> Array:
 def projected(design: Design, U: Array, stride: int = 1) -> AnyArray:
     """The rows' coordinates X U."""
     U = np.ascontiguousarray(U)
-    if bool(sparse.issparse(design.X)) and design.D > 2000:  # a dense block would be mostly zeros
-        part = design.X[::stride].astype(np.float64)
-        features = part.shape[1]
-        Q = np.asarray(part @ (design.scale * U[:features]))
-        return Q + U[features:].sum(axis=0) if design.intercept else Q
+    if design.X.dtype != np.float64 or is_sparse(design.X):  # as they are: BLAS would need them dense, in float64
+        rows = design if stride == 1 else design.rows(np.arange(0, design.n, stride))
+        return rows.forward(U)
     parts = [block @ U for _, block in blocks(design, design.D, stride)]
     return np.concatenate(parts)
+
+
+def turned(design: Design, V: Array, U: Array) -> Array | None:
+    """The metric in all directions U of a small model from the sums over the columns: U'(X'VX)U.
+
+    That takes one sum over the rows in place of two. None where directions are differences that digits get lost in
+    (a column of mean 1e4 and deviation 1, centred), or where BLAS would have to be asked once for each of many pairs.
+    """
+    if V.shape[1] > 1 and not is_sparse(design.X):
+        return None
+    at = pairs(design.D)
+    directions = pairs(U.shape[1])
+    out = np.empty((len(directions[0]), V.shape[1]))
+    triangles = [design.gram(V[:, 0])] if V.shape[1] == 1 else _squares(design.grams(V), design.D, at)
+    for c, G in enumerate(triangles):
+        M = U.T @ (G @ U)
+        own, sizes = np.diag(M), (np.sqrt(np.maximum(np.diag(G), 0.0)) @ np.abs(U)) ** 2
+        if V[:, c].min() >= 0 and not (own >= LOST * sizes).all():
+            return None
+        out[:, c] = M[directions]
+    return out
+
+
+def _squares(packed: Array, D: int, at: tuple[Any, Any]) -> Iterator[Array]:
+    """One symmetric matrix after the other."""
+    for column in packed.T:
+        G = np.empty((D, D))
+        G[at] = column
+        G.T[at] = column
+        yield G
 
 
 def metric(Q: AnyArray, V: Array) -> Array:

@@ -79,12 +79,15 @@ def linear(f: LinearModel, x: Array, drift: float = 0.0) -> Rounding:
     K = roundings(f.n + f.design.D)
     extra, slopes, curvature = row_sizes(f, Z)
     P = np.sqrt(np.einsum("i,ik,ik->k", f.s, slopes, slopes))  # one for each output
-    c = f.column_sizes[:, None]
-    off, more = K * (c * theta).sum(axis=0), drift * np.abs(Z).max(initial=0.0)
-    pull = product(f, f.s[:, None] * slopes) if f.n * f.design.D <= SMALL else c * P
-    ridge = f.ridge * np.abs(f.ridge_part(x))
-    sizes = abs(point.value) + float(f.s @ extra) + float(ridge @ np.abs(x)) + float((pull * theta).sum())
+    c = f.column_sizes
+    off, more = K * (c @ theta), drift * float(np.abs(Z).max(initial=0.0)) if drift else 0.0
+    pull = product(f, f.s[:, None] * slopes) if f.n * f.design.D <= SMALL else c[:, None] * P
+    ridge, size = f.ridge * np.abs(f.ridge_part(x)), theta.ravel()
+    sizes = abs(point.value) + float(f.s @ extra) + float(ridge @ size) + float(pull.ravel() @ size)
     gradient = K * (pull.ravel() + ridge)
+    if f.offset is not None:  # like a column whose coefficient is 1
+        reach = float(np.sqrt(f.s @ f.offset**2))
+        off, sizes = off + K * float(np.abs(f.offset).max()), sizes + float(P.sum()) * reach
     value = K * sizes + float((P * more).sum() + curvature / 2 * ((off + more) ** 2).sum())
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
         return Rounding(np.inf, np.full(f.d, np.inf))
@@ -94,9 +97,12 @@ def linear(f: LinearModel, x: Array, drift: float = 0.0) -> Rounding:
 def product(f: LinearModel, R: Array) -> Array:
     """|X|'R, where that costs nothing to speak of: the sums themselves instead of Cauchy's and Schwarz's bound."""
     X: Any = f.design.X
-    wide = abs(X.astype(np.float64)) * abs(f.design.scale)
-    data = np.asarray(wide.T @ R)
-    return np.vstack([data, R.sum(axis=0)]) if f.design.intercept else data
+    sizes = X if X.dtype == np.uint8 else abs(X)
+    out = np.empty((f.design.D, R.shape[1]))
+    out[: X.shape[1]] = abs(f.design.scale) * np.asarray(sizes.T @ R)
+    if f.design.intercept:
+        out[-1] = R.sum(axis=0)
+    return out
 
 
 def slope_spread(f: LinearModel, x: Array) -> float:
@@ -115,6 +121,8 @@ def row_sizes(f: LinearModel, Z: Array) -> tuple[Array, Array, float]:
             extra += loss.parameter
         steepest = max(loss.parameter, 1 - loss.parameter) if loss.code == QUANTILE else 1.0
         return extra, np.full((f.n, 1), steepest), 0.0
+    if (sizes := loss.rounding_sizes(Z[:, 0], y)) is not None:
+        return sizes[0], sizes[1][:, None], sizes[2]
     slopes = np.abs(kernels.residual(loss, Z, y, np.ones(f.n))[1].reshape(f.n, f.k))
     curvature = loss.curvature
     if loss.code == POISSON:
@@ -131,7 +139,7 @@ def column_sizes(f: LinearModel) -> Array:
     """c_k = sqrt(sum_i s_i x_ik^2), a little too large; rows in pieces, so that none is copied as a whole."""
     X, design = f.design.X, f.design
     squares = np.zeros(design.D)
-    rows = max(1, CHUNK // max(X.shape[1], 1))
+    rows = max(1, CHUNK * f.n // max(design.entries, 1))
     with np.errstate(over="ignore"):
         for first in range(0, f.n, rows):
             piece: Any = X[first : first + rows]

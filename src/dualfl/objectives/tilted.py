@@ -37,7 +37,7 @@ class Tilted(Objective):
             )
         self.mu = max(lowest, 0.0)
         self.shape, self.n = base.shape, base.n
-        self.free, self.offers = base.free, base.offers
+        self.free, self.offers, self.convex = base.free, base.offers, base.convex
 
     def _vector(self, name: str, vector: float | Array) -> Array:
         if np.shape(vector) != (self.base.d,):

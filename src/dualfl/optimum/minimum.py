@@ -141,7 +141,7 @@ def _scaled_gap(E: LinearModel, penalty: L1, found: Solution) -> float:
     pull = float(np.abs(E.design.backward(R)).max())
     t = min(1.0, penalty.alpha / pull) if pull > 0 else 1.0
     u = t * R / E.s[:, None]
-    conjugate = E.loss.conjugate(u if E.k > 1 else u[:, 0], E.y)
+    conjugate = E.conjugate(u if E.k > 1 else u[:, 0])
     return max(float(found.value + E.s @ conjugate), 0.0)
 
 

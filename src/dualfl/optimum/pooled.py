@@ -19,7 +19,9 @@ def alike(problem: Problem) -> list[LinearModel] | None:
     models = [f for f in problem.clients if type(f) is LinearModel]
     if len(models) < problem.N:
         return None
-    kinds = {(f.loss, f.ridge, f.intercept, f.design.scale, f.shape, is_sparse(f.design.X)) for f in models}
+    kinds = {
+        (f.loss, f.ridge, f.intercept, f.design.scale, f.shape, is_sparse(f.design.X), f.offset is None) for f in models
+    }
     return models if len(kinds) == 1 else None
 
 
@@ -39,6 +41,7 @@ def pool(problem: Problem) -> LinearModel | None:
         weights=np.concatenate([w * f.s for w, f in zip(problem.weights, models)]),
         intercept=first.intercept,
         scale=first.design.scale,
+        offset=None if first.offset is None else np.concatenate([f.offset for f in models if f.offset is not None]),
     )
 
 
@@ -61,6 +64,8 @@ def _rows(f: LinearModel, weight: float) -> Iterator[bytes]:
     way to them left there; twelve digits count."""
     X: Any = f.design.X
     tails = [f"{X.dtype.str} {y:.17g} {s:.12e}".encode() for y, s in zip(f.y, weight * f.s)]
+    if f.offset is not None:
+        tails = [tail + o.tobytes() for tail, o in zip(tails, f.offset)]
     if is_sparse(X):
         data, columns = X.data, X.indices
         bounds = list(zip(X.indptr[:-1].tolist(), X.indptr[1:].tolist()))

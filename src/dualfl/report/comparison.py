@@ -1,9 +1,10 @@
-"""What a comparison looks like: a table for the terminal, four panels for paper, two CSV files behind them."""
+"""What a comparison looks like: a table for the terminal, five panels for paper, CSV files behind them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,92 +13,198 @@ import numpy as np
 from dualfl.colours import COLOURS
 from dualfl.data.label_mix import Mix
 from dualfl.errors import InputError
-from dualfl.experiments.compare import LEVELS, Comparison, Entry
+from dualfl.experiments.compare import LEVELS, Comparison, Entry, count_of
+from dualfl.experiments.network import Network
 from dualfl.report.figure import CEILING, FLOOR, LINES, MARKERS, png
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import PARTITION, REPORT, partition_file
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+MAIN = ("exchanges", "exchanges")
 PANELS = {
-    "round": "communication rounds",
-    "exchanges": "exchanges",
+    "contacts": "contacts with single clients",
     "floats": "floats up and down, all clients",
-    "local_gradients": "local gradients, all clients",
+    "network": f"seconds on a network\n({Network()})",
+    "gradients": "local gradients, all clients",
 }
 SUMMARY, HISTORY, PICTURE, RECORD = "summary.csv", "history.csv", "convergence.png", "comparison.json"
-FILES = (SUMMARY, HISTORY, PICTURE, PARTITION, RECORD, REPORT)
+SEEDS = "seeds.csv"  # only where an algorithm ran more than once
+FILES = (SUMMARY, HISTORY, SEEDS, PICTURE, PARTITION, RECORD, REPORT)
+GREY, WIDTH = "0.78", 80
+GAP = 0.042  # of the panel's height, between two names
 
 
 def comparison_figure(comparison: Comparison, title: str = "") -> Figure:
-    """Relative error against rounds, exchanges, floats and local gradients; one legend for all four."""
-    drawn = [entry for entry in comparison if entry.status == "ok" and np.isfinite(entry.final_error)]
+    """Relative error against exchanges, with names, and small against contacts, floats, network and local gradients.
+
+    As many as there are colours are drawn in colour, the best ones; all others in grey. A band reaches from the best to
+    the worst seed.
+    """
+    drawn = [entry for entry in comparison.ranking() if entry.status == "ok" and np.isfinite(entry.final_error)]
     if not drawn:
         raise InputError("There is nothing to draw: no algorithm came to a result.")
     from matplotlib.figure import Figure
 
-    columns = 4 if len(drawn) > 8 else max(1, len(drawn))
-    legend_rows = -(-len(drawn) // columns)
-    figure = Figure(figsize=(9.0, 6.6 + 0.19 * legend_rows), layout="constrained")
-    panels = figure.subplots(2, 2, sharey=True)
-    for axes, (count, label) in zip(panels.flat, PANELS.items()):
-        for number, entry in enumerate(drawn):
-            x, error = curve(entry, count)
-            axes.plot(
-                x,
-                np.clip(error, FLOOR, CEILING),
-                label=entry.name,
-                color=COLOURS[number % len(COLOURS)],
-                linestyle=LINES[(number // len(COLOURS)) % len(LINES)],
-                marker=MARKERS[(number + number // len(COLOURS)) % len(MARKERS)],
-                markersize=3.5,
-                markevery=max(1, len(x) // 8),
-                linewidth=1.2,
-            )
+    figure = Figure(figsize=(11.0, 5.6), layout="constrained")
+    grid = figure.add_gridspec(2, 4, width_ratios=[1.0, 1.0, 1.1, 1.1])
+    main = figure.add_subplot(grid[:, :2])
+    small = [figure.add_subplot(grid[i, 2 + j], sharey=main) for i in range(2) for j in range(2)]
+    for axes, (count, label) in zip([main, *small], [MAIN, *PANELS.items()]):
+        for number, entry in reversed(list(enumerate(drawn))):  # the best on top
+            draw(axes, entry, count, number, large=axes is main)
         axes.set_yscale("log")
-        if count != "round":
-            axes.set_xscale("symlog", linthresh=1.0)
-            axes.set_xlim(left=max(1.0, min(first_positive(entry, count) for entry in drawn) / 2))
-        axes.set_xlabel(label)
-        axes.grid(True, which="major", color="0.9", linewidth=0.6)
+        least = min(first_positive(entry, count) for entry in drawn)
+        axes.set_xscale("symlog", linthresh=least if np.isfinite(least) else 1.0)
+        axes.set_xlim(left=least / 2 if np.isfinite(least) else 0.0)
+        axes.set_xlabel(label, fontsize=9)
+        axes.tick_params(labelsize=8, labelleft=axes in (main, small[0], small[2]))
+        axes.grid(True, which="major", color="0.93", linewidth=0.6)
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
-    for axes in panels[:, 0]:
-        axes.set_ylabel("relative energy error")
-    handles, labels = panels.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
-    figure.suptitle(title, fontsize=10.5, x=0.01, ha="left")
+    main.set_ylabel("relative energy error")
+    write_names(main, drawn)
+    others = len(drawn) - len(COLOURS)
+    more = f"; the best {len(COLOURS)} of {len(drawn)} in colour, the others grey" if others > 0 else ""
+    seeds = max(len(entry.runs) for entry in drawn)
+    bands = f"; medians and bands of {seeds} seeds" if seeds > 1 else ""
+    figure.suptitle(f"{title}{more}{bands}", fontsize=10.5, x=0.01, ha="left")
     return figure
 
 
-def curve(entry: Entry, count: str) -> tuple[np.ndarray, np.ndarray]:
-    history = entry.history
-    if count == "floats":
-        return history.column("floats_up") + history.column("floats_down"), history.column("relative_error")
-    return history.column(count), history.column("relative_error")
+def draw(axes: Axes, entry: Entry, count: str, number: int, *, large: bool) -> None:
+    """One algorithm in one panel: the median of its seeds, and a band if there are several."""
+    x, errors = curves(entry, count)
+    coloured = number < len(COLOURS)
+    colour = COLOURS[number] if coloured else GREY
+    y = np.clip(np.median(errors, axis=0), FLOOR, CEILING)
+    axes.plot(
+        x,
+        y,
+        color=colour,
+        linestyle=LINES[number % len(LINES)] if coloured else "-",
+        marker=MARKERS[number % len(MARKERS)] if coloured else None,
+        markersize=3.5 if large else 2.5,
+        markevery=max(1, len(x) // 8),
+        linewidth=1.5 if coloured else 0.8,
+        zorder=3 if coloured else 1,
+    )
+    if len(errors) > 1 and coloured:
+        low, high = (np.clip(end(axis=0), FLOOR, CEILING) for end in (errors.min, errors.max))
+        axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+
+
+def write_names(axes: Axes, drawn: Sequence[Entry]) -> None:
+    """The names of the coloured ones at the right edge, as high as their curves end, one above the other where these
+    meet."""
+    low, high = np.log10(axes.get_ylim())
+    ends = [np.clip(np.median(curves(entry, MAIN[0])[1], axis=0)[-1], FLOOR, CEILING) for entry in drawn]
+    heights = spread([(np.log10(end) - low) / (high - low) for end in ends[: len(COLOURS)]], GAP)
+    for number, (entry, height) in enumerate(zip(drawn, heights)):
+        axes.text(
+            *(1.01, height, entry.name),
+            transform=axes.transAxes,
+            color=COLOURS[number],
+            fontsize=8,
+            va="center",
+            fontweight="bold",
+        )
+
+
+def spread(heights: Sequence[float], gap: float) -> list[float]:
+    """The same order, none nearer to another than `gap`, all within 0 and 1 as far as they fit.
+
+    >>> [round(h, 2) for h in spread([0.5, 0.5, 0.0], 0.1)]
+    [0.5, 0.6, 0.0]
+    """
+    order = sorted(range(len(heights)), key=lambda i: heights[i])
+    placed = [0.0] * len(heights)
+    floor = 0.0
+    for i in order:
+        placed[i] = floor = max(heights[i], floor)
+        floor += gap
+    ceiling = 1.0
+    for i in reversed(order):
+        placed[i] = ceiling = min(placed[i], ceiling)
+        ceiling -= gap
+    return placed
+
+
+def curves(entry: Entry, count: str) -> tuple[np.ndarray, np.ndarray]:
+    """The median count of each round, and the errors of every seed; a seed that has ended keeps its last ones."""
+    most = max(len(run.history) for run in entry.runs)
+
+    def filled(values: np.ndarray) -> np.ndarray:
+        return np.concatenate([values, np.full(most - len(values), values[-1])])
+
+    x = np.stack([filled(count_of(run.history, count)) for run in entry.runs])
+    return np.median(x, axis=0), np.stack([filled(run.history.column("relative_error")) for run in entry.runs])
 
 
 def first_positive(entry: Entry, count: str) -> float:
-    x = curve(entry, count)[0]
+    x = curves(entry, count)[0]
     return float(x[x > 0].min(initial=np.inf))
 
 
+# -- the terminal -----------------------------------------------------------------------------------------
+
+
 def table(comparison: Comparison) -> str:
-    """Exchanges to each level and the final error, best first, 80 columns wide."""
+    """Exchanges to each level and the final error, best first; then all measures at the last level anybody reached."""
     lines = [f"{'':<20}{'exchanges to relative error':^32}{'final':>10}{'local':>10}{'':>8}"]
     head = (
         f"{'algorithm':<20}" + "".join(f"{level:>8.0e}" for level in LEVELS) + f"{'error':>10}{'gradients':>10}{'s':>8}"
     )
     lines.append(head)
-    lines += [line(entry) for entry in comparison.ranking()]
-    return "\n".join(lines)
+    ranked = comparison.ranking()
+    lines += [line(entry) for entry in ranked]
+    lines += [
+        textwrap.fill(f"{each.name}: {each.choice}", WIDTH, subsequent_indent="  ") for each in ranked if each.choice
+    ]
+    return "\n".join([*lines, *measures(ranked)])
+
+
+def measures(ranked: Sequence[Entry]) -> list[str]:
+    """All measures at the smallest level that three algorithms reached, or, if there is none, anybody."""
+    reached = {
+        level: [each for each in ranked if each.status == "ok" and each.reached(level, "rounds")] for level in LEVELS
+    }
+    enough = min(3, max(map(len, reached.values())))
+    if not enough:
+        return []
+    level = min(level for level in LEVELS if len(reached[level]) >= enough)
+    there = reached[level]
+    told = (
+        f"To {level:.0e}; s net: seconds on a network with {Network()}, computing left out; of several seeds the "
+        "median, and of the exchanges the extremes."
+    )
+    lines = [
+        "",
+        *textwrap.wrap(told, WIDTH),
+        f"{'algorithm':<20}{'rounds':>7}{'exchanges':>14}{'contacts':>9}{'floats':>9}{'s net':>9}{'gradients':>10}",
+    ]
+    for entry in there:
+        rounds, exchanges, contacts, floats, net, gradients = (
+            entry.reached(level, count)
+            for count in ("rounds", "exchanges", "contacts", "floats", "network", "gradients")
+        )
+        span = entry.each(level, "exchanges")
+        shown = f"{exchanges:g}"
+        if len(span) > 1:
+            most = f"{max(span):g}" if np.isfinite(max(span)) else "never"
+            shown += f" ({min(span):g}-{most})"
+        lines.append(
+            f"{entry.name:<20}{rounds:>7g}{shown:>14}{contacts:>9.6g}{floats:>9.3g}{net:>9.3g}{gradients:>10.3g}"
+        )
+    return lines
 
 
 def line(entry: Entry) -> str:
     if entry.status != "ok":
         text = f"{entry.name:<20}{entry.status}"
-        return text if len(text) <= 80 else text[:79] + "…"
+        return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
     reached = [entry.reached(level, "exchanges") for level in LEVELS]
     counts = "".join(f"{'-' if r is None else int(r):>8}" for r in reached)
     last = entry.history[-1]
@@ -109,6 +216,9 @@ def write(comparison: Comparison, folder: Path, title: str = "") -> list[str]:
     (folder / SUMMARY).write_bytes(comparison.summary_csv().encode())
     (folder / HISTORY).write_bytes(comparison.history_csv().encode())
     written = [SUMMARY, HISTORY]
+    if any(len(entry.runs) > 1 for entry in comparison):
+        (folder / SEEDS).write_bytes(comparison.seeds_csv().encode())
+        written.append(SEEDS)
     if any(entry.status == "ok" and np.isfinite(entry.final_error) for entry in comparison):
         (folder / PICTURE).write_bytes(png(comparison_figure(comparison, title)))
         written.append(PICTURE)

@@ -19,6 +19,7 @@ import numpy as np
 from dualfl.data.label_mix import Mix
 from dualfl.engines.history import Row
 from dualfl.errors import InputError
+from dualfl.experiments.network import Network
 from dualfl.outputs import resolved
 from dualfl.typing import Array
 
@@ -26,7 +27,8 @@ HISTORY, SUMMARY, PARTITION, COEFFICIENTS = "history.csv", "summary.csv", "parti
 INFLUENCE = "influence.csv"
 REPORT = "report.html"
 RECORDS = ("run.json", "comparison.json", "reproduce.json", "fit.json")  # what was asked, and with which versions
-COUNTS = ("round", "exchanges", "floats", "local_gradients", "seconds")
+COUNTS = ("round", "exchanges", "contacts", "floats", "network", "local_gradients", "seconds")
+NEW = ("contacts", "payload")  # columns that version 0.1.0 did not count
 FIT = ("feature", "class", "coefficient", "std_error", "low", "high")
 MOVED = ("silo", "feature", "class", "change", "in_std_errors")
 GIVEN, THEORY = "given", "by theory"  # where the value of a hyperparameter is from
@@ -46,7 +48,9 @@ class Curve:
         return len(next(iter(self.columns.values()), ()))
 
     def count(self, name: str) -> Array:
-        """A total since the start: one of COUNTS."""
+        """A total since the start: one of COUNTS; nan where nobody counted it."""
+        if name == "network":
+            return Network().seconds(self.columns["exchanges"], self.columns["payload"])
         return self.columns["floats_up"] + self.columns["floats_down"] if name == "floats" else self.columns[name]
 
     @property
@@ -278,8 +282,8 @@ def read_curves(folder: Path, record: dict[str, Any]) -> Iterator[Curve]:
     path = folder / HISTORY
     rows: dict[str, list[list[float]]] = {}
     alone = str(part(record, "algorithm").get("algorithm", resolved(folder).name))
-    for line, cells in table(path, Row._fields):
-        values = [number(cells[column], path, line, column) for column in Row._fields]
+    for line, cells in table(path, [column for column in Row._fields if column not in NEW]):
+        values = [number(cells.get(column, ""), path, line, column) for column in Row._fields]
         rows.setdefault(cells.get("name", alone), []).append(values)
     about = dict(read_summary(folder / SUMMARY)) if (folder / SUMMARY).is_file() else {}
     if not rows and not about:

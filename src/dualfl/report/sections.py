@@ -8,13 +8,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dualfl.experiments.compare import LEVELS
+from dualfl.experiments.network import Network
 from dualfl.report.markup import Markup, element, join, table
 from dualfl.report.results import COUNTS, GIVEN, Curve, Move, Results, known
 
 WORDS = {
     "round": ("Rounds", "communication rounds"),
     "exchanges": ("Exchanges", "exchanges"),
+    "contacts": ("Contacts", "contacts with single clients"),
     "floats": ("Floats", "floats up and down, all clients"),
+    "network": ("On a network", f"seconds on a network with {Network()}, computing left out"),
     "local_gradients": ("Local gradients", "local gradients, all clients"),
     "seconds": ("Seconds", "seconds in rounds"),
 }
@@ -52,7 +55,9 @@ def default_title(found: Sequence[Results]) -> str:
     data = setting(found[0], "dataset")
     what = title_of(names[0]) if len(names) == 1 else f"{len(names)} algorithms" if names else "Model"
     if found[0].coefficients:
-        return f"Model {found[0].label}"
+        model, target = str(setting(found[0], "model") or "model"), found[0].part("data").get("target")
+        words = model.partition(": ")[0]
+        return f"{words[:1].upper()}{words[1:]} model of {target}" if target else f"Model {found[0].label}"
     return f"{what} on {data}" if data else f"{what}: {found[0].label}"
 
 
@@ -73,6 +78,11 @@ def subtitle(found: Sequence[Results]) -> str:
 
 def problem(results: Results) -> str:
     clients, ridge = setting(results, "clients"), setting(results, "ridge")
+    if results.coefficients:
+        data = results.part("data")
+        silos = sum(name.startswith("rows of ") for name in data)
+        rows = data.get("rows")
+        return f"{silos} silos, {rows:,} rows" if silos and isinstance(rows, int) else ""
     words = [
         str(setting(results, "dataset") or ""),
         f"{clients} clients ({setting(results, 'partition')})" if clients is not None else "",
@@ -95,20 +105,34 @@ def make_sections(found: Sequence[Results]) -> Iterator[Section]:
     curves = [each for each in all_curves if len(each.curve)]
     if len(found) == 1 and found[0].part("results"):
         yield "result", "Result", glance(found[0])
+    about_model = list(model_sections(found))
+    about_run = list(run_sections(found, all_curves, curves))
+    if any(one.coefficients for one in found):  # whoever wanted a model looks for it first
+        yield from (*about_model, *about_run)
+    else:
+        yield from (*about_run, *about_model)
+    if any(each.curve.hyperparameters for each in all_curves):
+        yield "hyperparameters", "Hyperparameters", hyperparameters(all_curves)
+    yield "origin", "How it was made", origin(found)
+
+
+def run_sections(found: Sequence[Results], all_curves: Sequence[Named], curves: Sequence[Named]) -> Iterator[Section]:
+    """How the minimum was reached."""
     if curves:
         yield "convergence", "Convergence", convergence(found, curves)
         yield "levels", "Cost of accuracy", levels(all_curves)
     if any(known(each.curve.bound) for each in curves):
         yield "certificate", "Certificate", CERTIFICATE
+
+
+def model_sections(found: Sequence[Results]) -> Iterator[Section]:
+    """What was found, and in whose rows."""
     if any(one.partition for one in found):
         yield "partition", "Who holds what", partitions(found)
     if any(one.coefficients for one in found):
         yield "coefficients", "Coefficients", coefficients(found)
     if any(one.influence for one in found):
         yield "influence", "How much each silo moved the answer", influence(found)
-    if any(each.curve.hyperparameters for each in all_curves):
-        yield "hyperparameters", "Hyperparameters", hyperparameters(all_curves)
-    yield "origin", "How it was made", origin(found)
 
 
 def glance(one: Results) -> Markup:
@@ -121,6 +145,7 @@ def glance(one: Results) -> Markup:
         ("proven bound of it", proven, "known without E*"),
         ("rounds", results.get("round"), {"tol": "the tolerance is reached"}.get(str(results.get("stopped")), "")),
         ("exchanges", results.get("exchanges"), ""),
+        ("contacts", results.get("contacts"), "a client asked once is one"),
         ("floats", total(results.get("floats_up"), results.get("floats_down")), "up and down, all clients"),
         ("local gradients", results.get("local_gradients"), "all clients"),
         ("training accuracy", percent(results.get("training accuracy")), ""),
@@ -153,7 +178,7 @@ def convergence(found: Sequence[Results], curves: Sequence[Named]) -> Markup:
         [
             element(
                 "div",
-                radios("x", "Against", {count: WORDS[count][0] for count in COUNTS}),
+                radios("x", "Against", {count: WORDS[count][0] for count in counted(curves)}),
                 radios("y", "Show", there),
                 element("label", Markup('<input type="checkbox" id="log-x">'), " log x axis", class_="check"),
                 class_="controls",
@@ -170,6 +195,11 @@ def convergence(found: Sequence[Results], curves: Sequence[Named]) -> Markup:
             *(element("p", text, class_="note") for text in notes(found)),
         ]
     )
+
+
+def counted(curves: Sequence[Named]) -> list[str]:
+    """Those of COUNTS that some curve has."""
+    return [count for count in COUNTS if any(known(each.curve.count(count)) for each in curves)]
 
 
 def notes(found: Sequence[Results]) -> list[str]:
@@ -230,7 +260,7 @@ def levels(curves: Sequence[Named]) -> Markup:
             data_count=count,
             class_="numbers",
         )
-        for count in COUNTS
+        for count in counted(ranked)
     ]
     note = "Best first, by exchanges." if len(ranked) > 1 else ""
     if proven:

@@ -40,6 +40,7 @@ from dualfl.typing import Array
 
 LARGEST = 4000
 PATIENCE = 10  # Newton steps without a smaller residual, after which it is rounding
+CHEAP, WAIT = 250, 10  # coordinates of a face that is cheap; how many times ten sweeps are waited for another
 ROUNDS, SWEEPS = 100, 10  # how often, besides once a coordinate, a Newton step on a face, and sweeps before it
 LITTLE = 1e-9  # of all that a model has fallen, which is not worth another round
 
@@ -153,9 +154,14 @@ def minimise_model(Q: Array, q: Array, P: Separable, start: Array, goal: float) 
     m = Q @ z - q
     first = before = value(z, m)
     least, idle = np.inf, 0
+    waited = 0
     for _ in range(ROUNDS + len(z)):
+        zeros = z == 0
         kernels.cd_quadratic(Q, q, P.l1, P.lo, P.hi, z, m, SWEEPS, 0.0)
-        _face_step(Q, P, z, Q @ z - q)
+        # A step on a large face is dear, and worth it once sweeps no longer change which coordinates it has.
+        waited = 0 if len(z) <= CHEAP or waited == WAIT or np.array_equal(zeros, z == 0) else waited + 1
+        if waited == 0:
+            _face_step(Q, P, z, Q @ z - q)
         m = Q @ z - q
         residual, now = float(np.linalg.norm(P.steepest(z, m))), value(z, m)
         falls = before - now > LITTLE * abs(first - now)

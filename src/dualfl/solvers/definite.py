@@ -13,12 +13,17 @@ EPS = float(np.finfo(float).eps)
 def solve(Q: Array, q: Array) -> Array:
     """Q^{-1} q for a positive semidefinite Q, by the smallest shift of its diagonal that lets Cholesky through."""
     unit = units(Q)
-    scaled = definite(Q * unit * unit[:, None])
-    return np.asarray(unit * cho_solve(cho_factor(scaled), unit * q))
+    factor = factorised(Q * unit * unit[:, None])[1]
+    return np.asarray(unit * cho_solve(factor, unit * q))
 
 
 def definite(Q: Array) -> Array:
-    """Q, its diagonal raised by as little as makes it positive definite in floating point.
+    """Q, its diagonal raised by as little as makes it positive definite in floating point."""
+    return factorised(Q)[0]
+
+
+def factorised(Q: Array) -> tuple[Array, tuple[Array, bool]]:
+    """The same, and its Cholesky factor.
 
     Each entry by the same share of itself: columns may be in units that differ by many orders, and what is nothing to
     one would be all of another.
@@ -27,12 +32,13 @@ def definite(Q: Array) -> Array:
     for shift in (0.0, 1e-15, 1e-13, 1e-11, 1e-9, 1e-6, 1.0):
         shifted = Q + np.diag(np.where(diagonal > 0, shift * diagonal, 1.0)) if shift else Q
         try:
-            factor = cho_factor(shifted)[0]
+            factor = cho_factor(shifted)
         except LinAlgError:
             continue
-        if float(np.min(np.diag(factor))) > 0:
-            return shifted
-    return Q + 2 * (float(np.abs(Q).sum(axis=1).max()) or 1.0) * np.eye(len(Q))  # Gershgorin: whatever Q is
+        if float(np.min(np.diag(factor[0]))) > 0:
+            return shifted, factor
+    shifted = Q + 2 * (float(np.abs(Q).sum(axis=1).max()) or 1.0) * np.eye(len(Q))  # Gershgorin: whatever Q is
+    return shifted, cho_factor(shifted)
 
 
 def units(Q: Array) -> Array:

@@ -25,11 +25,11 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from dualfl import kernels
 from dualfl.errors import InputError, NotSupported
 from dualfl.kernels import Design
+from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives.base import Objective, Point
 from dualfl.objectives.linear import LinearModel, LinearPoint
 from dualfl.objectives.losses import Loss
@@ -77,7 +77,7 @@ def axes(f: LinearModel, most: int = FULL) -> Axes:
     found = _known.get(key)
     if found is not None and found[1] is f.design:
         return found[2]
-    with _one_at_a_time, threadpool_limits(1):  # small matrices: more threads would cost time, and change the last bits
+    with _one_at_a_time, one_blas_thread():  # small matrices: more threads would cost time, and change the last bits
         result = _all_axes(f) if whole else _leading_axes(f)
     _known[key] = weakref.ref(f.s, lambda _: _known.pop(key, None)), f.design, result
     return result

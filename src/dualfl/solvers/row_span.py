@@ -85,6 +85,7 @@ def applies(f: Objective, stop: StopRule) -> bool:
     return (
         isinstance(model, LinearModel)
         and model.free is None
+        and model.offset is None
         and np.ndim(a) == 0
         and model.ridge + a > 0
         and 2 * model.n <= model.design.D

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from dualfl.arguments import checked
 from dualfl.errors import InputError, NotSupported
@@ -49,6 +48,13 @@ HESSIAN: dict[str, dict[str, Any]] = {
     "trust-ncg": {"gtol": 0.0, "maxiter": UNLIMITED},
     "trust-krylov": {"gtol": 0.0, "maxiter": UNLIMITED},
 }
+
+
+def minimize(*arguments: Any, **settings: Any) -> Any:
+    """SciPy's; a package that takes half a second to import, and that few runs use."""
+    from scipy.optimize import minimize
+
+    return minimize(*arguments, **settings)
 
 
 class _Stop(Exception):

@@ -14,16 +14,19 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 
 import numpy as np
 
+from dualfl.tables.dates import days_since
 from dualfl.typing import AnyArray
 
 GAPS = frozenset({"", "na", "n/a", "nan", "null"})  # how files write that there is no entry, in capitals or not
 NO_WIDTH = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"))
 WHOLE = re.compile(r"[-+]?\d+")
-DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+GROUPING = ".' \u2019\u00a0\u202f"  # signs between thousands
+DECIMAL_COMMA = re.compile(rf"[-+]?(?:\d{{1,3}}(?:[{GROUPING}]\d{{3}})+|\d*),\d+(?:[eE][-+]?\d+)?")
 BOOLEAN = frozenset({"true", "false"})
 EXACT = 2.0**53  # whole numbers from here on are not all told apart as floats
 KEPT = 1000  # characters of a text that is kept as it is
@@ -47,10 +50,27 @@ def brief(text: str) -> str:
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a file writes gaps, besides the usual ways, and the decimal point."""
+    """How a column writes gaps, besides the usual ways, the decimal point, levels and dates (`rules.Rules`)."""
 
     na: tuple[str, ...] = ()
     decimal: str = "."
+    recode: tuple[tuple[str, str], ...] = ()  # what is written, and what it means
+    fold_case: bool = False
+    since: date | None = None  # dates become days since then
+
+    @cached_property
+    def _meanings(self) -> dict[str, str]:
+        """By levels, so that a rule for 1 is one for 01, too."""
+        return {self.level(text): meaning for text, meaning in self.recode}
+
+    def meant(self, text: str) -> str:
+        """The text itself, or what it is recoded to.
+
+        >>> died = Spelling(recode=(("Yes", "1"), ("2", "")), fold_case=True)
+        >>> [died.meant(text) for text in ("yes", "no", "02")]
+        ['1', 'no', '']
+        """
+        return self._meanings.get(self.level(text), text) if self.recode else text
 
     @cached_property
     def _gaps(self) -> frozenset[str]:
@@ -63,7 +83,8 @@ class Spelling:
 
     @property
     def usual(self) -> bool:
-        return not self.na and self.decimal == "."
+        """Whether a number or an empty cell is nothing else."""
+        return not self.na and self.decimal == "." and not self.recode and self.since is None
 
     def is_gap(self, text: str) -> bool:
         return text.lower() in self._gaps or (bool(self._codes) and self.number(text) in self._codes)
@@ -95,7 +116,7 @@ class Spelling:
             return text.lower()
         value = self.number(text)
         if value is None or not math.isfinite(value):
-            return brief(text)
+            return brief(folded(text) if self.fold_case else text)
         return str(int(text)) if WHOLE.fullmatch(text) else level_of(value)
 
 
@@ -104,6 +125,15 @@ USUAL = Spelling()
 
 class MixedPoints(ValueError):
     """A decimal point where commas are decimal: 1.234 may be one and a bit or a thousand."""
+
+
+def folded(text: str) -> str:
+    """In small letters, with single blanks.
+
+    >>> folded("Heart  Surgery")
+    'heart surgery'
+    """
+    return unicodedata.normalize("NFC", " ".join(text.lower().split()))
 
 
 def level_of(value: float) -> str:
@@ -135,7 +165,7 @@ def _fast(cells: Sequence[str]) -> AnyArray | None:
 
 def _careful(cells: Sequence[str], spelling: Spelling) -> AnyArray:
     """Each spelling is looked at once: in most columns there are few."""
-    texts = {cell: cell.strip() for cell in set(cells)}
+    texts = {cell: spelling.meant(cell.strip()) for cell in set(cells)}
     there = {cell: text for cell, text in texts.items() if not spelling.is_gap(text)}
     if spelling.decimal == ",":
         for text in there.values():
@@ -144,12 +174,14 @@ def _careful(cells: Sequence[str], spelling: Spelling) -> AnyArray:
     numbers = {cell: spelling.number(text) for cell, text in there.items()}
     if None not in numbers.values():
         return np.array([numbers.get(cell, math.nan) for cell in cells], dtype=np.float64)
+    if spelling.since is not None and (days := days_since(set(there.values()), spelling.since)):
+        return np.array([days[there[cell]] if cell in there else math.nan for cell in cells], dtype=np.float64)
     levels = {cell: spelling.level(text) for cell, text in there.items()}
     return np.array([levels.get(cell, "") for cell in cells], dtype=np.str_)
 
 
 def _exact(cell: str, spelling: Spelling) -> str:
-    text = cell.strip()
+    text = spelling.meant(cell.strip())
     return "" if spelling.is_gap(text) else spelling.level(text)
 
 
@@ -164,7 +196,7 @@ def odd_entries(values: AnyArray) -> dict[str, list[int]]:
     """Of texts: those that are no numbers, with their rows from 1, if most entries are numbers; else none."""
     counts = _counted(values)
     numbers = {text for text in counts if USUAL.number(text) is not None}
-    return _rows(values, counts.keys() - numbers) if _most(counts, numbers) else {}
+    return rows_with(values, counts.keys() - numbers) if _most(counts, numbers) else {}
 
 
 def decimal_commas(values: AnyArray) -> dict[str, list[int]]:
@@ -172,7 +204,12 @@ def decimal_commas(values: AnyArray) -> dict[str, list[int]]:
     counts = _counted(values)
     commas = {text for text in counts if DECIMAL_COMMA.fullmatch(text)}
     numbers = {text for text in counts if commas and USUAL.number(text) is not None}
-    return _rows(values, commas) if commas and _most(counts, commas | numbers) else {}
+    return rows_with(values, commas) if commas and _most(counts, commas | numbers) else {}
+
+
+def is_grouped(text: str) -> bool:
+    """Whether a number with a comma has signs between thousands, too."""
+    return any(sign in text for sign in GROUPING)
 
 
 def _counted(values: AnyArray) -> Counter[str]:
@@ -186,7 +223,7 @@ def _most(counts: Counter[str], some: Set[str]) -> bool:
     return 2 * sum(counts[text] for text in some) > counts.total()
 
 
-def _rows(values: AnyArray, wanted: Set[str]) -> dict[str, list[int]]:
+def rows_with(values: AnyArray, wanted: Set[str]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for row, text in enumerate(values.tolist() if wanted else (), start=1):
         if text in wanted:
@@ -204,4 +241,8 @@ def quoted(entries: dict[str, list[int]], most: int = 3) -> str:
 
 def _numbered(rows: Sequence[int], most: int = 3) -> str:
     word = "row" if len(rows) == 1 else "rows"
-    return f"{word} {', '.join(f'{row:,}' for row in rows[:most])}{', ...' if len(rows) > most else ''}"
+    return f"{word} {first_rows(rows, most)}"
+
+
+def first_rows(rows: Sequence[int], most: int = 3) -> str:
+    return f"{', '.join(f'{row:,}' for row in rows[:most])}{', ...' if len(rows) > most else ''}"

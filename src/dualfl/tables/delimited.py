@@ -5,6 +5,7 @@ Columns of numbers are features. Columns of text are not, but rows can be split 
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import io
@@ -17,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.errors import InputError
+from dualfl.errors import InputError, WrongEncoding
 from dualfl.files import contents
 from dualfl.names import nearest
 from dualfl.tables.cells import BOOLEAN, EXACT, GAPS, USUAL, brief, decimal_commas, level_of, quoted, tidy
+from dualfl.tables.formats import UTF16
 from dualfl.typing import AnyArray
 
+UTF8 = "utf-8"
 TARGETS = ("target", "label", "class", "y")  # what a target is called where nobody says it
 CLASSES = 20  # whole numbers with at most so many values are classes
 LONGEST = 2**31 - 1  # characters of a cell, the most that Python's reader can be told
@@ -61,15 +64,12 @@ def _apart(values: AnyArray, texts: Sequence[str]) -> AnyArray:
     return levels if len(np.unique(levels)) > len(np.unique(values)) else values
 
 
-def csv_rows(path: Path, libsvm: str | None = None) -> tuple[list[str], list[list[str]]]:
-    """The names of the columns, and every row as the text of its entries; `libsvm` is what to do if it is that."""
-    try:
-        text = contents(path).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not a CSV file: it is not text ({error.reason} at byte {error.start}); save it as CSV in UTF-8."
-        ) from error
-    text = tidy(io.StringIO(text, newline=None).read())  # a lone CR ends a line too, as old spreadsheets write it
+def csv_rows(path: Path, libsvm: str | None = None, encoding: str | None = None) -> tuple[list[str], list[list[str]]]:
+    """The names of the columns, and every row as the text of its entries; `libsvm` is what to do if it is that, and
+    `encoding` is for whoever can name another one than UTF-8."""
+    text = tidy(
+        io.StringIO(decoded(path, encoding), newline=None).read()
+    )  # a lone CR ends a line too, as old spreadsheets write it
     if not text.strip():
         raise InputError(f"{path} is empty; it needs a first line with the names of the columns, and rows below it.")
     head = HEADER.match(text)[0]  # type: ignore[index]  # matches always
@@ -89,6 +89,34 @@ def csv_rows(path: Path, libsvm: str | None = None) -> tuple[list[str], list[lis
     if not table:
         raise InputError(f"{path} holds no rows below its header.")
     return names, table
+
+
+def decoded(path: Path, encoding: str | None) -> str:
+    """The text of a file. One that begins with UTF-8's mark is UTF-8, whatever was said."""
+    data = contents(path)
+    name = "utf-8-sig" if encoding in (None, UTF8) or data.startswith(codecs.BOM_UTF8) else str(encoding)
+    try:
+        return data.decode(name)
+    except UnicodeError as error:
+        named = "" if encoding in (None, UTF8) else f" in {encoding}"
+        where = f"{error.reason} at byte {error.start:,}" if isinstance(error, UnicodeDecodeError) else str(error)
+        remedy = "save it as CSV in UTF-8"
+        if encoding is not None:
+            remedy += f", or name its encoding, which may be {likely_encoding(data)} (--encoding, or in silo.json)"
+        start = error.start if isinstance(error, UnicodeDecodeError) else 0
+        line = f"line {data.count(bytes([10]), 0, start) + 1:,}"
+        raise WrongEncoding(f"{path} is not a CSV file: it is not text{named} ({where}); {remedy}.", line) from error
+
+
+def likely_encoding(data: bytes) -> str:
+    """What text that is not UTF-8 is most often: what its first bytes say, or what Windows writes in western Europe."""
+    if data.startswith(UTF16):
+        return "utf-16"
+    try:
+        data.decode("cp1252")
+        return "cp1252"
+    except UnicodeDecodeError:
+        return "latin-1"
 
 
 def _records(path: Path, text: str, delimiter: str) -> tuple[list[list[str]], int]:

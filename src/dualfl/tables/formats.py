@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dualfl.errors import InputError
+from dualfl.errors import InputError, WrongEncoding
 from dualfl.files import beginning
 
 PICKLE = b"\x80"  # the first byte of every pickle since protocol 2
@@ -36,8 +36,8 @@ def named_format(path: Path) -> str | None:
     return SUFFIXES.get(Path(path.name.removesuffix(".gz")).suffix.lower())
 
 
-def format_of(path: Path) -> str:
-    """What a file is by its first bytes, which must not contradict its name."""
+def format_of(path: Path, wide: bool = False) -> str:
+    """What a file is by its first bytes, which must not contradict its name; `wide` text has more bytes a letter."""
     head = beginning(path)
     named = named_format(path)
     begins = next((kind for kind, start in BYTES.items() if head.startswith(start)), None)
@@ -45,10 +45,16 @@ def format_of(path: Path) -> str:
         return named
     if named in TEXT and begins is None and b"\x00" not in head:
         return named
+    if wide and begins is None and named in (None, "CSV"):
+        return "CSV"
     if named is None:
         return begins or "LIBSVM"
     if named in TEXT and head.startswith(UTF16):
-        raise InputError(f'{path} is text in UTF-16, as Excel writes "Unicode text"; save it as CSV in UTF-8.')
+        raise WrongEncoding(
+            f'{path} is text in UTF-16, as Excel writes "Unicode text"; save it as CSV in UTF-8 '
+            "(dualfl fit reads it with --encoding utf-16).",
+            "line 1",
+        )
     if begins != named:
         seems = f"it begins like {begins}" if begins else f"it begins with {head[:4].hex(' ') or 'nothing'}"
         raise InputError(f"{path} is not what its name says: it should be {named}, and {seems}.")

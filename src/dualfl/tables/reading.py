@@ -9,35 +9,46 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.tables.cells import (
+    DECIMAL_COMMA,
     EXACT,
-    USUAL,
     MixedPoints,
     Spelling,
     brief,
     decimal_commas,
+    is_grouped,
     level_of,
     odd_entries,
     parsed,
     quoted,
     tidy,
 )
+from dualfl.tables.dates import AmbiguousDates, days_between, is_date
 from dualfl.tables.delimited import csv_rows, parquet_columns
 from dualfl.tables.formats import format_of, named_format
 from dualfl.tables.refusals import Remedies, Unfit
+from dualfl.tables.rules import USUAL_RULES, Rules
 from dualfl.typing import AnyArray
 
 WANTED = "save the table as CSV or Parquet, with a name for each column"
 LARGEST = 1e100  # squares of larger numbers, summed, are not numbers any more
 LONGEST = 200  # characters of a level; more is a story
+
+
+class Unclear(NamedTuple):
+    """Why a column cannot be read: for whoever has the file, and for others."""
+
+    sentence: str
+    told: str
+    kind: Literal["numbers", "dates"]  # what it was meant to be
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +59,9 @@ class Table:
     columns: Mapping[str, AnyArray]
     matrix: Any = None  # columns without names, dense or CSR, beside the target
     exact: Mapping[str, AnyArray] = field(default_factory=dict)  # levels of numbers that floats do not tell apart
-    unclear: Mapping[str, str] = field(default_factory=dict)  # columns that cannot be read, and why
+    unclear: Mapping[str, Unclear] = field(default_factory=dict)  # columns that cannot be read, and why
+    ids: Mapping[str, AnyArray] = field(default_factory=dict)  # columns that name rows, as they are written
+    left_out: tuple[str, ...] = ()  # columns of the file that nobody wants
 
     @property
     def rows(self) -> int:
@@ -68,7 +81,8 @@ class Table:
         columns = {name: values[which] for name, values in self.columns.items()}
         exact = {name: levels[which] for name, levels in self.exact.items()}
         matrix = self.matrix if self.matrix is None or which.all() else self.matrix[which]
-        return Table(self.name, columns, matrix, exact, self.unclear)
+        ids = {name: texts[which] for name, texts in self.ids.items()}
+        return replace(self, columns=columns, matrix=matrix, exact=exact, ids=ids)
 
     def levels(self, name: str) -> AnyArray:
         """A column as levels: numbers by their names."""
@@ -104,10 +118,7 @@ def check_usable(table: Table, name: str, remedy: str = "") -> None:
     are looked at."""
     values = table.columns[name]
     if name in table.unclear:
-        raise Unfit(
-            f"{table.name} has {table.unclear[name]}{remedy}.",
-            f"its data file has points and commas in the numbers of column {name!r}",
-        )
+        raise Unfit(f"{table.name} has {table.unclear[name].sentence}{remedy}.", table.unclear[name].told)
     told = f"its data file has entries in column {name!r} that are neither finite numbers nor texts"
     if values.dtype.kind == "O":
         raise Unfit(
@@ -142,6 +153,12 @@ def _check_levels(table: Table, name: str, remedy: str) -> None:
         )
 
 
+def has_points(table: Table) -> bool:
+    """Whether some numbers of a table have decimal points, so that commas are decimal in single columns only."""
+    numbers = (values[np.isfinite(values)] for values in table.columns.values() if is_numeric(values))
+    return any(bool((values % 1 != 0).any()) for values in numbers)
+
+
 def check_odd(table: Table, name: str, remedies: Remedies) -> None:
     """Refuse a column of text of which most entries are numbers: a typing error must not make categories of all."""
     values = table.columns[name]
@@ -149,9 +166,11 @@ def check_odd(table: Table, name: str, remedies: Remedies) -> None:
         return
     commas = decimal_commas(values)
     if commas:
+        remedy = remedies.commas.format(name) if has_points(table) else remedies.decimal
+        first = "take out the signs between thousands, and " if any(map(is_grouped, commas)) else ""
         raise Unfit(
             f"{table.name} has commas in the numbers of column {name!r}, such as {quoted(commas, 1)}; if they are "
-            f"decimal, {remedies.decimal}, otherwise take them out.",
+            f"decimal, {first}{remedy}, otherwise take them out.",
             f"its data file has commas in the numbers of column {name!r}",
         )
     odd = odd_entries(values)
@@ -166,31 +185,46 @@ def check_odd(table: Table, name: str, remedies: Remedies) -> None:
         )
 
 
-def read_table(path: Path, spelling: Spelling = USUAL) -> Table:
-    """The columns of a file."""
+def read_table(path: Path, rules: Rules = USUAL_RULES, needed: Collection[str] = ()) -> Table:
+    """The columns of a file, as the rules say; those that are needed are among them even if the rules do not say so."""
     if not path.exists():
         raise InputError(f"There is no file {path}.")
     if path.is_dir():
         raise InputError(f"{path} is a folder; give the files in it, CSV or Parquet, one for each silo.")
-    kind = format_of(path)
+    kind = format_of(path, rules.wide)
     if kind == "LIBSVM" and named_format(path) is None:
         kind = "CSV"  # text, of which the name says nothing
     if kind not in ("CSV", "Parquet"):
         named = f"is a {kind} file, whose columns have no names" if named_format(path) else "is neither CSV nor Parquet"
         raise InputError(f"{path} {named}; {WANTED}.")
-    return _from_csv(path, spelling) if kind == "CSV" else _from_parquet(path, spelling)
+    table = _from_csv(path, rules) if kind == "CSV" else _from_parquet(path, rules)
+    return wanted(table, rules, needed)
 
 
-def read_tables(paths: Sequence[Path], spelling: Spelling = USUAL) -> list[Table]:
-    """One table a file; no file twice, not even under another name."""
+def wanted(table: Table, rules: Rules, needed: Collection[str] = ()) -> Table:
+    """The columns that are needed and the features that the rules name."""
+    columns = {name: values for name, values in table.columns.items() if name in needed or rules.takes(name)}
+    return replace(table, columns=columns, left_out=tuple(name for name in table.columns if name not in columns))
+
+
+def read_tables(
+    paths: Sequence[Path], rules: Rules | Sequence[Rules] = USUAL_RULES, needed: Collection[str] = ()
+) -> list[Table]:
+    """One table a file, all by the same rules or each by its own; no file twice, not even under another name."""
+    each = [rules] * len(paths) if isinstance(rules, Rules) else rules
+    check_given_once(paths)
+    check_no_copies(paths)
+    return [read_table(path, own, needed) for path, own in zip(paths, each)]
+
+
+def check_given_once(paths: Sequence[Path]) -> None:
+    """Refuse a file that is given twice, also under another name."""
     seen: set[Path] = set()
     for path in paths:
         real = Path(os.path.realpath(path))  # which does not fail where links point at each other
         if real in seen:
             raise InputError(f"{path} is given twice; each file is a silo, give each once.")
         seen.add(real)
-    check_no_copies(paths)
-    return [read_table(path, spelling) for path in paths]
 
 
 def check_no_copies(paths: Sequence[Path]) -> None:
@@ -208,48 +242,90 @@ def check_no_copies(paths: Sequence[Path]) -> None:
 Column = tuple[AnyArray, AnyArray | None]  # values, and the levels of numbers that floats do not tell apart
 
 
-def _table(path: Path, found: Mapping[str, Column], unclear: Mapping[str, str]) -> Table:
+def _table(
+    path: Path, found: Mapping[str, Column], unclear: Mapping[str, Unclear], ids: Mapping[str, AnyArray]
+) -> Table:
     exact = {name: levels for name, (_, levels) in found.items() if levels is not None}
-    return Table(str(path), {name: values for name, (values, _) in found.items()}, exact=exact, unclear=unclear)
+    return Table(str(path), {name: values for name, (values, _) in found.items()}, None, exact, unclear, ids)
 
 
-def _from_csv(path: Path, spelling: Spelling) -> Table:
-    names, rows = csv_rows(path, libsvm=WANTED)
+def _from_csv(path: Path, rules: Rules) -> Table:
+    names, rows = csv_rows(path, libsvm=WANTED, encoding=rules.encoding)
     found: dict[str, Column] = {}
-    unclear = {}
+    unclear: dict[str, Unclear] = {}
+    ids = {}
     for name, cells in zip(names, zip(*rows)):
-        try:
-            found[name] = parsed(cells, spelling)
-        except MixedPoints as error:
-            row = next(i for i, cell in enumerate(cells, start=1) if cell.strip() == str(error))
-            where = f"{str(error)!r} in column {name!r}, row {row}"
-            unclear[name] = f"{where}, where commas are decimal; write it without a point"
-            found[name] = np.array([brief(cell) for cell in cells], dtype=np.str_), None
-    return _table(path, found, unclear)
+        found[name] = _of_cells(name, cells, rules.spelling(name), unclear)
+        if name in rules.id:
+            ids[name] = np.array([brief(cell.strip()) for cell in cells], dtype=np.str_)
+    return _table(path, found, unclear, ids)
 
 
-def _from_parquet(path: Path, spelling: Spelling) -> Table:
+def _of_cells(name: str, cells: Sequence[str], spelling: Spelling, unclear: dict[str, Unclear]) -> Column:
+    """A column; as texts and with a reason, if nobody can tell what they mean."""
+    try:
+        return parsed(cells, spelling)
+    except (MixedPoints, AmbiguousDates) as error:
+        text = str(error)
+        row = next(i for i, cell in enumerate(cells, start=1) if spelling.meant(cell.strip()) == text)
+        where = f"{text!r} in column {name!r}, row {row:,}"
+        if isinstance(error, MixedPoints):
+            why = f"{where}, where commas are decimal; write it without a point"
+            unclear[name] = Unclear(
+                why, f"its data file has points and commas in the numbers of column {name!r}", "numbers"
+            )
+        else:
+            why = f"{where}, and no row says whether the day or the month comes first; write dates like 2020-12-31"
+            unclear[name] = Unclear(
+                why, f"its data file has dates in column {name!r} that can be read in two ways", "dates"
+            )
+        return np.array([brief(cell.strip()) for cell in cells], dtype=np.str_), None
+
+
+def _from_parquet(path: Path, rules: Rules) -> Table:
     found: dict[str, Column] = {}
+    unclear: dict[str, Unclear] = {}
+    ids: dict[str, AnyArray] = {}
     for given, column in parquet_columns(path).items():
         name = tidy(given).strip()
         if name in found:
             raise InputError(f"{path} has more than one column {name!r}; give each a name of its own.")
-        found[name] = _of_arrow(column, spelling)
-    return _table(path, found, {})
+        found[name] = _of_arrow(name, column, rules.spelling(name), unclear)
+        if name in rules.id:
+            texts = ["" if value is None else brief(str(value).strip()) for value in column.to_pylist()]
+            ids[name] = np.array(texts, dtype=np.str_)
+    return _table(path, found, unclear, ids)
 
 
-def _of_arrow(column: Any, spelling: Spelling) -> Column:
-    """Numbers or text; of any other type, only its name."""
+def _of_arrow(name: str, column: Any, spelling: Spelling, unclear: dict[str, Unclear]) -> Column:
+    """Numbers or text; of any other type, only its name. What is recoded or a date is read as if it were written."""
     from pyarrow import types
 
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind):
-        return _of_numbers(column.to_pylist(), types.is_integer(kind), spelling)
+        found = _of_numbers(column.to_pylist(), types.is_integer(kind), spelling)
+        if not spelling.recode:
+            return found
+        return parsed((as_text(found[0]) if found[1] is None else found[1]).tolist(), replace(spelling, decimal="."))
     if types.is_boolean(kind) or types.is_string(kind) or types.is_large_string(kind):
         text = ["" if value is None else tidy(str(value)).strip() for value in column.to_pylist()]
+        if spelling.recode or _written_otherwise(text, spelling):
+            return _of_cells(name, text, spelling, unclear)
         known = {one: "" if spelling.is_gap(one) else spelling.level(one) for one in set(text)}
         return np.array([known[one] for one in text], dtype=np.str_), None
+    if spelling.since is not None and (types.is_date(kind) or types.is_timestamp(kind)):
+        moments = column.to_pylist()
+        days = [np.nan if one is None else days_between(one, spelling.since) for one in moments]
+        return np.array(days, dtype=np.float64), None
     return np.full(len(column), str(column.type), dtype=object), None
+
+
+def _written_otherwise(text: Sequence[str], spelling: Spelling) -> bool:
+    """Whether texts are the dates, or the numbers with commas, that the rules make numbers of."""
+    there = {one for one in text if not spelling.is_gap(one)}
+    if spelling.decimal == "," and any(DECIMAL_COMMA.fullmatch(one) for one in there):
+        return all(spelling.number(one) is not None for one in there)
+    return spelling.since is not None and bool(there) and all(map(is_date, there))
 
 
 def _of_numbers(numbers: Sequence[Any], whole: bool, spelling: Spelling) -> Column:

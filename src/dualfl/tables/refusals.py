@@ -32,6 +32,7 @@ class Remedies:
     gap: str = "count {} as missing with {}"
     value: str = "--na {!r}"  # one of those
     decimal: str = "read them with --decimal ','"
+    commas: str = "read them with --decimal '{}=,'"  # in one column, where others have points
     categorical: str = "take its entries as categories with --categorical {!r}"
     allow_empty: str = "let the rule for missing values fill it with --allow-empty"
     drop_gaps: str = "take --missing fill, or leave out columns with gaps by --drop"
@@ -55,6 +56,7 @@ IN_SILOS = Remedies(
     gap="count {} as missing by {} under 'na' in silo.json",
     value="{!r}",
     decimal='set "decimal" to "," in silo.json',
+    commas="put '{}' under 'commas' in silo.json",
     categorical="put {!r} under 'categorical' in the silo.json of every silo",
     allow_empty='let the mean of the others fill it ("allow_empty": true in silo.json)',
     drop_gaps="put columns with gaps under 'ignore' in silo.json",

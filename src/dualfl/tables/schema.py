@@ -23,7 +23,7 @@ import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.names import nearest
-from dualfl.tables.cells import USUAL
+from dualfl.tables.cells import DECIMAL_COMMA, USUAL
 from dualfl.tables.summaries import ColumnSummary, Request, Summary, order, summarise, used
 
 __all__ = ["Draft", "Feature", "Request", "Schema", "Summary", "agree", "drafted", "settled", "summarise", "used"]
@@ -191,9 +191,11 @@ def check_same_kinds(silos: Sequence[Summary], request: Request) -> None:
             first.setdefault(silo.columns[name].kind, silo)
         if "numeric" in first and "categorical" in first:
             text, numbers = first["categorical"], first["numeric"]
+            commas = any(DECIMAL_COMMA.fullmatch(level) for level in text.columns[name].levels)
+            remedy = request.remedies.decimal if commas else request.remedies.categorical.format(name)
             raise InputError(
                 f"{text.name} has text such as {text.columns[name].example!r:.40} in column {name!r}, and "
-                f"{numbers.name} has numbers there; correct the file, or {request.remedies.categorical.format(name)}."
+                f"{numbers.name} has numbers there; correct the file, or {remedy}."
             )
 
 

@@ -33,6 +33,7 @@ class Request:
     categorical: tuple[str, ...] = ()
     missing: str = "fill"
     remedies: Remedies = IN_FILES
+    columns: tuple[str, ...] = ()  # the features to take; () is all
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,22 @@ class Summary:
         columns = {name: ColumnSummary(**column) for name, column in content["columns"].items()}
         return Summary(**{**content, "columns": columns, "target": ColumnSummary(**content["target"])})
 
+    def names(self) -> dict[str, Any]:
+        """What may be told before anybody has agreed to be counted: names of columns, levels and classes."""
+        levels = {name: None if one.kind == "numeric" else tuple(one.levels) for name, one in self.columns.items()}
+        classes = tuple(self.target.levels)
+        return {"columns": levels, "classes": classes, "width": self.width, "sparse": self.sparse}
+
+    @staticmethod
+    def named(silo: str, told: Mapping[str, Any]) -> Summary:
+        """The way back, as if nobody had counted anything. A column of text without a level has no entry at all."""
+        columns = {
+            name: ColumnSummary("empty", 0, 0) if levels == () else ColumnSummary.named(levels)
+            for name, levels in told["columns"].items()
+        }
+        target = ColumnSummary.named(told["classes"] or None)
+        return Summary(silo, 0, 0, 0, columns, target, int(told["width"]), bool(told["sparse"]))
+
 
 def order(text: str) -> tuple[int, float, str]:
     """Numbers by size, then texts by alphabet."""
@@ -113,7 +130,11 @@ def used(table: Table, request: Request) -> tuple[Table, int, int]:
             f"{table.name} has no column {request.target!r}, the target; {hint} "
             "Rename it in the file, or give another --target."
         )
-    columns = {name: values for name, values in table.columns.items() if name not in request.drop}
+    lacking = [name for name in request.columns if name not in table.columns]
+    if lacking:
+        raise InputError(f"{table.name}: {nearest('column', lacking[0], table.columns)}")
+    taken = {request.target, *(request.columns or table.columns)} - set(request.drop)
+    columns = {name: values for name, values in table.columns.items() if name in taken}
     for name in columns:
         remedy = "" if name == request.target else f", or {request.remedies.drop.format(name)}"
         check_usable(table, name, remedy)

@@ -6,8 +6,11 @@
     cocoa        plain block ascent; with exact solves, DualFL without momentum
     bundle       maximises over convex combinations of past dual points, which are cuts of E
 
-All have nu = mu in common, work for nonsmooth costs (apcg-dual excepted), and know a lower bound of E* at every round
-(apcg-dual excepted again: its dual point is never in one place).
+    dualfl-recentred
+                 DualFL around a centre that moves, also for costs that are not convex
+
+All but the last have nu = mu in common, work for nonsmooth costs (apcg-dual excepted), and know a lower bound of E* at
+every round (apcg-dual excepted again: its dual point is never in one place).
 """
 
 from dualfl.algorithms.dual.apcg import APCGDual
@@ -15,5 +18,6 @@ from dualfl.algorithms.dual.bundle import Bundle
 from dualfl.algorithms.dual.cocoa import CoCoA
 from dualfl.algorithms.dual.dualfl import DualFL
 from dualfl.algorithms.dual.fista import DualFISTA
+from dualfl.algorithms.dual.recentred import RecentredDualFL
 
-__all__ = ["APCGDual", "Bundle", "CoCoA", "DualFISTA", "DualFL"]
+__all__ = ["APCGDual", "Bundle", "CoCoA", "DualFISTA", "DualFL", "RecentredDualFL"]

@@ -3,6 +3,7 @@
     squared loss, any penalty, d <= 2000                  one-shot          one exchange
     smooth loss                                           sketched-newton   Newton, or a sketch of it, from sums
     smooth loss with l1, elastic net, group, box          prox-newton       the penalty inside Newton's model
+    hazards, odds, site effects, d <= 1000                prox-newton       Newton with the summed Hessians
     hinge, absolute, quantile, epsilon-insensitive        fedipm            interior points, d <= 2000
     anything else                                         the best first-order method that applies
 
@@ -32,6 +33,11 @@ from dualfl.objectives.penalties import L1, ElasticNetPenalty, Penalty
 from dualfl.typing import Array
 
 ALIKE = 2.0
+WIDE, MANY_CLASSES = 4000, 30  # columns, and classes, beyond which a gradient takes less time than a useful sketch
+VECTORS = 80  # of the length of the model, that L-BFGS keeps
+MOST_NUMBERS = 10**7
+# Costs that are no losses of a row, and have a Hessian to send.
+BY_HESSIAN = ("CoxPartialLikelihood", "ProportionalOdds", "OwnIntercept")
 Choice = tuple[Algorithm, str]
 
 
@@ -41,14 +47,16 @@ class Auto(Algorithm):
 
     Parameters
     ----------
-    cost : "exchanges", or "floats".
+    cost : "exchanges", "floats", or "time" of a fit in one process, where exchanges cost nothing.
     least_rows : clients with fewer rows send no second-order sums; then a first-order method runs.
+    memory : bytes that a client or the server may take beside its rows.
     proof : the method itself must prove how near it is, also where the intercept is free; a fit in one process need not
         ask for that, because it has a proof of its own.
     """
 
-    cost: Literal["exchanges", "floats"] = "exchanges"
+    cost: Literal["exchanges", "floats", "time"] = "exchanges"
     least_rows: int = 5
+    memory: float = 4e9
     proof: bool = False
 
     name = "auto"
@@ -73,9 +81,16 @@ class Auto(Algorithm):
 
     def specialise(self, k: Constants, penalty: Penalty | None) -> Choice:
         """What to run, and why."""
-        if self.cost not in ("exchanges", "floats"):
-            raise InputError(f'auto: cost = {self.cost!r} is not allowed; it is "exchanges" or "floats".')
+        if self.cost not in ("exchanges", "floats", "time"):
+            raise InputError(f'auto: cost = {self.cost!r} is not allowed; it is "exchanges", "floats" or "time".')
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
+        self.require(self.memory > 0, "memory", "it must be a number of bytes > 0")
+        least = 8.0 * k.d * VECTORS
+        if least > self.memory:
+            raise InputError(
+                f"auto: memory = {self.memory:.3g} bytes is not enough for anything: L-BFGS, which takes the least, "
+                f"takes {least:.3g} bytes for {k.d:,} coefficients."
+            )
         facts = k.facts
         if facts is None:
             raise InputError("auto needs to know what kind of problem it is; let an engine ask the clients.")
@@ -84,7 +99,7 @@ class Auto(Algorithm):
 
     def few(self, k: Constants, facts: Facts, penalty: Penalty | None) -> Choice:
         """The fewest exchanges."""
-        what = describe(facts, penalty)
+        what, race = describe(facts, penalty), self.cost == "exchanges"
         if 0 < facts.least < self.least_rows:
             return self.first_order(
                 k, facts, penalty, f"a client has {facts.least} rows, and second-order sums of fewer than "
@@ -93,21 +108,47 @@ class Auto(Algorithm):
         if facts.loss == "Squared" and k.d <= one_shot.LARGEST:
             return one_shot.OneShot(self.least_rows), f"{what} is solved by its second moments, in one exchange"
         if self.proof and proves_by_prox_newton(facts) and penalty is None and self.fits_prox_newton(k, penalty):
-            return prox_newton.ProxNewton(least_rows=self.least_rows), f"{what} with Newton's model, the intercept free"
+            return prox_newton.ProxNewton(
+                race, least_rows=self.least_rows
+            ), f"{what} with Newton's model, the intercept free"
         if facts.smooth and penalty is None and facts.moments and k.d <= sketched_newton.LARGEST:
-            how = "the whole Hessian" if small(facts) else "a sketch of the Hessian and secant pairs"
-            return sketched_newton.SketchedNewton(least_rows=self.least_rows), f"{what} with {how}, from sums"
+            return self.newton(k, facts, what)
         if facts.smooth and penalty is not None and facts.moments and self.fits_prox_newton(k, penalty):
-            return prox_newton.ProxNewton(least_rows=self.least_rows), f"{what} with the penalty in Newton's model"
+            return prox_newton.ProxNewton(
+                race, least_rows=self.least_rows
+            ), f"{what} with the penalty in Newton's model"
+        if facts.loss in BY_HESSIAN and self.fits_prox_newton(k, penalty):
+            return prox_newton.ProxNewton(race, least_rows=self.least_rows), f"{what} with the summed Hessians"
         if facts.piecewise and facts.loss:
             if k.d <= fedipm.LARGEST:
-                return fedipm.FedIPM(least_rows=self.least_rows), f"{what} by interior points that stay at home"
+                return fedipm.FedIPM(race, self.least_rows), f"{what} by interior points that stay at home"
             numbers = k.d * (k.d + 1) // 2
             return self.first_order(
                 k, facts, penalty, f"d = {k.d:,} would make sums of {numbers:,} numbers, {8e-6 * numbers:,.0f} MB, "
                 f"and fedipm takes d up to {fedipm.LARGEST:,}"
             )  # fmt: skip
         return self.first_order(k, facts, penalty, f"{what} has no second-order method here")
+
+    def newton(self, k: Constants, facts: Facts, what: str) -> Choice:
+        """Newton's method with what of the Hessian is worth its price, or L-BFGS if nothing is, or nothing fits."""
+        if small(facts):
+            whole = sketched_newton.SketchedNewton(local=self.cost == "exchanges", least_rows=self.least_rows)
+            return whole, f"{what} with the whole Hessian, from sums"
+        needed = sketch_bytes(k, facts)
+        if needed > self.memory:
+            return self.first_order(
+                k, facts, None, f"{what} would take {needed / 1e9:,.1f} GB for a sketch of the Hessian, and "
+                f"{self.memory / 1e9:g} GB are allowed"
+            )  # fmt: skip
+        if self.cost == "exchanges":
+            how = sketched_newton.SketchedNewton(least_rows=self.least_rows)
+            return how, f"{what} with a sketch of the Hessian and secant pairs, from sums"
+        if facts.D > WIDE or facts.k > MANY_CLASSES:
+            return self.first_order(k, facts, None, f"{what}: gradients are cheaper than a sketch of the Hessian")
+        # A metric of as many numbers as it takes multiply-adds: a few gradients' worth near, less than one far away.
+        far, near = min(2 * k.d, MOST_NUMBERS), min(16 * k.d, MOST_NUMBERS)
+        how = sketched_newton.SketchedNewton(far, near, 0.1, local=False, least_rows=self.least_rows)
+        return how, f"{what} with a small sketch of the Hessian and secant pairs, from sums"
 
     @staticmethod
     def fits_prox_newton(k: Constants, penalty: Penalty | None) -> bool:
@@ -157,6 +198,15 @@ class Auto(Algorithm):
 def proves_by_prox_newton(facts: Facts) -> bool:
     """Whether it proves how near it is where sketched-newton does not."""
     return facts.free and facts.smooth and facts.moments and facts.k == 1
+
+
+def sketch_bytes(k: Constants, facts: Facts) -> float:
+    """About what sketched-newton takes at the largest client, or at the server: curvatures of rows, basis and pairs."""
+    method = sketched_newton.SketchedNewton()
+    curvatures = k.n * (1.5 * facts.k**2 if facts.k > 1 else 2.0)
+    wide = facts.D > method.widest
+    basis = 4.0 * facts.D * method.columns if wide else 4.0 * facts.D**2
+    return 8.0 * (max(curvatures, basis) + k.d * (2 * method.memory + 2 * method.cuts))
 
 
 def small(facts: Facts) -> bool:

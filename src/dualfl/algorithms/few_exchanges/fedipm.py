@@ -129,6 +129,10 @@ class FedIPM(Algorithm):
         rate="not known; 6 to 16 exchanges to 1e-6 where measured",
     )
 
+    @property
+    def additive(self) -> bool:
+        return not self.race
+
     def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         self.require(self.patience >= 1, "patience", "it must be at least 1 exchange")

@@ -86,6 +86,8 @@ class OneShot(Algorithm):
         rate="exact after one exchange",
     )
 
+    additive = True
+
     def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         check_size(self.name, k.d, LARGEST, "prox-newton with an l1 penalty, lbfgs or nesterov")

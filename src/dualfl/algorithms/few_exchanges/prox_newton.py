@@ -14,7 +14,8 @@ exchange 2 it is compared with the first Newton step; the lower energy wins, if 
 gain more than there is to gain.
 
 Active set. Beyond `full` coefficients, and with an l1 penalty, only a block of the Hessian travels: coordinates that
-are not zero, or whose |g_k| is at least 0.7 of the l1 strength; at most 400, the largest |g_k| first. The others rest.
+are not zero, or whose |g_k| is at least 0.7 of the l1 strength, the largest first; the others rest. It has room for as
+many coordinates as are not zero once more, so it doubles while it is too small, up to `most`.
 The block is chosen one exchange ahead, from the gradient before.
 
 Certificate. The slopes of the losses at x, scaled, are a dual point: smooth_sums.py and dual_bound.py.
@@ -50,10 +51,12 @@ from dualfl.typing import Array
 
 RAY = (0.5, 0.25, 0.125, 1 / 32, 1 / 256, 2.0**-12, 2.0**-17, 2.0**-23, 2.0**-30)
 ARMIJO = 1e-4
+FIRST = 400  # coordinates of the first block
+ENOUGH = 1e-5  # of the slope at x: a step on a block, which is a part of the model, is not worth more digits
 NEAR_BY = 0.1  # of the energy: a step that promises less is near the minimiser
 NEAR = 0.7  # of the l1 strength, from where on a coordinate that is zero may soon not be
 ALONE = 30  # Newton steps, or hundreds of first-order ones, of a client's own solution
-LARGEST = 100_000
+LARGEST = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class ProxNewton(Algorithm):
     race: bool = True
     least_rows: int = 5
     full: int = 1000
-    most: int = 400
+    most: int = 2500
 
     name = "prox-newton"
     needs = frozenset({"gradient", "hessian"})
@@ -104,6 +107,10 @@ class ProxNewton(Algorithm):
         needs="smooth, twice differentiable; any penalty with a prox",
         rate="local quadratic, independent of kappa",
     )
+
+    @property
+    def additive(self) -> bool:
+        return not self.race
 
     def check(self, k: Constants) -> None:
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
@@ -256,7 +263,9 @@ class ProxNewton(Algorithm):
         alive = (x != 0) | (R.P.l1 == 0)
         near = np.flatnonzero(alive | (np.abs(g) >= NEAR * R.P.l1))
         order = near[np.lexsort((-np.abs(g[near]), ~alive[near]))]
-        return np.asarray(np.sort(order[: self.most]))
+        # A set that has room for as many again: it doubles while it is too small, and is never much too large.
+        room = max(FIRST, 2 * int(np.count_nonzero(alive)))
+        return np.asarray(np.sort(order[: min(room, self.most)]))
 
     @staticmethod
     def newton_on(R: Regulariser, m: Any, x: Array, index: Any) -> Array:
@@ -266,7 +275,8 @@ class ProxNewton(Algorithm):
         P = Separable(*(part[index] for part in (R.P.l1, R.P.beta, R.P.lo, R.P.hi)))
         q = H @ x[index] - m.g[index] - R.m[index] * x[index] + R.c[index]
         z = x.copy()
-        z[index] = minimise_model(H, q, P, x[index], 1e-15 * float(np.linalg.norm(q)))
+        here = float(np.linalg.norm(P.steepest(x[index], H @ x[index] - q)))
+        z[index] = minimise_model(H, q, P, x[index], max(ENOUGH * here, 1e-15 * float(np.linalg.norm(q))))
         return z
 
     def regulariser(self, s: Server, at: Place) -> Regulariser:

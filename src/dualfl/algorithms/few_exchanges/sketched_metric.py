@@ -306,6 +306,8 @@ def kept_sums(M: Array, keep: Any) -> Array:
 
 
 def inverse(blocks: Array) -> Array:
+    if blocks.shape[-1] == 1:
+        return np.asarray(1 / blocks)
     return np.asarray(np.linalg.inv(blocks))
 
 

@@ -108,6 +108,10 @@ class SketchedNewton(Algorithm):
         rate="local quadratic for small d; beyond, linear with secant pairs",
     )
 
+    @property
+    def additive(self) -> bool:
+        return not self.local
+
     def check(self, k: Constants) -> None:
         self.require(self.far >= 0 and self.near >= 0, "near", "near and far are numbers of floats; 0 for the default")
         self.require(self.grow >= 0, "grow", "it must be >= 0")

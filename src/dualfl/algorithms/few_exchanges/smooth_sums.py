@@ -31,9 +31,10 @@ from dualfl.algorithms.few_exchanges.dual_bound import (
     largest_scale,
     tipped,
 )
-from dualfl.algorithms.few_exchanges.packing import upper
+from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, row_reach
+from dualfl.kernels import is_sparse
 from dualfl.objectives import curvature
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
@@ -151,7 +152,7 @@ class SmoothSilo:
         """The loss at base + t (x - base)."""
         ray = self.f.at(base).ray(x - base)
         points = [base + t * (x - base) for t in steps]
-        values = np.array([ray.value(t) - float((self.m * z) @ z) / 2 for t, z in zip(steps, points)])
+        values = ray.values(steps) - np.array([float((self.m * z) @ z) / 2 for z in points])
         return np.where(np.isfinite(values), values, HUGE)
 
 
@@ -168,7 +169,7 @@ def tamed(sums: dict[str, Any]) -> dict[str, Any]:
 
 def conjugates(model: LinearModel, u: Array) -> Array:
     """l* at u, row by row; a scale of a dual point is a dual point, so infinity would be rounding."""
-    values = model.loss.conjugate(u, model.y)
+    values = model.conjugate(u)
     return np.where(np.isfinite(values), values, HUGE)
 
 
@@ -179,6 +180,12 @@ def hessian_block(f: Objective, x: Array, index: npt.NDArray[np.intp], straight:
         return np.asarray(f.newton_hessian(x, straight)[np.ix_(index, index)])
     model = rows.model
     features, classes = np.divmod(index, model.k)
+    if model.k == 1 and is_sparse(model.design.X):
+        W = model.newton_curvatures(x, straight)
+        H = symmetric(model.design.grams(W[0, 0][:, None], features)[:, 0], len(index))
+        model.cost.hessian_products += len(index)
+        model.cost.passes += 1
+        return H + np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index])
     X = columns(model, features)
     W = model.newton_curvatures(x, straight)
     H = np.zeros((len(index), len(index)))

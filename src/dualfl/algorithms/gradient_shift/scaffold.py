@@ -59,6 +59,7 @@ class Scaffold(Algorithm):
     C: int = theory("N", lambda k, a: k.N)
 
     name = "scaffold"
+    nonconvex = True
     grid: ClassVar = {"eta_l": [10.0**-m for m in range(7)], "K": [1, 10, 100]}
     card = Card(
         title="Scaffold",

@@ -16,13 +16,27 @@ and the drift, which is proportional to eta (K - 1), stays small. eta_s = 1.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from dualfl.algorithms.client_cost import ClientCost
-from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, State, Upload, ask, client_step, theory
+from dualfl.algorithms.contract import (
+    Algorithm,
+    Ask,
+    Card,
+    Constants,
+    Means,
+    Place,
+    Round,
+    State,
+    Upload,
+    ask,
+    client_step,
+    theory,
+)
 from dualfl.typing import Array
 
 
@@ -49,6 +63,7 @@ class FedAvg(Algorithm):
     C: int = theory("N", lambda k, a: k.N)
 
     name = "fedavg"
+    nonconvex = True
     drifts = True
     grid: ClassVar = {"eta": [10.0**-m for m in range(7)], "K": [1, 10, 100]}
     card = Card(
@@ -70,18 +85,28 @@ class FedAvg(Algorithm):
         return Server(x=np.zeros(at.d))
 
     def round(self, s: Server, at: Place) -> Round:
-        m = yield ask(self.local, to=at.cohort(self.C), x=s.x)
-        return Server(x=s.x + self.eta_s * m.change / m.mass)
+        Delta = yield from self.mean_change(s.x, at)
+        return Server(x=s.x + self.eta_s * Delta)
+
+    def mean_change(self, x: Array, at: Place) -> Generator[Ask, Means, Array]:
+        """The exchange: the mean of x_j - x over the cohort."""
+        m = yield ask(self.local, to=at.cohort(self.C), x=x)
+        Delta: Array = m.change / m.mass
+        return Delta
 
     def model(self, s: Server) -> Array:
         return s.x
 
     @client_step
     def local(self, f: ClientCost, c: State, at: Place, x: Array) -> tuple[Upload, State]:
+        return at.send(change=self.change(f, x)), None
+
+    def change(self, f: ClientCost, x: Array) -> Array:
+        """x_j - x after the local steps."""
         y = x
         for _ in range(self.K):
             y = y - self.eta * self.direction(f, y)
-        return at.send(change=y - x), None
+        return y - x
 
     def direction(self, f: ClientCost, y: Array) -> Array:
         return f.gradient(y)

@@ -50,6 +50,7 @@ class FedCM(Algorithm):
     C: int = theory("N", lambda k, a: k.N)
 
     name = "fedcm"
+    nonconvex = True
     drifts = True
     grid: ClassVar = {"eta_l": [10.0**-m for m in range(7)], "alpha": [0.05, 0.1, 0.5]}
     card = Card(

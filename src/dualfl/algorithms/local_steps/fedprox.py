@@ -55,6 +55,7 @@ class FedProx(Algorithm):
     C: int = theory("N", lambda k, a: k.N)
 
     name = "fedprox"
+    nonconvex = True
     drifts = True
     needs = frozenset({"local"})
     grid: ClassVar = {"a": [10.0**m for m in range(-3, 4)]}

@@ -59,6 +59,7 @@ class Scaffnew(Algorithm):
     p: float = theory("min(1, sqrt(gamma mu))", lambda k, a: min(1.0, np.sqrt(a.gamma * k.mu)))
 
     name = "scaffnew"
+    nonconvex = True
     penalty = "server"
     grid: ClassVar = {"gamma": [10.0**-m for m in range(9)], "p": [10.0**-m for m in range(5)]}
     card = Card(

@@ -57,6 +57,8 @@ class ServerLBFGS(Algorithm):
         rate="linear",
     )
 
+    additive = True
+
     def check(self, k: Constants) -> None:
         self.require(self.memory >= 1, "memory", "it must be at least 1 pair")
         self.require(0 < self.scale < np.inf, "scale", "it must be positive")

@@ -80,6 +80,7 @@ class FedDR(Algorithm):
     )
 
     name = "feddr"
+    nonconvex = True
     needs = frozenset({"local"})
     penalty = "server"
     strongly_convex = False

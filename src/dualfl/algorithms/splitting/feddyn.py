@@ -63,6 +63,7 @@ class FedDyn(Algorithm):
     )
 
     name = "feddyn"
+    nonconvex = True
     needs = frozenset({"local"})
     strongly_convex = False
     grid: ClassVar = {"alpha": [10.0**m for m in range(-3, 6)]}

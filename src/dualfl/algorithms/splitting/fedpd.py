@@ -60,6 +60,7 @@ class FedPD(Algorithm):
     decay: float = theory("(contraction factor)^1.5", lambda k, a: douglas_rachford(a.eta, 1.0, k) ** 1.5)
 
     name = "fedpd"
+    nonconvex = True
     needs = frozenset({"local"})
     strongly_convex = False
     compresses = True

@@ -28,6 +28,7 @@ from dualfl.engines.request import Limits, Recording
 from dualfl.engines.session import Session
 from dualfl.errors import DualflError
 from dualfl.federation.courier import Came, Courier, Traffic, Transport
+from dualfl.federation.flower.analysis_job import Analysed, AnalysisJob, carry_out_analysis
 from dualfl.federation.remote import Federation, Remote, Setup, Terms
 from dualfl.federation.silos_afar import SilosAfar
 from dualfl.files import write_atomically
@@ -95,6 +96,11 @@ class Lines(Bar):
     def say(self, sentence: str) -> None:
         self._write({"say": sentence})
 
+    def at(self, number: int, purpose: str) -> None:
+        """Where an analysis is."""
+        self._write({"exchange": number, "for": purpose})
+        write_atomically(self.folder / TRAFFIC, json.dumps(vars(self.traffic)).encode())
+
     def _write(self, line: Any) -> None:
         self.turn.check()
         with open(self.folder / "rows.jsonl", "a") as file:
@@ -124,8 +130,12 @@ def perform(folder: Path, transport: Transport) -> None:
     """Run the job, and leave an outcome whatever happens."""
     turn = Turn(folder)
     try:
-        job: Job = pickle.loads((folder / "job.pkl").read_bytes())
-        result, traffic = carry_out(job, folder, InTurn(transport, turn), turn)
+        job: Job | AnalysisJob = pickle.loads((folder / "job.pkl").read_bytes())
+        result: Result | Analysed
+        if isinstance(job, AnalysisJob):
+            result, traffic = analyse(job, folder, InTurn(transport, turn), turn)
+        else:
+            result, traffic = carry_out(job, folder, InTurn(transport, turn), turn)
         if result.stopped == "interrupted":
             raise DualflError("The server app was interrupted; give `dualfl deploy run` again, and it goes on.")
         turn.check()
@@ -138,6 +148,17 @@ def perform(folder: Path, transport: Transport) -> None:
         raise
     write_atomically(folder / "result.pkl", pickle.dumps(result))
     note(folder, {"stopped": result.stopped, "traffic": vars(traffic)})
+
+
+def analyse(job: AnalysisJob, folder: Path, transport: Transport, turn: Turn) -> tuple[Analysed, Traffic]:
+    """An analysis, with a line for every exchange."""
+    traffic = read_traffic(folder / TRAFFIC)
+    lines = Lines(folder, turn, traffic)
+
+    def tell(number: int, purpose: str) -> None:
+        lines.at(number, purpose)
+
+    return carry_out_analysis(job, folder, transport, traffic, lines.say, tell), traffic
 
 
 def read_traffic(path: Path) -> Traffic:

@@ -46,6 +46,9 @@ job = ""
 """
 
 
+TESTED = ("1.41.0",)  # `executor` and `deploy.superlink` use parts of Flower that are not public
+
+
 class RunFailed(DualflError):
     """A run on Flower that ended without a result."""
 
@@ -61,13 +64,28 @@ def need_flower() -> None:
         raise InputError("This needs Flower, which is not installed; pip install 'dualfl[flower]'.")
 
 
+def untested_version() -> str | None:
+    """A sentence if another Flower is installed than the ones that deployments were tested with."""
+    from importlib.metadata import version
+
+    found = version("flwr")
+    if found in TESTED:
+        return None
+    return (
+        f"Flower {found} is installed, and deployments were tested with {', '.join(TESTED)}; if something fails, "
+        f"pip install flwr=={TESTED[-1]}."
+    )
+
+
 def write_app(folder: Path) -> Path:
-    """The app as `flwr run` takes it: our client app, which needs nothing of ours, and a file that names the other."""
+    """The app as `flwr run` takes it: two files that name ours. Silos of a deployment unpack neither."""
     write_atomically(folder / "pyproject.toml", APP.encode())
     write_atomically(folder / "dualfl_app" / "__init__.py", b'"""dualfl on Flower."""\n')
-    write_atomically(folder / "dualfl_app" / "client.py", (Path(__file__).parent / "client.py").read_bytes())
-    text = '"""The server app of dualfl."""\n\nfrom dualfl.federation.flower.server import app\n\n__all__ = ["app"]\n'
-    write_atomically(folder / "dualfl_app" / "server.py", text.encode())
+    for side in ("client", "server"):
+        text = (
+            f'"""The {side} app of dualfl."""\n\nfrom dualfl.federation.flower.{side} import app\n\n__all__ = ["app"]\n'
+        )
+        write_atomically(folder / "dualfl_app" / f"{side}.py", text.encode())
     return folder
 
 

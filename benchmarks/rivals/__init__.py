@@ -1,0 +1,1 @@
+"""dualfl against pooled solvers: see `__main__`."""

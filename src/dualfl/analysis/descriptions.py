@@ -1,0 +1,179 @@
+"""What is to be analysed, in words that travel: whoever has the description and the answers knows all questions.
+
+A silo that is asked to take part gets the description before it sends any sum, and can show it to its operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.base import is_regressor
+
+from dualfl.analysis.agreeing import ColumnWishes, agreeing
+from dualfl.analysis.evaluating import evaluating
+from dualfl.analysis.models import Recipe
+from dualfl.analysis.whole_fit import Wishes, fitting
+from dualfl.errors import InputError
+from dualfl.silos.predictor import Predictor
+from dualfl.silos.questions import Conversation, Exchange, Silos
+from dualfl.silos.scores import BINS
+from dualfl.silos.verbs import request_from_json, request_to_json
+from dualfl.tables.refusals import IN_FILES
+from dualfl.tables.schema import Request, Schema
+
+
+class Analysis(Protocol):
+    """Something that can be asked of silos."""
+
+    def conversation(self, silos: Silos) -> Conversation[Any]:
+        """Its questions."""
+        ...
+
+    def as_json(self) -> dict[str, Any]:
+        """The description, from which `from_json` makes the same analysis."""
+        ...
+
+
+@dataclass(frozen=True)
+class WholeFit:
+    """`dualfl fit`."""
+
+    recipe: Recipe
+    wishes: Wishes
+
+    def conversation(self, silos: Silos) -> Conversation[Any]:
+        return fitting(silos, self.recipe, self.wishes)
+
+    def as_json(self) -> dict[str, Any]:
+        wishes = {name: getattr(self.wishes, name) for name in WISHES}
+        return {
+            "analysis": "fit",
+            "recipe": asdict(self.recipe),
+            "request": request_to_json(self.wishes.request),
+            "wishes": wishes,
+        }
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> WholeFit:
+        request = request_from_json(content["request"], IN_FILES)
+        return WholeFit(Recipe(**content["recipe"]), Wishes(request, **content["wishes"]))
+
+
+@dataclass(frozen=True, eq=False)
+class ModelEvaluation:
+    """`dualfl evaluate`: a model that was kept, on the rows that silos have now."""
+
+    predictor: Predictor
+    schema: Schema
+    bins: int = BINS
+    quantile: float = 0.5
+
+    def conversation(self, silos: Silos) -> Conversation[Any]:
+        return evaluating(silos, self.predictor, self.schema, self.bins, self.quantile)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "analysis": "evaluate",
+            "predictor": self.predictor.as_json(),
+            "schema": self.schema.as_json(),
+            "bins": self.bins,
+            "quantile": self.quantile,
+        }
+
+    @staticmethod
+    def of(model: Any, bins: int = BINS) -> ModelEvaluation:
+        """Of a model as its folder has it."""
+        kind = model.recipe.estimator(len(model.schema.classes)).kind
+        W, b = np.atleast_2d(model.W), np.atleast_1d(model.b)
+        predictor = Predictor.from_json({"kind": kind, "W": W, "b": b, "classes": len(model.schema.classes)})
+        return ModelEvaluation(predictor, model.schema, bins, model.recipe.quantile)
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> ModelEvaluation:
+        predictor = Predictor.from_json(content["predictor"])
+        return ModelEvaluation(predictor, Schema.from_json(content["schema"]), content["bins"], content["quantile"])
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatorFit:
+    """`fit_silos` of an estimator: the columns of the silos as they are, all of them."""
+
+    estimator: Any
+    target: str
+    numeric: bool
+
+    @staticmethod
+    def of(estimator: Any, target: str = "") -> EstimatorFit:
+        return EstimatorFit(estimator, target, is_regressor(estimator))
+
+    def conversation(self, silos: Silos) -> Conversation[Any]:
+        request = Request(self.target, self.numeric)
+        agreed = yield from agreeing(silos, ColumnWishes(request, standardise=False))
+        estimator = self.estimator
+        if agreed.schema.classes:
+            estimator.classes_ = np.array(agreed.schema.classes)
+        estimator.n_features_in_ = len(agreed.schema.names)
+        estimator.feature_names_in_ = np.array(agreed.schema.names, dtype=object)
+        yield Exchange("the fit", (agreed.note,))
+        yield from estimator._fitting(silos)
+        return estimator
+
+    def as_json(self) -> dict[str, Any]:
+        parameters = {name: plain(value) for name, value in self.estimator.get_params().items()}
+        return {
+            "analysis": "estimator",
+            "estimator": type(self.estimator).__name__,
+            "parameters": parameters,
+            "target": self.target,
+        }
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> EstimatorFit:
+        from dualfl import estimators
+
+        kind = getattr(estimators, str(content["estimator"]), None)
+        if kind is None or content["estimator"] not in estimators.__all__:
+            raise InputError(f"{content['estimator']!r} is no estimator of this version")
+        return EstimatorFit.of(kind(**content["parameters"]), str(content["target"]))
+
+
+def plain(value: Any) -> Any:
+    """A parameter that travels: numbers, texts and lists of them."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(one) for one in np.asarray(value).tolist()]
+    raise InputError(
+        f"The parameters of a fit on a study must be numbers or texts, and one is {value!r:.60}; name the algorithm."
+    )
+
+
+WISHES = (
+    "coding",
+    "positive",
+    "allow_empty",
+    "standardise",
+    "cross_validate",
+    "cv",
+    "rule",
+    "level",
+    "influence",
+    "said_nothing",
+)
+KINDS: dict[str, Any] = {
+    "fit": WholeFit,
+    "evaluate": ModelEvaluation,
+    "estimator": EstimatorFit,
+}
+
+
+def from_json(content: Mapping[str, Any]) -> Analysis:
+    """The analysis of this description."""
+    kind = KINDS.get(str(content.get("analysis")))
+    if kind is None:
+        raise InputError(f"{content.get('analysis')!r} is no analysis that this version knows")
+    found: Analysis = kind.from_json(content)
+    return found

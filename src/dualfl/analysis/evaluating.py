@@ -1,0 +1,36 @@
+"""A model that was kept, evaluated on silos wherever they are: two exchanges, names and then sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dualfl.analysis.agreeing import told_names
+from dualfl.estimators.metrics import Evaluation
+from dualfl.silos.here import added
+from dualfl.silos.predictor import Predictor
+from dualfl.silos.questions import Conversation, Exchange, Query, Silos
+from dualfl.silos.scores import from_wire
+from dualfl.tables.schema import Request, Schema
+
+
+def evaluating(
+    silos: Silos, predictor: Predictor, schema: Schema, bins: int, quantile: float
+) -> Conversation[Evaluation]:
+    """How well the model does on the rows of every silo that shows it, and on those of all."""
+    request = Request(schema.target, numeric_target=not schema.classes)
+    yield from told_names(silos, request, None)
+    width = len(schema.names)
+    note = {"schema": schema.as_json(), "mean": np.zeros(width), "spread": np.ones(width)}
+    yield Exchange("evaluation", (Query("encode", note, "none"),))
+    given = {"model": predictor.as_json(), "rows": {}, "bins": bins, "quantile": quantile, "centre": 0.0}
+    query = Query("evaluate", given)
+    each = [Query("evaluate", given, "each")] if len(silos.withheld) != 1 else []
+    total = [query] if silos.withheld else []
+    answers = list((yield Exchange("evaluation", (*each, *total))))
+    own: list[Any] = list(answers[0]) if each else [None] * len(silos.names)
+    whole = answers[-1] if total else added(own)
+    how = len(schema.classes) > 0, quantile, 0.0
+    shown = {name: from_wire(one, *how) for name, one in zip(silos.names, own) if one is not None}
+    return Evaluation(shown, from_wire(whole, *how))

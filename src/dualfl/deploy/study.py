@@ -1,0 +1,122 @@
+"""The silos of a project as somebody who analyses them sees them: `study = dualfl.connect("study")`.
+
+Every call is one experiment over the coordinator that `dualfl deploy start` runs. What silos have answered is kept, so
+that a call which is interrupted goes on where it was when it is given again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dualfl.analysis.descriptions import Analysis, EstimatorFit, ModelEvaluation, WholeFit
+from dualfl.analysis.models import Recipe
+from dualfl.analysis.whole_fit import Fit, Wishes
+from dualfl.deploy.project import Project
+from dualfl.deploy.runs import checked_name, open_experiment, submit_and_watch
+from dualfl.engines.progress import Bar
+from dualfl.errors import InputError
+from dualfl.estimators.metrics import Evaluation
+from dualfl.federation.far_silos import AnalysisTerms
+from dualfl.federation.fixed_point import BITS
+from dualfl.federation.flower.analysis_job import Analysed, AnalysisJob
+from dualfl.files import write_atomically
+
+Say = Callable[[str], None]
+
+
+class Study:
+    """The silos of a project.
+
+    Parameters
+    ----------
+    folder : the coordinator's folder, made by `dualfl deploy init`.
+    patience : seconds without an answer after which a call ends; None: as the project says.
+    say : gets a sentence now and then; None: nobody hears it.
+    """
+
+    def __init__(self, folder: Path | str, patience: float | None = None, say: Say | None = None) -> None:
+        self.project = Project(Path(folder))
+        self.patience = self.project.settings.patience if patience is None else patience
+        self.say: Say = say or (lambda sentence: None)
+
+    def __repr__(self) -> str:
+        settings = self.project.settings
+        how = "masked sums" if settings.secure else "plain sums"
+        return f"Study of {len(settings.silos)} silos ({', '.join(settings.silos)}), {how}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the silos, in order."""
+        return tuple(sorted(self.project.settings.silos))
+
+    def fit(self, recipe: Recipe, wishes: Wishes, *, fresh: bool = False) -> Fit:
+        """The whole of `dualfl fit`."""
+        found = self.analyse(WholeFit(recipe, wishes), fresh=fresh)
+        fit: Fit = found.result
+        return replace(fit, wishes=wishes, spent=found.spent)
+
+    def evaluate(self, model: Any, bins: int = 1000) -> Evaluation:
+        """A model that was read from its folder, on the rows that silos have now."""
+        evaluation: Evaluation = self.analyse(ModelEvaluation.of(model, bins)).result
+        return evaluation
+
+    def fit_estimator(self, estimator: Any) -> None:
+        """What an estimator's `fit_silos` does with a study: silos' columns as they are, all of them."""
+        found = self.analyse(EstimatorFit.of(estimator)).result
+        for name, value in vars(found).items():
+            setattr(estimator, name, value)
+
+    def analyse(self, analysis: Analysis, name: str | None = None, fresh: bool = False) -> Analysed:
+        """Carry out an analysis, or go on with it."""
+        project, settings = self.project, self.project.settings
+        if project.missing:
+            raise InputError(
+                f"Silo {project.missing[0]!r} has not been admitted; get its card.txt and `dualfl deploy admit` it."
+            )
+        wanted = {"analysis": analysis.as_json(), "silos": self.names, "secure": settings.secure}
+        work = project.folder.absolute() / "analyses" / checked_name(name or called(wanted)) / "work"
+        experiment, _ = open_experiment(work, wanted, fresh or finished(work))
+        terms = AnalysisTerms(
+            experiment,
+            self.names,
+            analysis.as_json(),
+            BITS if settings.secure else None,
+            project.roster if settings.tls else None,
+        )
+        job = AnalysisJob(terms, analysis, self.patience, authenticated=settings.tls)
+        write_atomically(work / "job.pkl", pickle.dumps(job))
+        submit_and_watch(project, work, Bar("", 0, False), self.say, lambda: None, self._at)
+        result: Analysed = pickle.loads((work / "result.pkl").read_bytes())
+        return result
+
+    def _at(self, number: int, purpose: str) -> None:
+        self.say(f"exchange {number}: {purpose}")
+
+
+def called(wanted: dict[str, Any]) -> str:
+    """A name for an analysis that is the same whenever the same is asked."""
+    kind = str(wanted["analysis"]["analysis"])
+    return f"{kind}-{hashlib.sha256(json.dumps(wanted, sort_keys=True, default=str).encode()).hexdigest()[:12]}"
+
+
+def finished(work: Path) -> bool:
+    """Whether the one of before came to its end, so that this is another."""
+    return (work / "result.pkl").exists()
+
+
+def connect(folder: Path | str, *, patience: float | None = None, say: Say | None = None) -> Study:
+    """The silos of a project, to be analysed like files.
+
+    Parameters
+    ----------
+    folder : the coordinator's folder, made by `dualfl deploy init`; `dualfl deploy start` must be running there.
+    patience : seconds without an answer after which a call ends.
+    say : called with a sentence at every exchange, such as `print`.
+    """
+    return Study(folder, patience, say)

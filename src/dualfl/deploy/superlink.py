@@ -1,0 +1,83 @@
+"""Flower's SuperLink, closed to everybody else on this machine.
+
+Flower asks nobody who reaches its port for a name: whoever has a shell on the coordinator's machine could submit runs.
+On Linux the kernel says whose a connection over loopback is, so every request is looked at here before Flower sees it,
+and those of other users get 403. Other systems do not say; there the machine must have no other users.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+ESTABLISHED = "01"
+
+
+def owner(lines: Iterable[str], near: tuple[str, int], far: tuple[str, int]) -> int | None:
+    """The user whose socket is at `near` and talks to `far`, by a table of the kernel; None if it has none.
+
+    A socket that its process has closed is listed as root's, with 0 for its inode: it is nobody's.
+    """
+    wanted = hexadecimal(*near), hexadecimal(*far)
+    for line in lines:
+        words = line.split()
+        if len(words) > 9 and (short(words[1]), short(words[2])) == wanted and words[3] == ESTABLISHED:
+            return int(words[7]) if words[9] != "0" else None
+    return None
+
+
+def hexadecimal(host: str, port: int) -> str:
+    """127.0.0.1:80 as the kernel writes it: 0100007F:0050."""
+    numbers = [int(part) for part in host.removeprefix("::ffff:").split(".")]
+    return "".join(f"{number:02X}" for number in reversed(numbers)) + f":{port:04X}"
+
+
+def short(address: str) -> str:
+    """An address of version 4 that stands in the table of version 6."""
+    return address.removeprefix("0000000000000000FFFF0000")
+
+
+def is_mine(client: tuple[str, int], server: tuple[str, int]) -> bool:
+    """Whether the process at the other end of a connection is this user's."""
+    for table in TABLES:
+        if table.exists() and owner(table.read_text().splitlines(), client, server) == os.getuid():
+            return True
+    return False
+
+
+class Mine:
+    """An app of which only this user's processes see anything."""
+
+    def __init__(self, app: Any) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and not is_mine(tuple(scope["client"]), tuple(scope["server"])):
+            from starlette.responses import PlainTextResponse
+
+            await PlainTextResponse("Forbidden: this port is its owner's alone.\n", 403)(scope, receive, send)
+            return
+        await self.app(scope, receive, send)
+
+
+def main() -> None:
+    """`flower-superlink` with the same arguments."""
+    import uvicorn
+    from flwr.superlink.cli.flower_superlink import flower_superlink
+
+    if TABLES[0].exists():
+        serve = uvicorn.run
+        uvicorn.run = lambda app, **options: serve(Mine(app), **options)
+    else:
+        print("This system does not say whose a connection is: other users of this machine reach the SuperLink.")
+    sys.argv[0] = "flower-superlink"
+    flower_superlink()
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    main()

@@ -1,0 +1,248 @@
+"""How near Cox, clog-log and ordinal models are to the best one, without a penalty too: what a summed Hessian proves.
+
+Let H be the Hessian of E at theta, g its gradient, phi E along a direction of length 1 in the norm of H, and R such
+that |phi'''| <= R phi'' while predictors move by at most 1. With lam = |g| in the norm of H^-1 and u = lam R,
+
+    phi'(s) >= -lam + (1 - exp(-R s))/R,    so    E - E* <= lam^2 psi(u),    psi(u) = (u + (1 - u) log(1 - u))/u^2,
+
+if u < 1, and if the right side is positive where predictors have moved by 1, so that the minimiser is nearer: it is,
+for u < 1 - exp(-1), since they move by at most 1 as long as R s <= 1. psi is 1/2 at u = 0 (Newton's decrement).
+
+    Cox        a third derivative is a third cumulant of x'h over a risk set, at most the range of x'h times its
+               variance: R = 2 max over rows of |x_l - c| in the norm of H^-1, c any centre of a stratum
+    clog-log   |l'''| <= max(1, e^z) l'' for y = +1, and l''' = l'' for y = -1: R = max over rows of c_i |x_i|, with
+               c_i = max(1, e^(z_i + 1)) or 1
+    ordinal    two logistic losses of t - x'w, for which |l'''| <= l'', and barriers h of gaps d between thresholds with
+               |h'''| = coth(d/2) h'': R is the largest length of such a row (-x, e_k), and coth(d/4) times that of
+               e_k - e_(k-1), which keeps gaps above half of what they are
+    site       an intercept b_j of its own for each silo: H is that of all (w, b), so a row of a silo of weight w_j has
+               the squared length 1/(w_j g_bb) + |x_i - xbar_j|^2 in the inverse of the summed Schur complement, with
+               xbar_j = g_wb/g_bb; and what is left of g_b adds w_j g_b^2/g_bb to lam^2
+
+The silos send g, H and one maximum. Rounding: what is computed for H is at least (1 - delta) H for
+delta = 8 K u d/lambda, lambda the least eigenvalue of H after its diagonal, without what the means take off, is
+scaled to 1; g is off by at most its bound.
+
+With g and H at hand a Newton step costs no message, and squares what is left (`refined`): energies that differ by
+rounding only can belong to coefficients that differ in the sixth digit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+
+from dualfl.algorithms.cuts import below
+from dualfl.objectives.base import Objective
+from dualfl.objectives.cox import CoxPartialLikelihood
+from dualfl.objectives.families import CLogLog
+from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.ordinal import ProportionalOdds
+from dualfl.objectives.rounding import roundings
+from dualfl.objectives.site_effect import OwnIntercept
+from dualfl.problem import Problem
+from dualfl.typing import Array
+
+MOST = 0.1  # of H that may be rounding
+SURE = 0.1  # below such a u Newton's step leads down: E falls by nearly half of lam^2
+INSIDE = 0.6  # below such a u the minimiser is where the bound of the third derivative holds
+LARGEST = 2000  # coefficients; a larger Hessian is no message
+
+
+def psi(u: float) -> float:
+    """(u + (1 - u) log(1 - u))/u^2, without cancellation."""
+    if u > 0.1:
+        return (u + (1 - u) * float(np.log1p(-u))) / u**2
+    return sum(u**k / ((k + 1) * (k + 2)) for k in range(18))
+
+
+class CurvatureProof:
+    """Bounds E* of one problem; counts the exchanges it takes, and the floats of all clients."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.pooled, self.clients = problem.pooled, problem.clients
+        self.weights, self.d = np.array(problem.weights), problem.d
+        self.exchanges = self.floats_up = self.floats_down = 0
+        self.step: tuple[Array, Array] | None = (
+            None  # where something was proven last, and where Newton leads from there
+        )
+
+    @staticmethod
+    def applies(problem: Problem) -> bool:
+        known = all(_sums(f) is not None for f in problem.clients)
+        return known and problem.penalty is None and problem.d <= LARGEST
+
+    def _count(self, up: int, down: int) -> None:
+        self.exchanges += 1
+        self.floats_up += len(self.clients) * up
+        self.floats_down += len(self.clients) * down
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def bound(self, theta: Array) -> float:
+        """A lower bound of E* from what is seen at theta; -inf where nothing is proven."""
+        d, sums = self.d, [_known_sums(f) for f in self.clients]
+        self._count(d * (d + 1) // 2 + 2 * d + 2, d)
+        value, g = self.pooled.value_gradient(theta)
+        off, H = self.pooled.rounding(theta), self.pooled.hessian(theta)
+        before = self.weights @ np.stack([one.diagonal(theta) for one in sums])
+        scale: Array = np.sqrt(np.maximum(np.diag(H), before))
+        if not (np.isfinite(H).all() and np.isfinite(off.gradient).all() and (scale > 0).all()):
+            return -np.inf
+        least = float(np.linalg.eigvalsh(H / np.outer(scale, scale))[0])
+        delta = 8 * roundings(3 * max(f.n for f in self.clients) + d) * d / least if least > 0 else np.inf
+        if not delta < MOST:
+            return -np.inf
+        try:
+            factor = cho_factor(H, lower=True)
+        except LinAlgError:
+            return -np.inf
+        left = float(self.weights @ [one.left(theta) for one in sums])
+        lam = float(np.sqrt(max(float(g @ cho_solve(factor, g)), 0.0) + left))
+        inverse = np.abs(cho_solve(factor, np.eye(d)))
+        lam = (lam + float(np.sqrt(off.gradient @ inverse @ off.gradient))) * (1 + 2 * delta)
+        self._count(1, d * (d + 1) // 2)
+        L = np.tril(factor[0])
+        u = lam * max(one.reach(theta, L, w) for one, w in zip(sums, self.weights)) * (1 + 2 * delta)
+        if not u < INSIDE:
+            return -np.inf
+        if u < SURE:
+            self.step = np.array(theta), theta - cho_solve(factor, g)
+        gain = lam**2 * psi(u) * (1 + 1e-9)
+        return below(value - off.value - gain, abs(value) + gain, 8)
+
+    def refined(self, theta: Array) -> Array:
+        """One Newton step from theta, if the sums there are known and tell that it leads down."""
+        return self.step[1] if self.step is not None and np.array_equal(self.step[0], theta) else theta
+
+
+class Told:
+    """What a silo tells."""
+
+    def diagonal(self, theta: Array) -> Array:
+        """Of its Hessian, before anything is taken off it."""
+        raise NotImplementedError
+
+    def reach(self, theta: Array, L: Array, weight: float) -> float:
+        """R, in the norm of (L L')^-1; `weight` is the silo's among all."""
+        raise NotImplementedError
+
+    def left(self, theta: Array) -> float:
+        """What it has not minimised itself, as a part of lam^2."""
+        return 0.0
+
+
+class CoxSums(Told):
+    """Survival times."""
+
+    def __init__(self, f: CoxPartialLikelihood) -> None:
+        self.f = f
+
+    def diagonal(self, theta: Array) -> Array:
+        X: Any = self.f.design.X
+        e = self.f.cox_point(theta).expected
+        squares = np.einsum("l,lk,lk->k", e, X, X) if isinstance(X, np.ndarray) else X.multiply(X).T @ e
+        return np.asarray(squares + self.f.ridge)
+
+    def reach(self, theta: Array, L: Array, weight: float) -> float:
+        X: Any = self.f.design.X
+        if not isinstance(X, np.ndarray):
+            X = X.toarray() - self.f.centres[self.f.labels]
+        return 2 * float(lengths(X, L).max(initial=0.0)) * (1 + roundings(self.f.d))
+
+
+class CLogLogSums(Told):
+    """Two classes."""
+
+    def __init__(self, f: LinearModel) -> None:
+        self.f = f
+
+    def diagonal(self, theta: Array) -> Array:
+        return np.diag(self.f.hessian(theta))
+
+    def reach(self, theta: Array, L: Array, weight: float) -> float:
+        f = self.f
+        rows = dense(f)
+        rows = np.column_stack([rows, np.ones(f.n)]) if f.design.intercept else rows
+        rate = np.where(f.y > 0, np.maximum(1.0, np.exp(f.predictors(theta)[:, 0] + 1)), 1.0)
+        counts = f.s > 0
+        return float((rate * lengths(rows, L))[counts].max(initial=0.0)) * (1 + roundings(f.d))
+
+
+class OrdinalSums(Told):
+    """Ordered levels."""
+
+    def __init__(self, f: ProportionalOdds) -> None:
+        self.f = f
+
+    def diagonal(self, theta: Array) -> Array:
+        return np.diag(self.f.hessian(theta))
+
+    def reach(self, theta: Array, L: Array, weight: float) -> float:
+        f = self.f
+        rows = -dense(f)
+        t = f.split(theta)[1]
+        E = np.vstack([np.eye(f.levels - 1), np.zeros(f.levels - 1)])  # the last row is of no threshold, also as -1
+        ends = [np.column_stack([rows[has], E[k[has]]]) for k, has in ((f.y, f.y < len(t)), (f.y - 1, f.y > 0))]
+        longest = max(float(lengths(end, L).max(initial=0.0)) for end in ends)
+        gaps = np.column_stack([np.zeros((len(t) - 1, f.design.D)), np.diff(np.eye(len(t)), axis=0)])
+        barrier = lengths(gaps, L) / np.tanh(np.diff(t) / 4)
+        return max(longest, float(barrier.max(initial=0.0))) * (1 + roundings(f.d))
+
+
+class SiteSums(Told):
+    """A loss with an intercept of the silo's own."""
+
+    def __init__(self, f: OwnIntercept) -> None:
+        self.f = f
+
+    def diagonal(self, theta: Array) -> Array:
+        if self.f.silent:
+            return np.diag(self.f.hessian(theta))
+        return np.diag(self.f.base.hessian(self.f.site_point(theta).whole))[:-1]
+
+    def reach(self, theta: Array, L: Array, weight: float) -> float:
+        f = self.f
+        if f.silent:
+            return 0.0
+        H = f.base.hessian(f.site_point(theta).whole)
+        centre, counts = H[:-1, -1] / H[-1, -1], f.base.s > 0
+        longest = float(lengths((dense(f.base) - centre)[counts], L).max(initial=0.0))
+        c = f.base.loss.self_concordance or 0.0
+        return c * float(np.sqrt(1 / (weight * H[-1, -1]) + longest**2)) * (1 + roundings(f.d))
+
+    def left(self, theta: Array) -> float:
+        if self.f.silent:
+            return 0.0
+        point = self.f.site_point(theta)
+        r = abs(float(self.f.base.gradient(point.whole)[-1])) + float(self.f.base.rounding(point.whole).gradient[-1])
+        return r**2 / point.bend if point.bend > 0 else np.inf
+
+
+def dense(f: Any) -> Array:
+    """The rows, without an intercept."""
+    X = f.design.X
+    return np.asarray(f.design.scale * np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64))
+
+
+def lengths(X: Array, L: Array) -> Array:
+    """Of the rows, in the norm of (L L')^-1."""
+    Q = solve_triangular(L, X.T, lower=True)
+    return np.asarray(np.sqrt((Q * Q).sum(axis=0)))
+
+
+def _sums(f: Objective) -> Told | None:
+    if isinstance(f, CoxPartialLikelihood):
+        return CoxSums(f)
+    if isinstance(f, ProportionalOdds):
+        return OrdinalSums(f)
+    if isinstance(f, OwnIntercept):
+        return None if f.base.loss.self_concordance is None else SiteSums(f)
+    return CLogLogSums(f) if isinstance(f, LinearModel) and isinstance(f.loss, CLogLog) else None
+
+
+def _known_sums(f: Objective) -> Told:
+    found = _sums(f)
+    assert found is not None, "`applies` has looked"
+    return found

@@ -1,0 +1,276 @@
+"""Further generalised linear models: gamma, Tweedie, negative binomial, and the complementary log-log link."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dualfl.errors import InputError, NoMinimiser
+from dualfl.estimators.base import FederatedClassifier, FederatedRegressor, check_number
+from dualfl.estimators.classifiers import check_ratio, check_strength
+from dualfl.estimators.regressors import check_alpha
+from dualfl.estimators.solving import FitCost, Task
+from dualfl.objectives import CLogLog, Gamma, NegativeBinomial, Poisson, Squared, Tweedie
+from dualfl.objectives.inputs import check_offset
+from dualfl.objectives.losses import Loss
+from dualfl.silos.costs import ALL, Sample
+from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measuring
+from dualfl.typing import Array
+
+STEPS, SETTLED, BOUNDLESS = 60, 1e-9, 1e8  # of the search for a dispersion; sizes beyond which there is none
+
+
+class LogLink(FederatedRegressor):
+    """Means of which the logarithm is linear."""
+
+    _location: ClassVar = False
+
+    def predict(self, X: Any, offset: Any = None) -> Array:
+        """The expected target."""
+        z = self._predictor(X).ravel()
+        return np.exp(z if offset is None else z + check_offset(offset, len(z)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class GammaRegressor(LogLink):
+    """Regression of amounts > 0 whose spread grows with their mean, with the logarithm as link.
+
+    The objective is scikit-learn's, (1/(2S)) sum_i s_i deviance_i + (alpha/2)|w|^2, S = sum_i s_i. Up to a constant
+    that is the mean of z + y exp(-z) with the paper's mu = alpha.
+
+    Parameters and attributes are those of `LogisticRegression`, with `alpha` in place of `C`.
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> FitCost:
+        return FitCost(Gamma(), check_alpha(self.alpha))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D^2, the share of the deviance that is explained."""
+        from sklearn.metrics import d2_tweedie_score  # takes a quarter of a second to import
+
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=2))
+
+
+class TweedieRegressor(LogLink):
+    """Regression of amounts that are often zero, with the logarithm as link; the variance is the mean to a power.
+
+    The objective is scikit-learn's, (1/(2S)) sum_i s_i deviance_i + (alpha/2)|w|^2, S = sum_i s_i.
+
+    Parameters
+    ----------
+    power : 1 is Poisson's, 2 is gamma's, between them are amounts with zeros; 0 is least squares, with the identity as
+        link. Others have no convex likelihood, and are refused.
+    alpha : strength of the l2 penalty.
+
+    The others, and the attributes, are those of `LogisticRegression`.
+    """
+
+    def __init__(
+        self,
+        *,
+        power: float = 1.5,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.power, self.alpha = power, alpha
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> FitCost:
+        return FitCost(self._loss(), check_alpha(self.alpha))
+
+    def _loss(self) -> Loss:
+        power = check_number("power", self.power)
+        known: dict[float, Loss] = {0.0: Squared(), 1.0: Poisson(), 2.0: Gamma()}
+        if power not in known and not 1 < power < 2:
+            raise InputError(f"power must be 0, or from 1 to 2, where the likelihood is convex, but it is {power:g}.")
+        return known.get(power) or Tweedie(power)
+
+    def predict(self, X: Any, offset: Any = None) -> Array:
+        """The expected target."""
+        if self.power != 0:
+            return super().predict(X, offset)
+        z = self._predictor(X).ravel()
+        return z if offset is None else z + check_offset(offset, len(z))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D^2, the share of the deviance that is explained."""
+        from sklearn.metrics import d2_tweedie_score  # takes a quarter of a second to import
+
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=self.power))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = self.power != 0
+        return tags
+
+
+class NegativeBinomialRegressor(LogLink):
+    """Regression of counts that spread more than Poisson's: variance m + dispersion m^2, with the logarithm as link.
+
+    The objective is the mean of (y + 1/a) log(1 + a exp(z)) - y z, a the dispersion, and (alpha/2)|w|^2.
+
+    Parameters
+    ----------
+    dispersion : a > 0; None searches the most likely one, a model and two sums over silos a step. (R's theta is 1/a.)
+    alpha : strength of the l2 penalty.
+
+    The others, and the attributes, are those of `LogisticRegression`; `dispersion_` is what was given or found.
+    """
+
+    def __init__(
+        self,
+        *,
+        dispersion: float | None = None,
+        alpha: float = 0.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.dispersion, self.alpha = dispersion, alpha
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
+        self.random_state, self.verbose = random_state, verbose
+
+    def _cost(self, mass: float) -> FitCost:
+        dispersion = getattr(self, "dispersion_", 1.0) if self.dispersion is None else self.dispersion
+        return FitCost(NegativeBinomial(check_number("dispersion", dispersion, above=0)), check_alpha(self.alpha))
+
+    def _fitting(self, silos: Silos) -> Conversation[None]:
+        if self.dispersion is not None:
+            self.dispersion_ = float(check_number("dispersion", self.dispersion, above=0))
+            yield from super()._fitting(silos)
+            return
+        self.dispersion_, start = 1.0, None
+        for _ in range(STEPS):
+            (sample,) = yield from measuring(silos, [ALL], self._cost(1.0).loss, 0, "the fit")
+            (results,) = yield from self._solving(silos, [Task(self, sample, start)])
+            start = [results[0].theta]
+            found = yield from self._likeliest(silos, sample, results[0].theta)
+            settled = abs(found / self.dispersion_ - 1) <= SETTLED
+            self.dispersion_ = found
+            if settled:
+                break
+        self._note(results, sample)
+
+    def _likeliest(self, silos: Silos, sample: Sample, theta: Array) -> Conversation[float]:
+        """The dispersion that fits best around these means: Newton's method in the logarithm of the size."""
+        size = 1 / self.dispersion_
+        cost = self._costs(sample)[0].as_json()
+        for _ in range(STEPS):
+            given = {"cost": cost, "theta": theta, "size": size}
+            (sums,) = yield Exchange("the dispersion", (Query("dispersion", given),))
+            slope, bend = size * float(sums["slope"]), size**2 * float(sums["bend"]) - size * float(sums["slope"])
+            step = slope / bend if bend > 0 else np.sign(slope)
+            size *= float(np.exp(np.clip(step, -1.5, 1.5)))
+            if not size < BOUNDLESS:
+                raise NoMinimiser(
+                    "The dispersion has no estimate, as the counts spread no more than Poisson's around this model: "
+                    "take PoissonRegressor, or give one."
+                )
+            if abs(step) <= SETTLED / 10:
+                break
+        return 1 / size
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D^2, the share of the deviance that is explained."""
+        y = np.asarray(y, dtype=np.float64)
+        w = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        own, mean = (self._deviance(y, m) for m in (self.predict(X), np.full(len(y), np.average(y, weights=w))))
+        return float(1 - w @ own / (w @ mean))
+
+    def _deviance(self, y: Array, m: Array) -> Array:
+        a, grown = self.dispersion_, np.where(y > 0, y * np.log(np.where(y > 0, y, 1.0) / m), 0.0)
+        return np.asarray(2 * (grown - (y + 1 / a) * np.log((1 + a * y) / (1 + a * m))))
+
+
+class CLogLogRegression(FederatedClassifier):
+    """Two classes with the complementary log-log link, P(second class) = 1 - exp(-exp(x'w + b)).
+
+    It is the link of events that are seen or not in a time of observation; with an offset of the time's logarithm the
+    coefficients are those of proportional hazards. The objective is that of `LogisticRegression` with this loss.
+
+    Parameters and attributes are those of `LogisticRegression`; C is infinite by default, which means no penalty.
+    """
+
+    _no_minimiser = (
+        "The classes are separable by a hyperplane, or nearly so, and without a penalty the coefficients then grow for "
+        "ever; give a finite C, such as C=1.0."
+    )
+
+    def __init__(
+        self,
+        *,
+        C: float = np.inf,
+        l1_ratio: float = 0.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.C, self.l1_ratio = C, l1_ratio
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
+        self.random_state, self.verbose = random_state, verbose
+
+    def _prepared(self, silos: Any) -> Any:
+        prepared = super()._prepared(silos)
+        if len(self.classes_) > 2:
+            raise InputError(f"The complementary log-log link is for two classes, and there are {len(self.classes_)}.")
+        return prepared
+
+    def _cost(self, mass: float) -> FitCost:
+        strength, ratio = 1 / (check_strength(self.C) * mass), check_ratio(self.l1_ratio)
+        return FitCost(CLogLog(), (1 - ratio) * strength, ratio * strength)
+
+    def _positives(self) -> Any:
+        return (1,)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities, one column a class."""
+        none = np.exp(-np.exp(self.decision_function(X)))
+        return np.column_stack([none, 1 - none])
+
+    def predict(self, X: Any) -> Any:
+        return self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags

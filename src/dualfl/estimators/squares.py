@@ -1,0 +1,188 @@
+"""Cross-validation of least squares: the moments of every fold once, and everything else at the server.
+
+With Z = [X - c, y - t, 1] and the moments A_i = Z'WZ of the rows in fold i, the rows outside it have the sum of all
+other A_j. A squared loss is a quadratic whose coefficients these are, so every fit and every held-out loss is known:
+
+    E(w)  =  (v - 2 r'w + w'Gw)/2 + (ridge/2)|w|^2 + l1 |w|_1,       G, r, v: the moments around the mean, by weight.
+
+* l1 = 0: one eigendecomposition of G gives the minimisers of all penalties.
+* otherwise: coordinate descent on G along the path. What is proven of w is the gap to the dual point s (y - Xw),
+
+    E* >= s (v - r'w) - s^2/2 (v - 2 r'w + w'Gw + ridge |w|^2),      s = min(1, l1/|r - Gw - ridge w|_inf).
+
+c and t are means of all rows, so that no digits are lost where a mean is large. Two exchanges: means, then moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from dualfl import kernels
+from dualfl.errors import DualflError
+from dualfl.objectives import Squared
+from dualfl.silos.costs import ALL, Rows, Sample
+from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measured_samples, measurement
+from dualfl.silos.verbs import whole
+from dualfl.solvers.coordinate_descent import Separable, minimise_model
+from dualfl.typing import Array
+
+LARGEST = 2000  # coefficients: above it moments are too many numbers to be sent
+SWEEPS = 5  # times ten, before more than sweeps is tried
+DIGITS = 1e-9  # a held-out loss that may be off by more, relatively, is asked for
+
+
+class NotProven(DualflError):
+    """Rounding leaves a gap above the tolerance."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Z'WZ of some rows, Z = [X - c, y - t, 1]."""
+
+    A: Array
+
+    @property
+    def mass(self) -> float:
+        return float(self.A[-1, -1])
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.A + other.A)
+
+    def residuals(self, model: Array) -> tuple[float, float]:
+        """The weighted sum of squared residuals of y - x'w - b, and how far off it may be; model: (w, -1, b)."""
+        total = float(model @ self.A @ model)
+        sizes = float(np.abs(model) @ np.abs(self.A) @ np.abs(model))
+        return max(total, 0.0), 4 * len(model) * float(np.finfo(float).eps) * sizes
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """E as a function of w alone: (v - 2 r'w + w'Gw)/2; a free intercept is at its best for each w."""
+
+    G: Array
+    r: Array
+    v: float
+    mean: Array  # of the columns
+    target: float  # mean of the targets
+    intercept: Any
+
+    @staticmethod
+    def of(moments: Moments, intercept: Any) -> Quadratic:
+        A, m = moments.A / moments.mass, moments.A[-1, :-1] / moments.mass
+        if intercept == "free":
+            A = A[:-1, :-1] - np.outer(m, m)
+            return Quadratic(A[:-1, :-1].copy(), A[:-1, -1].copy(), float(A[-1, -1]), m[:-1], float(m[-1]), intercept)
+        kept = np.r_[: len(m) - 1, len(m)] if intercept else np.arange(len(m) - 1)
+        G, r = A[np.ix_(kept, kept)], A[kept, len(m) - 1]
+        return Quadratic(G, r, float(A[-2, -2]), np.zeros(len(m) - 1), 0.0, intercept)
+
+    def model(self, w: Array) -> Array:
+        """(w, -1, b): what Z is multiplied by for the residuals, up to their sign."""
+        if self.intercept == "free":
+            b = self.target - float(self.mean @ w)
+        else:
+            w, b = (w[:-1], float(w[-1])) if self.intercept else (w, 0.0)
+        return np.concatenate([w, [-1.0, b]])
+
+    # -- minimisers -------------------------------------------------------------------------------
+
+    def ridges(self, strengths: Sequence[float]) -> list[Array]:
+        """The minimisers for these ridges, without l1."""
+        values, V = np.linalg.eigh(self.G)
+        pull, values = V.T @ self.r, np.maximum(values, 0.0)
+        return [V @ np.divide(pull, values + a, out=np.zeros_like(pull), where=values + a > 0) for a in strengths]
+
+    def sparse(self, strengths: Sequence[tuple[float, float]], tol: float) -> list[Array]:
+        """The minimisers for these (ridge, l1), each started where the one before it ended."""
+        d, found = len(self.r), []
+        w, infinite = np.zeros(d), np.full(d, np.inf)
+        goal = 1e-2 * tol * float(np.abs(self.r).max(initial=0.0))
+        for ridge, l1 in strengths:
+            Q, P = self.G + np.diag(np.full(d, ridge)), Separable(np.full(d, l1), np.zeros(d), -infinite, infinite)
+            w = self._swept(Q, P, ridge, l1, w, tol)
+            gap, E = self.gap(w, ridge, l1)
+            if gap > tol * E:
+                w = minimise_model(Q, self.r, P, w, goal)
+            found.append(w)
+        return found
+
+    def _swept(self, Q: Array, P: Separable, ridge: float, l1: float, start: Array, tol: float) -> Array:
+        """A few sweeps of coordinate descent, which is all that a small step along the path takes."""
+        w = start.copy()
+        for _ in range(SWEEPS):
+            kernels.cd_quadratic(Q, self.r, P.l1, P.lo, P.hi, w, Q @ w - self.r, 10, 0.0)
+            gap, E = self.gap(w, ridge, l1)
+            if gap <= tol * E:
+                break
+        return w
+
+    def gap(self, w: Array, ridge: float, l1: float) -> tuple[float, float]:
+        """What E(w) is above E* at most, and E(w)."""
+        Gw = self.G @ w
+        along = float(self.r @ w)
+        rest = self.v - 2 * along + float(w @ Gw)
+        slopes = self.r - Gw - ridge * w
+        E = rest / 2 + ridge / 2 * float(w @ w) + l1 * float(np.abs(w).sum())
+        noise = 8 * len(w) * float(np.finfo(float).eps) * (self.v + abs(along))
+        if l1 == 0:
+            convexity = ridge if ridge > 0 else float(np.linalg.eigvalsh(self.G)[0])
+            return (float(slopes @ slopes) / (2 * convexity) if convexity > 0 else np.inf) + noise, E
+        steepest = float(np.abs(slopes).max(initial=0.0))
+        s = min(1.0, l1 / steepest) if steepest > 0 else 1.0
+        dual = s * (self.v - along) - s * s / 2 * (rest + ridge * float(w @ w))
+        return max(E - dual, 0.0) + noise, E
+
+
+def possible(model: Any, silos: Silos) -> bool:
+    """Whether the moments of a fold say all that there is to know of a fit."""
+    squared = isinstance(model._cost(1.0).loss, Squared)
+    return squared and model.algorithm == "auto" and silos.features + 1 <= LARGEST
+
+
+def means(silos: Silos, model: Any, rows: Sequence[Rows], purpose: str) -> Conversation[tuple[list[Sample], Array]]:
+    """What all silos have in each of these choices of rows, and the means of all columns and of the target."""
+    queries = [measurement(rows, model._cost(1.0).loss, 0)]
+    free = model._intercept() == "free"
+    if free:
+        queries.append(Query("columns", {"rows": asdict(ALL), "center": None}))
+    answers = yield Exchange(purpose, tuple(queries))
+    samples = measured_samples(rows, answers[0])
+    total = samples[rows.index(ALL)]
+    center = np.zeros(silos.features + 1)
+    if free:
+        center = np.r_[np.asarray(answers[1]["sums"]) / total.mass, total.mean]
+    return samples, center
+
+
+def moments_of(rows: Sequence[Rows], center: Array, purpose: str) -> Conversation[list[Moments]]:
+    """The moments of each of these choices of rows."""
+    given = {"rows": [asdict(one) for one in rows], "center": center[:-1], "target": float(center[-1])}
+    (answer,) = yield Exchange(purpose, (Query("moments", given),))
+    return [Moments(whole(line)) for line in np.asarray(answer["moments"])]
+
+
+def fitted(train: Moments, models: Sequence[Any], sample: Sample) -> list[Array]:
+    """(w, -1, b) of each penalty, in the coordinates of the moments; NotProven where rounding stands against it."""
+    found = Quadratic.of(train, models[0]._intercept())
+    costs = [model._cost(sample.mass) for model in models]
+    if costs[0].l1 == 0:
+        ws = found.ridges([cost.ridge for cost in costs])
+    else:
+        ws = found.sparse([(cost.ridge, cost.l1) for cost in costs], float(models[0].tol))
+    for model, cost, w in zip(models, costs, ws):
+        gap, E = found.gap(w, cost.ridge, cost.l1)
+        if not model._limits(sample).met(gap, E, 8 * len(w) * float(np.finfo(float).eps) * found.v):
+            raise NotProven(f"rounding proves no more than a gap of {gap:.1e} of E = {E:.6g}")
+    return [found.model(w) for w in ws]
+
+
+def theta(model: Array, center: Array, intercept: Any) -> Array:
+    """The flat model on columns as they are."""
+    w, b = model[:-2], float(model[-1])
+    if intercept == "free":
+        b += float(center[-1] - center[:-1] @ w)
+    return np.concatenate([w, [b]]) if intercept else w

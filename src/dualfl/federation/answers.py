@@ -1,0 +1,121 @@
+"""The answers to all questions of one message: records where nothing is masked, else one row of words for all sums.
+
+Every silo's own numbers (`each`) are never masked: a silo sends them where its operator allows that they are shown, and
+None otherwise. Sums and maxima of all questions together lie under one mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dualfl.errors import InputError
+from dualfl.federation import fixed_point
+from dualfl.federation.chambers import FarChamber
+from dualfl.federation.sealing import Seal
+from dualfl.federation.upload import WORK_BITS
+
+Content = dict[str, Any]
+NAMES = ("describe",)  # tells names alone, and every silo must
+
+
+def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None) -> Content:
+    """What leaves; with a seal, nothing but names and what this silo shows of its own is to be seen of it."""
+    experiment = far.experiment
+    records = [one_answer(far, ask) for ask in asks]
+    if seal is None:
+        return {"answers": [record.plain() for record in records]}
+    own = [record.shown for record in records]
+    sums: dict[str, fixed_point.Part] = {}
+    maxima: dict[str, float] = {}
+    among = list(experiment.plan["names"])
+    for i, record in enumerate(records):
+        sums |= {f"{i}/{name}": part for name, part in record.parts(experiment.plan["secure"], len(among)).items()}
+        maxima |= {f"{i}/{name}": value for name, value in record.maxima.items()}
+    content: Content = {"own": own}
+    if sums:
+        content["sums"] = seal.sums(sums)
+    if maxima:
+        content["largest"] = seal.largest(maxima)
+    return content
+
+
+class Record:
+    """The answer to one question, before it leaves."""
+
+    def __init__(
+        self,
+        summed: Mapping[str, Any] | None = None,
+        *,
+        shown: Any = None,
+        maxima: Mapping[str, Any] | None = None,
+        weight: float | None = None,
+        value: Content | None = None,
+        work: Any = None,
+    ) -> None:
+        self.summed, self.shown, self.weight, self.value, self.work = summed, shown, weight, value, work
+        self.maxima = dict(maxima or {})
+
+    def plain(self) -> Content:
+        if self.weight is None:
+            return {"wire": self.summed, "own": self.shown}
+        return {"wire": self.maxima or self.summed, "value": self.value, "work": self.work}
+
+    def parts(self, bits: int, silos: int) -> dict[str, fixed_point.Part]:
+        """As whole numbers: sums in limbs that lose nothing, uploads of runs on the grid that their silo knows."""
+        parts: dict[str, fixed_point.Part] = {}
+        if self.weight is None:
+            for name, x in (self.summed or {}).items():
+                parts |= fixed_point.limbs(name, x, silos)
+            return parts
+        for name, x in fixed_point.flatten(self.summed or {}).items():
+            if np.shape(x):
+                parts[name] = fixed_point.Part(x, self.weight, bits)
+            else:
+                parts |= fixed_point.limbs(name, self.weight * x, silos)
+        for name, x in (self.value or {}).items():
+            parts |= fixed_point.limbs(f"probe:{name}", self.weight * x, silos)
+        for name, x in ({} if self.work is None else self.work._asdict()).items():
+            parts[f"work:{name}"] = fixed_point.Part(float(x), 1.0, WORK_BITS, silos)
+        return parts
+
+
+def one_answer(far: FarChamber, ask: Content) -> Record:
+    if "verb" in ask:
+        return query_answer(far, ask)
+    if not far.takes_part(ask["fit"]):
+        return Record(weight=0.0)
+    if ask.get("step") is None:
+        measured, weight = far.value(ask)
+        return Record({}, weight=weight, value=measured)
+    reply, value, weight = far.step(ask)
+    if ask["reduce"] == "max":
+        return Record(maxima=reply.wire, weight=weight)
+    return Record(reply.wire, weight=weight, value=value, work=reply.work)
+
+
+def query_answer(far: FarChamber, ask: Content) -> Record:
+    verb, reduce = ask["verb"], ask["reduce"]
+    found = far.query(verb, ask["given"])
+    if reduce == "none":
+        return Record()
+    if reduce == "each":
+        return Record(shown=found if verb in NAMES or shows(far) else None)
+    if reduce != "sum":
+        raise InputError(f"{reduce!r} is no way to put answers together")
+    if verb in NAMES:
+        raise InputError(f"{verb!r} is answered in words, which nobody can add up")
+    return Record(found)
+
+
+def shows(far: FarChamber) -> bool:
+    """Whether this silo's own numbers may be seen: its operator says so, or nothing is masked anyway.
+
+    Where one silo alone withholds its own, those of all others would give them away.
+    """
+    plan = far.experiment.plan if far.has_plan else None
+    if plan is None or plan["secure"] is None:
+        return True
+    return not far.home.withholds and len(plan["withheld"]) != 1

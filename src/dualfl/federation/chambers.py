@@ -1,0 +1,246 @@
+"""A silo of a federation as a chamber: the same answers that a file on the analyst's machine gives, by its own rules.
+
+What the analyst asks for and only the operator may allow is refused here: another target than silo.json names, numbers
+taken as categories, rows left out. Folds come from a secret of the silo.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dualfl.algorithms.contract import Algorithm, Place
+from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer, measured
+from dualfl.engines.engine import bound, check_fit, server_penalty
+from dualfl.errors import InputError
+from dualfl.federation import fixed_point
+from dualfl.federation.experiment import Experiment
+from dualfl.federation.rows import not_quoted
+from dualfl.federation.silo_folder import SiloFolder, write
+from dualfl.federation.wire import decode, encode
+from dualfl.objectives import L1
+from dualfl.silos.chamber import Chamber, Dealing
+from dualfl.silos.costs import Cost
+from dualfl.silos.verbs import answered
+from dualfl.tables.refusals import IN_SILOS, Unfit
+
+Content = dict[str, Any]
+SURVEYS = ("survey", "inquiry")
+QUOTING = "its rows do not suit what was asked"
+
+
+class FarChamber:
+    """The chamber of one experiment. What it was told is on disk, so it may be made anew for every message."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment, self.home = experiment, experiment.home
+        self._memories: dict[int, tuple[bytes, ClientMemory | None]] = {}
+        self._costs: dict[tuple[int, str], Any] = {}
+
+    @cached_property
+    def chamber(self) -> Chamber:
+        rows = self.home.rows(held_out=self.evaluates)
+        self.experiment.check_data()  # after reading, so that a file which is changed meanwhile is noticed
+        made = Chamber(rows.table, fold_dealing(self.home), self.home.name, IN_SILOS)
+        self._recall(made)
+        return made
+
+    @property
+    def has_plan(self) -> bool:
+        return (self.experiment.path / "plan").exists()
+
+    @cached_property
+    def evaluates(self) -> bool:
+        """Whether this is an evaluation, for which rows may have been kept apart."""
+        path = self.experiment.path / "analysis"
+        return path.exists() and decode(path.read_bytes()).get("analysis") == "evaluate"
+
+    def _recall(self, chamber: Chamber) -> None:
+        """What it was told before: which columns, and how they become numbers."""
+        for verb in ("describe", "encode"):
+            path = self.experiment.path / "told" / verb
+            if path.exists():
+                answered(chamber, verb, decode(path.read_bytes()))
+
+    # -- questions ----------------------------------------------------------------------------------
+
+    def query(self, verb: str, given: Mapping[str, Any]) -> Content:
+        """The answer to a question; what is said of cells stays with the operator."""
+        if verb == "describe":
+            given = self.allowed(given)
+        with not_quoted(QUOTING):
+            found = answered(self.chamber, verb, given)
+            if verb == "describe":
+                self.check_told(found)
+        if verb in ("describe", "encode"):
+            write(self.experiment.path / "told" / verb, encode(dict(given)))
+        return found
+
+    def check_told(self, told: Content) -> None:
+        """Class labels leave only as they were shown to the operator."""
+        known = self.home.policy.classes
+        strange = [] if known is None else [label for label in told.get("classes") or () if label not in known]
+        if strange:
+            raise Unfit(
+                f"The target has the label {strange[0]!r}, which was not there when the silo joined; add it to "
+                "'classes' of the policy in silo.json, or correct the data file.",
+                "its target has labels that were not there when it joined",
+            )
+
+    def allowed(self, given: Mapping[str, Any]) -> Content:
+        """The question as the operator's settings have it."""
+        request, settings = dict(given["request"]), self.home.settings
+        mine = self.home.rows(held_out=self.evaluates)
+        request["target"] = request["target"] or mine.target  # "" is whatever the operator has said
+        if request["target"] != mine.target:
+            raise InputError(
+                f"this silo's target is {mine.target!r}, and the analysis is about {request['target']!r}; its operator "
+                "can change 'target' in silo.json"
+            )
+        fixed = self.home.policy.task
+        if fixed is not None and bool(request["numeric_target"]) != (fixed == "regression"):
+            raise InputError(
+                f"the target of this silo is for {fixed}, and the analysis is for another kind of target; its operator "
+                "can change 'task' of the policy in silo.json"
+            )
+        strange = sorted(set(request["categorical"]) - set(mine.categorical))
+        if strange:
+            raise InputError(
+                f"column {strange[0]!r} is not among the 'categorical' of this silo's silo.json, and numbers that are "
+                "taken as categories are told to others; its operator can add it there"
+            )
+        if request["missing"] == "drop" and not settings.get("allow_drop_rows"):
+            raise InputError(
+                "the analysis leaves out rows with gaps, and which rows count is the operator's to say; allow it by "
+                '"allow_drop_rows": true in silo.json'
+            )
+        columns = set(mine.table.columns)
+        request["categorical"] = tuple(name for name in mine.categorical if name in columns)
+        return {**given, "request": request}
+
+    # -- runs ---------------------------------------------------------------------------------------
+
+    def takes_part(self, fit: Content) -> bool:
+        """Whether this silo has rows in the fit, as far as the coordinator knows."""
+        return self.home.name in fit["among"]
+
+    def step(self, asked: Content) -> tuple[Reply, Content | None, float]:
+        """A client step of one fit, the value at the probe, and how much this silo counts in it."""
+        from dualfl.federation.keeper import algorithm_of
+
+        algorithm = algorithm_of(asked["algorithm"])
+        cost, place, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
+        if asked["reduce"] == "max" or weight == 0:  # maxima are compared, and what counts nothing is not rounded
+            place = replace(place, codec=None)
+        value = None if asked["probe"] is None else measured(cost.objective, asked["probe"])
+        surveys = asked["round"] < 0 and algorithm.name in SURVEYS
+        number = int(asked["fit"]["number"])
+        memory = ClientMemory() if surveys else self.remembered(number, algorithm)
+        envelope = Envelope(asked["round"], asked["exchange"], asked["step"], asked["message"])
+        after = None if surveys else asked["after"]
+        j = list(asked["fit"]["among"]).index(self.home.name)
+        # A silo without rows answers as if it had some, and its answer is multiplied by 0.
+        reply, moved = answer(algorithm, cost, memory, envelope, place, j, weight or 1.0, after)
+        if not surveys:
+            self._memories[number] = (packed(moved), moved)
+        return reply, value, weight
+
+    def value(self, asked: Content) -> tuple[Content, float]:
+        from dualfl.federation.keeper import algorithm_of
+
+        cost, _, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
+        return measured(cost.objective, asked["probe"]), weight
+
+    def client(self, fit: Content, algorithm: Algorithm) -> tuple[LocalCost, Place, float]:
+        key = int(fit["number"]), algorithm.to_json()
+        if key not in self._costs:
+            self._costs[key] = self._client(fit, algorithm)
+        found: tuple[LocalCost, Place, float] = self._costs[key]
+        return found
+
+    def _client(self, fit: Content, algorithm: Algorithm) -> tuple[LocalCost, Place, float]:
+        wanted, plan = Cost.from_json(fit["cost"]), self.experiment.plan
+        with not_quoted(QUOTING):
+            objective = self.chamber.objective(wanted)
+            blank = objective is None
+            objective = self.chamber.blank(wanted) if objective is None else objective
+        penalty = L1(wanted.l1) if wanted.l1 else None
+        check_fit([objective], penalty, algorithm, None)
+        N = len(fit["among"])
+        share = 0.0 if blank else (1.0 if fit["equal"] else objective.mass) / fit["mass"]
+        if algorithm.uniform and blank:
+            raise InputError(f"{algorithm.name} lets all silos count alike, and this one has no rows in this fit")
+        weight = 1.0 / N if algorithm.uniform else share
+        mine = bound(objective, share, N, algorithm, penalty)
+        start = fit["start"]
+        cost = LocalCost(mine, None, None if algorithm.warm else start)
+        if algorithm.strongly_convex:
+            mine.require_strong_convexity(algorithm.name)
+        place = Place(
+            fit["seed"],
+            N,
+            objective.d,
+            start=start if algorithm.warm else None,
+            penalty=server_penalty(objective, penalty, cost.origin) if algorithm.penalty == "server" else None,
+            codec=None if plan["secure"] is None or not weight else fixed_point.FixedPoint(weight, plan["secure"]),
+        )
+        return cost, place, weight
+
+    # -- what survives ------------------------------------------------------------------------------
+
+    def remembered(self, number: int, algorithm: Algorithm) -> ClientMemory:
+        data, memory = self._memories.get(number, (b"", None))
+        if memory is None and data:
+            memory = unpacked(data, algorithm)
+            self._memories[number] = (data, memory)
+        return memory or ClientMemory()
+
+    def forget(self, numbers: Any) -> None:
+        """Fits that have ended."""
+        for number in numbers:
+            self._memories.pop(int(number), None)
+            self._costs = {key: cost for key, cost in self._costs.items() if key[0] != int(number)}
+
+    def recall(self) -> tuple[str, bytes]:
+        """(the tag of the last question, the answer to it), and the memory of all fits."""
+        path = self.experiment.path / "fits"
+        if not path.exists():
+            return "", b""
+        content = decode(path.read_bytes())
+        for number, data in content["fits"].items():
+            self._memories.setdefault(int(number), (data.tobytes(), None))
+        return content["tag"], content["sent"].tobytes()
+
+    def keep(self, tag: str, sent: bytes) -> None:
+        """All of it is on disk before the answer leaves."""
+        fits = {str(number): as_bytes(data) for number, (data, _) in self._memories.items()}
+        write(self.experiment.path / "fits", encode({"tag": tag, "sent": as_bytes(sent), "fits": fits}))
+
+
+def as_bytes(data: bytes) -> Any:
+    return np.frombuffer(data, dtype=np.uint8)
+
+
+def packed(memory: ClientMemory) -> bytes:
+    """Without the reply: the answer that left is kept as it left."""
+    return encode({"memory": replace(memory, reply=None)})
+
+
+def unpacked(data: bytes, algorithm: Algorithm) -> ClientMemory:
+    memory: ClientMemory = decode(data, algorithm)["memory"]
+    return memory
+
+
+def fold_dealing(home: SiloFolder) -> Dealing:
+    """How rows are dealt into folds: by a secret of the silo, which also says with which fold it begins."""
+    path = home.path / "folds"
+    if not path.exists():
+        write(path, secrets.token_hex(16).encode())
+    secret = int(hashlib.sha256(path.read_bytes()).hexdigest()[:15], 16)
+    return Dealing(secret, secret % 1000)

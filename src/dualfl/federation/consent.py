@@ -1,0 +1,148 @@
+"""Whether a silo takes part in a plan: its policy, and its operator's word.
+
+    approvals/waiting/DIGEST.json    a plan that waits for `dualfl deploy approve`, in plain words
+    approvals/given.json             what was said: yes to this plan, always to such plans, no
+
+A plan is known by the digest of all of it, so one that changes after it was approved waits again. Plans are alike if
+they name the same silos with the same keys, the same columns, the same model and the same method; a roster that changes
+ends all standing approvals.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dualfl.errors import InputError
+from dualfl.federation.audit import AuditLog, stamp
+from dualfl.federation.policy import Policy
+from dualfl.files import locked, write_atomically
+from dualfl.lines import plain_text
+
+PRIVATE = 0o600
+Content = dict[str, Any]
+
+
+def digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+class Consent:
+    """The approvals of one silo."""
+
+    def __init__(self, folder: Path, policy: Policy, log: AuditLog) -> None:
+        self.folder, self.policy, self.log = folder / "approvals", policy, log
+
+    def check(self, plan: Mapping[str, Any], experiment: str, roster: Mapping[str, str]) -> None:
+        """Refuse a plan that the policy forbids or nobody has approved."""
+        described = description(plan, roster)
+        self.policy.check_names(plan["names"], list(roster))
+        self.policy.check_method(described["method"], described["model"])
+        if self.policy.approval == "none":
+            return
+        name, kind = digest({"plan": described, "experiment": experiment}), digest(described)
+        given = self._given()
+        if name in given["no"]:
+            raise InputError("the operator of this silo has said no to this plan")
+        if name in given["once"] or kind in given["always"]:
+            return
+        waiting = {"plan": described, "experiment": experiment, "kind": kind, "since": stamp()}
+        path = self.folder / "waiting" / f"{name}.json"
+        if not path.exists():
+            write_atomically(path, json.dumps(waiting, indent=2, default=str).encode(), PRIVATE)
+            self.log.note("a plan waits for approval", plan=name, experiment=experiment)
+        raise InputError(
+            "the plan waits for this silo's operator, who is asked by `dualfl deploy approve`; give the command "
+            "again when the answer is yes"
+        )
+
+    def waiting(self) -> dict[str, Content]:
+        """Plans that nobody has decided on, by digest, oldest first."""
+        found = {}
+        for path in (self.folder / "waiting").glob("*.json"):
+            with contextlib.suppress(OSError, ValueError):
+                found[path.stem] = json.loads(path.read_text())
+        return dict(sorted(found.items(), key=lambda one: str(one[1]["since"])))
+
+    def decide(self, name: str, answer: str) -> None:
+        """`answer` is "once", "always" or "no"."""
+        plan = self.waiting()[name]
+        with locked(self.folder, PRIVATE):
+            given = self._given()
+            given[answer][plan["kind"] if answer == "always" else name] = stamp()
+            write_atomically(self.folder / "given.json", json.dumps(given, indent=2).encode(), PRIVATE)
+        (self.folder / "waiting" / f"{name}.json").unlink()
+        self.log.note("approval", answer=answer, plan=name, kind=plan["kind"], experiment=plan["experiment"])
+
+    def _given(self) -> dict[str, dict[str, str]]:
+        empty: dict[str, dict[str, str]] = {"once": {}, "always": {}, "no": {}}
+        path = self.folder / "given.json"
+        if not path.exists():
+            return empty
+        try:
+            return empty | dict(json.loads(path.read_text()))
+        except ValueError as error:
+            raise InputError(
+                "approvals/given.json of this silo's folder cannot be read; mend it or delete it"
+            ) from error
+
+
+def description(plan: Mapping[str, Any], roster: Mapping[str, str]) -> Content:
+    """What a plan comes to, without what differs between two runs of the same."""
+    problem = dict(plan.get("problem") or {})
+    described = {
+        "silos": list(plan["names"]),
+        "keys": digest(dict(roster)),
+        "masks": plan.get("secure") is not None,
+        "model": str(problem.get("loss", plan.get("model", ""))),
+        "problem": problem,
+        "method": method_of(plan),
+        "columns": columns_of(plan.get("draft")),
+        "analysis": plan.get("analysis"),
+    }
+    return dict(json.loads(json.dumps(described, sort_keys=True, default=str)))
+
+
+def method_of(plan: Mapping[str, Any]) -> str:
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(plan["algorithm"])["algorithm"])
+    return str(plan.get("algorithm") or "")
+
+
+def columns_of(draft: Any) -> list[str]:
+    if not isinstance(draft, Mapping):
+        return []
+    levels = draft.get("levels") or {}
+    found = [
+        f"{name} ({', '.join(map(str, levels[name]))})" if name in levels else str(name) for name in draft["columns"]
+    ]
+    return found or ([f"{draft['width']} columns without names"] if draft.get("width") else [])
+
+
+def in_words(waiting: Content, coordinator: str) -> str:
+    """A plan as its operator reads it."""
+    plan = waiting["plan"]
+    problem = plan["problem"]
+    penalty = ", ".join(f"{name} {problem[name]}" for name in ("ridge", "l1") if problem.get(name))
+    lines = [
+        f"Experiment {waiting['experiment']}, asked since {waiting['since']} by the coordinator at {coordinator}.",
+        f"Silos: {', '.join(plan['silos'])}.",
+        f"Model: {plan['model'] or 'as the analysis says'}{f' with {penalty}' if penalty else ''}; "
+        f"method: {plan['method'] or 'as the analysis says'}.",
+        f"Columns: {', '.join(plan['columns']) or 'those that all silos agree upon'}.",
+    ]
+    if plan["analysis"]:
+        lines.append(f"Analysis: {json.dumps(plan['analysis'])}.")
+    if plan["masks"]:
+        lines.append(
+            "Sums are masked. The coordinator and all silos will learn sums over all silos: the number of rows, of "
+            "each column its mean, spread and gaps, how many rows have each level, and gradients and the like on the "
+            "way to the model. Nobody learns what this silo alone has sent."
+        )
+    else:
+        lines.append("Nothing is masked: the coordinator will see what this silo alone sends.")
+    return plain_text("\n".join(lines))

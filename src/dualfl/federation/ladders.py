@@ -1,0 +1,68 @@
+"""The largest of all silos' numbers, without learning who has it.
+
+A silo sends a random word at every threshold below its number, and 0 at the others. The sum over all silos is 0 exactly
+where nobody's number reaches, up to chance 1/p, and uniformly random below: it tells the largest number, rounded up to
+the next threshold, and nothing else. Every threshold costs a word, so each field has thresholds of its own: yes or no
+takes one, the smoothness of a cost some thousands.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from dualfl.federation.field import Words
+from dualfl.typing import Array
+
+
+def powers(lowest: int, highest: int, steps: int) -> Array:
+    """Powers of two and `steps - 1` thresholds between any two, so that rounding up adds 2^(1/steps) - 1 at most."""
+    found: Array = 2.0 ** (np.arange(lowest * steps, highest * steps + 1) / steps)
+    return found
+
+
+def negative(thresholds: Array) -> Array:
+    """For the smallest, which is the largest of what has the other sign; 0 is as high as it gets."""
+    return np.append(-thresholds[::-1], 0.0)
+
+
+COUNTS = np.concatenate([np.arange(65.0), powers(6, 40, 16)[1:]])  # whole numbers up to 64, then within 4.4 %
+CODES = np.arange(-1.0, 64.0)  # of losses
+ANYTHING = np.concatenate([negative(powers(-64, 64, 16)), powers(-64, 64, 16)])
+
+# What surveys and inquiries ask (`engines.survey`), and how closely it must be known.
+KNOWN = {
+    "minus_mu": negative(powers(-50, 40, 16)),
+    "minus_inverse_L": negative(powers(-64, 40, 32)),
+    "minus_inverse_L_row": negative(powers(-64, 40, 32)),
+    "n": COUNTS,
+    "minus_n": negative(COUNTS[1:]),
+    "loss": CODES,
+    "minus_loss": -CODES[::-1],
+    "minus_smooth": np.array([-1.0, 0.0]),
+    "minus_dual": np.array([-1.0, 0.0]),
+    "minus_moments": np.array([-1.0, 0.0]),
+    "free": np.array([0.0, 1.0]),
+}
+
+
+@cache
+def ladder(name: str) -> Array:
+    """The thresholds of a field, ascending. What stands before a slash says to which question it belongs."""
+    found = KNOWN.get(name.rpartition("/")[2], ANYTHING)
+    found.flags.writeable = False
+    return found
+
+
+def to_rungs(name: str, x: float, noise: Words) -> Words:
+    """What a silo sends for x; `noise` is as long as the ladder and known to nobody else."""
+    return np.where(ladder(name) < x, noise, np.uint64(0))
+
+
+def from_rungs(name: str, words: Words) -> float:
+    """The least threshold that nobody exceeds."""
+    steps = ladder(name)
+    reached = np.flatnonzero(words)
+    place = int(reached[-1]) + 1 if len(reached) else 0
+    return float(steps[place]) if place < len(steps) else np.inf

@@ -1,0 +1,156 @@
+"""Where a silo stands in the conversation of an analysis under masks, on its disk.
+
+    line           the chain of all that was said, what the last answer was made of, and how many there were
+    met            the hellos of all silos, as they signed them
+    group          the key that silos have in common
+    opened/N       what came of exchange N, as the coordinator handed it on and the tags proved it
+
+A silo answers the last question again, with the same bytes, and otherwise only what follows from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dualfl.errors import InputError
+from dualfl.federation.chain import Chain
+from dualfl.federation.experiment import Experiment
+from dualfl.federation.group_key import boxes, group_key
+from dualfl.federation.handing_on import Totals, check_hellos, check_own
+from dualfl.federation.masks import Masks
+from dualfl.federation.replica import Replica
+from dualfl.federation.sealing import LARGEST, SUMS, Seal, Total
+from dualfl.federation.silo_folder import write
+from dualfl.federation.wire import decode, encode
+
+Content = dict[str, Any]
+NOT_NOW = "the coordinator does not hand on what came of the last exchange, so this silo cannot tell what follows"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """After an answer."""
+
+    chain: Chain
+    exchanges: int = 0
+    label: str = ""  # of the last exchange
+    fields: tuple[Any, Any] = (None, None)  # of its sums and maxima, None where there were none
+
+    def as_content(self) -> Content:
+        return {
+            "chain": self.chain.digest,
+            "length": self.chain.length,
+            "exchanges": self.exchanges,
+            "label": self.label,
+            "fields": self.fields,
+        }
+
+
+class Line:
+    """One experiment's conversation."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment, self.path = experiment, experiment.path
+        self._replica: Replica | None = None
+        self._followed = 0  # exchanges that the replica has heard of
+
+    @property
+    def masks(self) -> Masks:
+        masks = self.experiment.uploads.masks
+        assert masks is not None
+        return masks
+
+    @property
+    def plan_digest(self) -> str:
+        return Chain.of(self.experiment.id).said((self.path / "plan").read_bytes()).digest
+
+    # -- joining ----------------------------------------------------------------------------------------
+
+    def meet(self, met: Content) -> Content:
+        """Take note of all hellos, and send every other silo a share of the common key."""
+        names, roster = list(self.experiment.plan["names"]), self.experiment.home.registered()
+        if sorted(met) != names:
+            raise InputError("the plan comes with the hellos of other silos than it names")
+        check_hellos(met, self.experiment.id, roster)
+        for name in names:
+            if tuple(met[name]["offer"]) != tuple(self.experiment.plan["offers"][name]):
+                raise InputError(f"the plan holds another key of silo {name!r} than its hello")
+        if tuple(self.experiment.plan["withheld"]) != tuple(name for name in names if met[name]["withholds"]):
+            raise InputError("the plan says of other silos than their hellos that they withhold their own numbers")
+        self.experiment.fix("met", encode(met), "the plan comes with other hellos than before; start a new experiment")
+        return {"boxes": boxes(self.masks, self.plan_digest)}
+
+    def group(self, shares: Any) -> bytes:
+        """The common key; the first question brings the others' shares."""
+        path = self.path / "group"
+        if not path.exists():
+            if shares is None:
+                raise InputError("the first question must bring the shares of the silos' common key")
+            write(path, group_key(self.masks, self.plan_digest, shares))
+        return path.read_bytes()
+
+    # -- asking -----------------------------------------------------------------------------------------
+
+    def standing(self) -> Standing:
+        path = self.path / "line"
+        if not path.exists():
+            return Standing(Chain(self.plan_digest))
+        told = decode(path.read_bytes())
+        chain = Chain(told["chain"], told["length"])
+        return Standing(chain, told["exchanges"], told["label"], tuple(told["fields"]))
+
+    def follow(self, request: Content, now: Standing, group: bytes) -> None:
+        """Check what came of the last exchange, and that this is what must be asked next."""
+        self._note_opened(request.get("opened"), now, group)
+        self._catch_up(now.exchanges)
+        assert self._replica is not None
+        self._replica.check(request["asks"], request["ended"])
+
+    def _note_opened(self, opened: Any, now: Standing, group: bytes) -> None:
+        if now.exchanges == 0:
+            return
+        try:
+            totals = read_totals(opened, now)
+        except (KeyError, TypeError, AttributeError):
+            raise InputError(NOT_NOW) from None
+        for what, total in ((SUMS, totals.sums), (LARGEST, totals.largest)):
+            if total is not None:
+                total.checked(group, now.label, what)
+        roster, names = self.experiment.home.registered(), list(self.experiment.plan["names"])
+        if list(totals.own or {}) != names:
+            raise InputError(NOT_NOW)
+        for name, own in (totals.own or {}).items():
+            check_own(own, (totals.signed or {}).get(name), now.label, name, roster[name])
+        write(self.path / "opened" / f"{now.exchanges:06d}", encode({"opened": opened, "fields": now.fields}))
+
+    def _catch_up(self, exchanges: int) -> None:
+        """Let the replica hear what it has not heard: all of it if this process is new."""
+        if self._replica is None or self._followed > exchanges:
+            self._replica = Replica(self.experiment.plan, self.experiment.id, decode((self.path / "met").read_bytes()))
+            self._followed = 0
+        while self._followed < exchanges:
+            kept = decode((self.path / "opened" / f"{self._followed + 1:06d}").read_bytes())
+            self._replica.told(read_totals(kept["opened"], Standing(Chain(""), fields=tuple(kept["fields"]))))
+            self._followed += 1
+
+    def seal(self, message: bytes, now: Standing, group: bytes) -> tuple[Seal, Chain]:
+        chain = now.chain.said(message)
+        return Seal(self.masks, group, chain.digest, list(self.experiment.plan["names"])), chain
+
+    def keep(self, now: Standing, chain: Chain, content: Content) -> None:
+        """Note what the answer was made of."""
+        sums, largest = (content[what]["fields"] if what in content else None for what in (SUMS, LARGEST))
+        after = Standing(chain, now.exchanges + 1, chain.digest, (sums, largest))
+        write(self.path / "line", encode(after.as_content()))
+
+
+def read_totals(opened: Content, now: Standing) -> Totals:
+    """What the coordinator hands on, with the fields that this silo itself sent."""
+    sums, largest = now.fields
+    return Totals(
+        None if sums is None else Total(sums, opened[SUMS]),
+        None if largest is None else Total(largest, opened[LARGEST]),
+        opened["own"],
+        opened["signed"],
+    )

@@ -1,0 +1,96 @@
+"""Sums of one exchange as they leave a silo: whole numbers, a tag behind them, masks over all.
+
+`Total` is what is left when all silos' words are added up, on both sides: the coordinator opens it and hands it on with
+its next question, and every silo checks the tag and reads the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from dualfl.errors import InputError
+from dualfl.federation import fixed_point, tags
+from dualfl.federation.field import Words, add
+from dualfl.federation.ladders import from_rungs, ladder, to_rungs
+from dualfl.federation.masks import Masks
+
+Content = dict[str, Any]
+SUMS, LARGEST = "sums", "largest"
+OTHERS = (
+    "The answers of silos do not fit together: {name!r} sent other fields than the rest. See that all have this "
+    "version; which of them is at fault this does not tell."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Seal:
+    """What one silo puts on its words in one exchange; `label` is where the conversation stands (`chain`)."""
+
+    masks: Masks
+    group: bytes
+    label: str
+    among: Sequence[str]
+
+    def sums(self, parts: Mapping[str, fixed_point.Part]) -> Content:
+        words = [fixed_point.to_words(name, *part) for name, part in parts.items()]
+        fields = tuple((name, tuple(np.shape(part.x)), part.bits) for name, part in parts.items())
+        return {"words": self._sealed(SUMS, np.concatenate(words)), "fields": fields}
+
+    def largest(self, numbers: Mapping[str, Any]) -> Content:
+        sizes = [len(ladder(name)) for name in numbers]
+        noise = np.split(self.masks.noise(self.label, sum(sizes)), np.cumsum(sizes)[:-1])
+        words = [to_rungs(name, float(x), row) for (name, x), row in zip(numbers.items(), noise)]
+        return {"words": self._sealed(LARGEST, np.concatenate(words)), "fields": tuple(numbers)}
+
+    def _sealed(self, what: str, words: Words) -> Words:
+        label = f"{self.label} {what}"
+        tagged = tags.tagged(words, self.group, label, first=self.masks.silo == self.among[0])
+        return self.masks.cover(tagged, label, list(self.among))
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """The sum over all silos of what each sealed: its fields, and its words with the tag behind them."""
+
+    fields: Any
+    words: Words
+
+    @staticmethod
+    def of(parts: Mapping[str, Content]) -> Total:
+        """What the coordinator adds up."""
+        first = next(iter(parts.values()))
+        for name, part in parts.items():
+            if part["fields"] != first["fields"] or part["words"].shape != first["words"].shape:
+                raise InputError(OTHERS.format(name=name))
+        return Total(first["fields"], reduce(add, [part["words"] for part in parts.values()]))
+
+    def checked(self, group: bytes, label: str, what: str) -> Total:
+        """The same, if its tag is true."""
+        size = self.size(what)
+        tags.check(self.words, group, f"{label} {what}", size)
+        return self
+
+    def size(self, what: str) -> int:
+        """How many words the fields take."""
+        if what == LARGEST:
+            return sum(len(ladder(name)) for name in self.fields)
+        return sum(int(np.prod(shape, dtype=np.int64)) for _, shape, _ in self.fields)
+
+    def sums(self) -> Content:
+        found: Content = {}
+        place = 0
+        for name, shape, bits in self.fields:
+            size = int(np.prod(shape, dtype=np.int64))
+            values = fixed_point.from_words(self.words[place : place + size], bits).reshape(shape)
+            found[name] = values if shape else float(values)
+            place += size
+        return fixed_point.whole(found)
+
+    def largest(self) -> Content:
+        rows = np.split(self.words[:-1], np.cumsum([len(ladder(name)) for name in self.fields])[:-1])
+        return {name: from_rungs(name, row) for name, row in zip(self.fields, rows)}

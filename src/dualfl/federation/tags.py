@@ -1,0 +1,46 @@
+"""Tags: a sum that was not the sum of what silos sent is found out.
+
+With its words x a silo sends one more, r_1 x_1 + ... + r_n x_n modulo p, where r is random, drawn from the group key
+and the label of the exchange, and used once. The first silo adds a random s. Under masks the coordinator sees none of
+this; what it opens is X, the sum of all words, and T = <r, X> + s. It must hand (X, T) on, and every silo checks it.
+
+Whoever does not know r and s and hands on another X has to guess <r, X' - X>, which is uniform: p is prime, so the
+chance is 1/p. Without s a multiple of (X, T) would pass.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dualfl.errors import InputError
+from dualfl.federation import field
+from dualfl.federation.field import Words
+from dualfl.federation.masks import keystream
+
+FALSE = (
+    "the sum that the coordinator hands on is not the sum of what silos sent: the coordinator or some silo said what "
+    "is not true, and nothing tells which; this experiment is over"
+)
+
+
+def _key(group: bytes, label: str, size: int) -> tuple[Words, int]:
+    words = field.random_words(keystream(group, b"tags", label, size + 1))
+    return words[1:], int(words[0])
+
+
+def tagged(words: Words, group: bytes, label: str, first: bool) -> Words:
+    """The words of one silo, and behind them its part of the tag. `first`: whether it is the one that adds s."""
+    r, s = _key(group, label, words.size)
+    tag = (field.dot(r, words) + (s if first else 0)) % field.P
+    return np.append(words, np.uint64(tag))
+
+
+def check(opened: Words, group: bytes, label: str, size: int) -> Words:
+    """The sum of the words, if it is true. `size` is how many words this silo sent, without the tag."""
+    if opened.dtype != np.uint64 or opened.shape != (size + 1,) or bool((opened >= np.uint64(field.P)).any()):
+        raise InputError(FALSE)
+    total, tag = opened[:-1], int(opened[-1])
+    r, s = _key(group, label, size)
+    if (field.dot(r, total) + s) % field.P != tag:
+        raise InputError(FALSE)
+    return total

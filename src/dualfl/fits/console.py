@@ -1,0 +1,248 @@
+"""A fit in words and tables, 80 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dualfl.analysis.influence import Without
+from dualfl.analysis.whole_fit import Fit
+from dualfl.lines import LABEL, WIDTH, entry
+from dualfl.objectives import Squared
+from dualfl.tables.schema import INTERCEPT, MISSING
+
+SHOWN = 40  # coefficients in a table
+WARNED = 8  # warnings
+NAME = 40  # characters of a name in a sentence
+LEAST = 12  # characters of a text in a table, however little room there is
+
+
+def fit_text(fit: Fit) -> str:
+    """All that a fit says on the screen."""
+    lines = [entry(label, with_room(text)) for label, text in entries(fit) if text]
+    return "\n".join([*lines, "", *coefficient_table(fit), "", *silo_table(fit)])
+
+
+def entries(fit: Fit) -> Iterator[tuple[str, str]]:
+    yield "data", data_line(fit)
+    yield "model", model_line(fit)
+    yield "penalty", penalty_line(fit)
+    yield "missing", missing_line(fit)
+    yield "categories", categories_line(fit)
+    yield "left out", left_out_line(fit)
+    yield from (("warning", one) for one in fit.wishes.warnings[:WARNED])
+    if len(fit.wishes.warnings) > WARNED:
+        yield "warning", f"and {len(fit.wishes.warnings) - WARNED} more; `dualfl check` says all"
+    yield "algorithm", fit.estimator.algorithm_.rstrip(".")
+    yield "exchanges", exchanges_line(fit)
+    yield "certificate", certificate(fit)
+    perfect = abs(fit.estimator.objective_) <= rounding(fit)  # then nothing is left to prove
+    yield from (("note", note) for note in fit.notes if not perfect)
+    yield "errors", errors_line(fit)
+
+
+def data_line(fit: Fit) -> str:
+    files, lost, gaps = len(fit.silos), fit.overview.without_target, fit.overview.with_gaps
+    text = f"{files} file{'s' * (files > 1)}, each a silo; {fit.rows:,} rows"
+    text += f", {lost:,} more without a target were left out" if lost else ""
+    text += f", {gaps:,} more with other gaps were left out" if gaps else ""
+    return f"{text}; {len(fit.schema.features)} columns, {len(fit.schema.names)} coefficients and the intercept"
+
+
+def model_line(fit: Fit) -> str:
+    recipe, schema, target = fit.recipe, fit.schema, short(fit.schema.target, NAME)
+    text = f"{recipe.model}: {recipe.kind.about}"
+    if recipe.model == "huber":
+        text += f", linear beyond {recipe.delta:.4g}"
+    if recipe.model == "quantile":
+        text += f", the {recipe.quantile:g} quantile"
+    if len(schema.classes) == 2:
+        return f"{text}; the coefficients are for {target} = {short(schema.classes[1], NAME)}"
+    if schema.classes:
+        return f"{text}; {target} is one of {', '.join(short(name, NAME) for name in schema.classes)}"
+    return f"{text}; it predicts {target}"
+
+
+def penalty_line(fit: Fit) -> str:
+    recipe = fit.recipe
+    if recipe.penalty == "none":
+        return "none"
+    text = f"{recipe.penalty}, alpha = {recipe.alpha:.4g}"
+    if recipe.penalty == "elastic-net":
+        text += f", l1 share {recipe.l1_ratio:g}"
+    if fit.wishes.said_nothing:
+        text += ", the default, a small ridge"
+    if fit.path is not None:
+        by = "leaving one file out at a time" if fit.wishes.cv == "silo" else f"{fit.wishes.cv} folds in every file"
+        text += f", chosen among {len(fit.path.values)} by cross-validation, {by}"
+    return text + (", on standardised columns" if fit.wishes.standardise else ", on the columns as they are")
+
+
+def missing_line(fit: Fit) -> str:
+    """Which rule was applied to how many entries."""
+    kinds = {feature.name: feature.kind for feature in fit.schema.features}
+    gaps = {"numeric": 0, "categorical": 0}
+    for name, kind in kinds.items():
+        gaps[kind] += fit.overview.columns[name].missing
+    parts = []
+    if gaps["numeric"]:
+        extra = ", with a column that says so" if fit.wishes.request.missing == "indicator" else ""
+        parts.append(f"{gaps['numeric']:,} numbers became the mean of all files{extra}")
+    if gaps["categorical"]:
+        parts.append(f'{gaps["categorical"]:,} categories became the level "{MISSING}"')
+    return "; ".join(parts)
+
+
+def categories_line(fit: Fit) -> str:
+    categories = [feature for feature in fit.schema.features if feature.kind == "categorical"]
+    if not categories:
+        return ""
+    if fit.coding == "full":
+        return "every level has a coefficient"
+    levels = ", ".join(short(f"{one.name}={one.reference}", NAME) for one in categories)
+    return f"compared with {levels}, the most frequent"
+
+
+def left_out_line(fit: Fit) -> str:
+    names = fit.schema.constant
+    if not names:
+        return ""
+    gaps = any(fit.overview.columns[name].missing for name in names)
+    where = "every row of every file" + (" that has an entry" if gaps else "")
+    return f"{', '.join(short(name, NAME) for name in names)}: the same in {where}"
+
+
+def exchanges_line(fit: Fit) -> str:
+    """All exchanges by their purpose, and all numbers that silos and server sent."""
+    spent = [one for one in fit.spent if one.exchanges]
+    parts = ", ".join(f"{one.exchanges:,} for {one.what}" for one in spent)
+    numbers = sum(one.numbers for one in spent)
+    return f"{sum(one.exchanges for one in spent):,}: {parts}; {numbers:,} numbers up and down in all, no row"
+
+
+def certificate(fit: Fit) -> str:
+    """How far the objective E, the mean loss with its penalty, can be from the best that there is."""
+    bound, energy = fit.estimator.certificate_, fit.estimator.objective_
+    if bound is None:
+        return f"none: {fit.estimator.certificate_reason_}"
+    share = f" = {bound / abs(energy):.1e} |E|" if abs(energy) > rounding(fit) else ""
+    return f"E - E* <= {bound:.2e}{share}, proven: the distance to the pooled table's optimum"
+
+
+def rounding(fit: Fit) -> float:
+    """An objective that is no larger, as that of a perfect fit, is zero but for rounding."""
+    scale, total = 1.0, fit.evaluation.overall
+    if not fit.schema.classes:
+        square = total.y_squares / total.mass + total.y_mean**2
+        scale = square if isinstance(fit.estimator.loss, Squared) else np.sqrt(square)
+    return 100 * float(np.finfo(float).eps * scale)
+
+
+def errors_line(fit: Fit) -> str:
+    if fit.errors is None:
+        return f"none: {fit.no_errors}"
+    return f"{fit.errors.form}, from Hessians summed over silos; intervals at {100 * fit.wishes.level:.12g}%"
+
+
+# -- tables -----------------------------------------------------------------------------------------------
+
+
+def coefficient_table(fit: Fit) -> list[str]:
+    """A line for each; where there are many, the largest in units of the columns' spread."""
+    names = [*fit.schema.names, INTERCEPT]
+    several = len(fit.outputs) > 1
+    weight = np.abs(fit.theta) * np.append(fit.scaling.spread, np.inf)[:, None]
+    if not fit.wishes.standardise:
+        weight = np.abs(fit.theta)
+    places = [(i, k) for k in range(len(fit.outputs)) for i in range(len(names))]
+    if len(places) > SHOWN:
+        places = sorted(sorted(places, key=lambda place: -weight[place])[:SHOWN], key=lambda place: place[::-1])
+    errors = fit.standard_errors
+    head = ["coefficient", *(["class"] if several else []), "estimate"]
+    head += [] if errors is None else ["std error", "low", "high"]
+    rows = []
+    for i, k in places:
+        row = [names[i], *([fit.outputs[k]] if several else []), f"{fit.theta[i, k]:.4g}"]
+        if errors is not None and fit.errors is not None:
+            half = fit.errors.quantile * errors[i, k]
+            row += [f"{value:.4g}" for value in (errors[i, k], fit.theta[i, k] - half, fit.theta[i, k] + half)]
+        rows.append(row)
+    lines = table(head, rows, texts=2 if several else 1)
+    total = len(names) * len(fit.outputs)
+    return [*lines, *([f"The {SHOWN} largest of {total:,}; all are in coefficients.csv."] if total > SHOWN else [])]
+
+
+def silo_table(fit: Fit) -> list[str]:
+    """How the model fits each silo, and what the fit without it would have changed."""
+    name, score = ("accuracy", "accuracy") if fit.schema.classes else ("R2", "r2")
+    head = ["silo", "rows", "loss", name]
+    rows = []
+    for silo, own, loss in zip(fit.silos, fit.own, fit.losses):
+        sums = fit.evaluation.silos.get(silo)
+        scores = [f"{loss:.4g}", f"{getattr(sums, score):.4g}"] if sums is not None and loss is not None else ["-", "-"]
+        rows.append([silo, "withheld" if own is None else f"{own.rows:,}", *scores])
+    rows.append(["all", f"{fit.rows:,}", f"{fit.loss:.4g}", f"{getattr(fit.evaluation.overall, score):.4g}"])
+    if fit.without:
+        head.append("without it, moves most")
+        rows = [[*row, moved] for row, moved in zip(rows, [*(moves(fit, one) for one in fit.without), ""])]
+    lines = table(head, rows, last_text=bool(fit.without))
+    for each in fit.without:
+        if each.theta is None:
+            lines.append(entry("", with_room(f"{each.silo}: no fit without it, {each.reason.rstrip('.')}.")))
+    return lines
+
+
+def moves(fit: Fit, without: Without) -> str:
+    """The coefficient that leaving the silo out changes most: in standard errors, or else by itself."""
+    change = fit.moved(without)
+    if change is None:
+        return "-"
+    in_errors = fit.in_errors(change)
+    names = [*fit.schema.names, INTERCEPT]
+    if np.isnan(in_errors).all():
+        size = np.abs(change[:-1]) * fit.scaling.spread[:, None]
+        i, k = np.unravel_index(int(np.argmax(size)), size.shape)
+        return f"{short(names[i], NAME)} by {change[i, k]:+.2g}"
+    i, k = np.unravel_index(int(np.nanargmax(np.abs(in_errors))), in_errors.shape)
+    return f"{short(names[i], NAME)} by {in_errors[i, k]:+.2f} std errors"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1, last_text: bool = False) -> list[str]:
+    """Texts to the left, numbers to the right; the widest texts are cut where a line would be longer than 80."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    left = {*range(texts), *([len(head) - 1] if last_text else [])}
+    for _ in range(sum(widths) + 2 * (len(widths) - 1) - WIDTH):
+        widest = max(left, key=lambda i: widths[i])
+        widths[widest] -= widths[widest] > LEAST
+
+    def line(row: Sequence[str]) -> str:
+        cells = [
+            short(cell, w).ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
+        ]
+        return "  ".join(cells).rstrip()
+
+    return [line(head), "-" * min(WIDTH, sum(widths) + 2 * (len(widths) - 1)), *map(line, rows)]
+
+
+def short(text: str, width: int) -> str:
+    """The text, its middle left out if it is too long: the end of a path tells more than its beginning."""
+    if len(text) <= width:
+        return text
+    kept = width - 3
+    return f"{text[: kept // 3]}...{text[len(text) - (kept - kept // 3) :]}"
+
+
+def with_room(text: str) -> str:
+    """Words that no line has room for are cut; paths are not, because one may want to copy them."""
+    words = [word if "/" in word or "\\" in word else short(word, WIDTH - LABEL) for word in text.split()]
+    return " ".join(words)
+
+
+def places(out: Path, files: Sequence[str], page: bool) -> str:
+    """Where everything is, and what one may do with it."""
+    lines = [entry("files", f"in {out}: {', '.join(files)}")]
+    if page:
+        lines.append(entry("page", f"{out / 'report.html'}, for the browser"))
+    return "\n".join([*lines, entry("next", f"dualfl predict {out} NEW.csv")])

@@ -1,0 +1,183 @@
+"""One silo: its rows, and what it makes of them when it is asked. No row leaves it.
+
+A chamber has a table, of which it becomes rows of numbers once all silos have agreed how (`agreed`), or it has the rows
+from the start. It deals its rows into folds by a secret of its own: who could choose the folds could ask for two that
+differ by one row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dualfl.errors import InputError
+from dualfl.objectives import LinearModel
+from dualfl.silos.costs import ALL, Cost, Rows
+from dualfl.streams import Stream
+from dualfl.tables.encoding import Scaling, features, targets
+from dualfl.tables.reading import Table
+from dualfl.tables.refusals import IN_FILES, Remedies
+from dualfl.tables.schema import Schema
+from dualfl.tables.summaries import Request, Summary, summarise, used
+from dualfl.typing import AnyArray, Array
+
+
+@dataclass(frozen=True, eq=False)
+class SiloRows:
+    """The rows of one silo, as numbers."""
+
+    name: str
+    X: Any  # dense or CSR
+    y: AnyArray
+    weights: Array | None = None
+    offset: Array | None = None  # added to the predictor of each row
+
+    @property
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def mass(self) -> float:
+        """The total weight of the rows."""
+        return float(self.n) if self.weights is None else float(self.weights.sum())
+
+    def total(self, values: Array) -> float:
+        """The weighted sum of one value a row."""
+        return float(values.sum() if self.weights is None else self.weights @ values)
+
+    def rows(self, which: npt.NDArray[Any]) -> SiloRows:
+        """These rows only."""
+        weights, offset = (None if part is None else part[which] for part in (self.weights, self.offset))
+        return SiloRows(self.name, self.X[which], self.y[which], weights, offset)
+
+    def with_targets(self, y: AnyArray) -> SiloRows:
+        return replace(self, y=y)
+
+
+@dataclass(frozen=True)
+class Dealing:
+    """How a silo deals its rows into folds: a secret, the number of the silo, and whether class by class."""
+
+    secret: int = 0
+    number: int = 0
+    by_class: bool = False
+
+
+class Chamber:
+    """One silo.
+
+    Parameters
+    ----------
+    source : the rows, or a table that becomes rows once all silos have agreed upon columns.
+    dealing : how the rows are dealt into folds.
+    name : what others call it; the default is the name of the source.
+    remedies : what its sentences advise to do.
+    """
+
+    def __init__(
+        self, source: SiloRows | Table, dealing: Dealing = Dealing(), name: str = "", remedies: Remedies = IN_FILES
+    ) -> None:
+        self.name, self.remedies = name or source.name, remedies
+        self.table = source if isinstance(source, Table) else None
+        self._rows = source if isinstance(source, SiloRows) else None
+        self.dealing = dealing
+        self._chosen: dict[Rows, SiloRows] = {}
+        self._models: dict[Cost, LinearModel] = {}  # fits differ in their penalty, and share everything else
+        self.request: Request | None = None
+
+    # -- a table --------------------------------------------------------------------------------------
+
+    def take(self, request: Request) -> None:
+        """Note which columns are asked for, and which rows count."""
+        if self.table is None:
+            raise InputError(f"silo {self.name} has rows without names, and columns by name were asked for")
+        if request != self.request:
+            self.request = request
+            self.__dict__.pop("used", None)
+
+    @cached_property
+    def used(self) -> tuple[Table, int, int]:
+        """The rows that count; how many lack the target, and how many another entry."""
+        assert self.table is not None and self.request is not None
+        return used(self.table, self.request)
+
+    def summary(self) -> Summary:
+        assert self.table is not None and self.request is not None
+        return summarise(self.table, self.request)
+
+    def encode(self, schema: Schema, scaling: Scaling) -> None:
+        """From now on the rows are those of the table, as all silos have agreed upon."""
+        table = self.used[0]
+        X = features(table, schema)
+        if not schema.sparse:
+            X = scaling.scaled(X)
+        assert self.request is not None
+        y = targets(table, replace(schema, target=self.request.target))
+        self.settle(SiloRows(self.name, X, y), by_class=bool(schema.classes))
+
+    # -- rows -----------------------------------------------------------------------------------------
+
+    def settle(self, rows: SiloRows, by_class: bool) -> None:
+        self._rows, self._chosen, self._models = rows, {}, {}
+        self.dealing = replace(self.dealing, by_class=by_class)
+
+    @property
+    def rows(self) -> SiloRows:
+        if self._rows is None:
+            raise InputError(f"silo {self.name} was asked for sums before all silos had agreed upon columns")
+        return self._rows
+
+    def chosen(self, rows: Rows) -> SiloRows | None:
+        """The rows that are meant; None if there are none that count."""
+        if rows == ALL:
+            return self.rows if self.rows.mass > 0 else None
+        if not rows.of(self.name):
+            return None
+        if rows.which in ("without", "only"):
+            return self.chosen(ALL)
+        if rows not in self._chosen:
+            inside = dealt(self.rows, self.dealing, rows.folds) == rows.fold
+            self._chosen[rows] = self.rows.rows(np.flatnonzero(inside == (rows.which == "test")))
+        found = self._chosen[rows]
+        return found if found.mass > 0 else None
+
+    def objective(self, cost: Cost) -> LinearModel | None:
+        """What this silo minimises; None if no row of it counts."""
+        rows = self.chosen(cost.rows)
+        if rows is None:
+            return None
+        bare = cost.without_penalty
+        if bare not in self._models:
+            self._models[bare] = model(rows, bare)
+        return self._models[bare].with_ridge(cost.ridge)
+
+    def blank(self, cost: Cost) -> LinearModel:
+        """For a silo that must answer, and whose answer is multiplied by 0: one row of zeros."""
+        y = np.ones(1, dtype=self.rows.y.dtype)  # every loss takes a target of 1
+        offset = None if self.rows.offset is None else np.zeros(1)
+        return model(SiloRows(self.name, np.zeros((1, self.rows.X.shape[1])), y, offset=offset), cost)
+
+
+def model(rows: SiloRows, cost: Cost) -> LinearModel:
+    y: AnyArray = rows.y
+    if cost.positive is not None:
+        y = np.where(y == cost.positive, 1.0, -1.0)
+    elif cost.shift:
+        y = y - cost.shift
+    return LinearModel(
+        rows.X, y, cost.loss, cost.ridge, weights=rows.weights, intercept=cost.intercept, offset=rows.offset
+    )
+
+
+def dealt(rows: SiloRows, dealing: Dealing, folds: int) -> npt.NDArray[np.intp]:
+    """The fold of each row: shuffled, sorted by class, and dealt out like cards, each silo beginning elsewhere."""
+    order = Stream(dealing.secret, "folds", dealing.number, -1, 0).permutation(rows.n)
+    if dealing.by_class:
+        order = order[np.argsort(rows.y[order], kind="stable")]
+    number = np.empty(rows.n, dtype=np.intp)
+    number[order] = (np.arange(rows.n) + dealing.number) % folds
+    return number

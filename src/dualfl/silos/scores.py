@@ -1,0 +1,268 @@
+"""Evaluation from sums: what each silo sends, how sums add up, and what is read from the total.
+
+A silo never sends a row, a prediction or a rank. For a classifier it sends the weight of its rows, their log loss, how
+many are right, and for every class two histograms of scores: of the rows that have the class and of the others. From
+these come the ROC curve, its area and the calibration. For a regressor it sends the weight, mean and spread of the
+targets and sums of residuals. `+` joins the sums of silos.
+
+Binned area. Rows of one bin count as ties. If a bin holds P_b of the P weights of a class and N_b of the N others, the
+order inside the bin is unknown, and the true area is within
+
+    (1/2) sum_b P_b N_b / (P N)
+
+of the binned one; `auc_error` is this bound. Scores are binned on z/(1 + |z|), z the logit or the decision value, so
+that confident predictions do not fall into one bin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from scipy.special import xlogy
+
+from dualfl.errors import InputError
+from dualfl.silos.chamber import SiloRows
+from dualfl.typing import AnyArray, Array
+
+BINS = 1000  # of scores
+SHELVES = 10  # of probabilities, for the calibration
+
+
+# -- classification ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationSums:
+    """Sums over rows, all weighted. Two classes have one pair of histograms, that of the second class."""
+
+    n: int
+    mass: float
+    right: float
+    log_loss_sum: float  # nan without probabilities
+    of_class: Array  # outputs x bins
+    of_others: Array
+    shelf_mass: Array  # outputs x shelves
+    shelf_probability: Array
+    shelf_class: Array
+
+    def __add__(self, other: ClassificationSums) -> ClassificationSums:
+        return ClassificationSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def accuracy(self) -> float:
+        return self.right / self.mass
+
+    @property
+    def log_loss(self) -> float:
+        return self.log_loss_sum / self.mass
+
+    @property
+    def bins(self) -> int:
+        return len(self.of_class[0])
+
+    def roc(self, output: int = 0) -> tuple[Array, Array]:
+        """False and true positive rates, from the highest score to the lowest; nan where a class is missing."""
+        others, own = self.of_others[output][::-1], self.of_class[output][::-1]
+        with np.errstate(divide="ignore", invalid="ignore"):  # 0/0: NumPy 1.26 may take it for either
+            fpr, tpr = (np.concatenate([[0.0], np.cumsum(h)]) / h.sum() for h in (others, own))
+        return fpr, tpr
+
+    @property
+    def aucs(self) -> Array:
+        """The area under each ROC curve, one class against the others."""
+        curves = [self.roc(output) for output in range(len(self.of_class))]
+        return np.array([(np.diff(fpr) * (tpr[1:] + tpr[:-1]) / 2).sum() for fpr, tpr in curves])
+
+    @property
+    def auc(self) -> float:
+        """Their plain mean; for two classes, the area."""
+        return float(self.aucs.mean())
+
+    @property
+    def auc_error(self) -> float:
+        """How far the binned area can be from the exact one."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            pairs = self.of_class.sum(axis=1) * self.of_others.sum(axis=1)
+            ties = (self.of_class * self.of_others).sum(axis=1) / pairs
+        return float(ties.mean() / 2)
+
+    def calibration(self, output: int = 0) -> tuple[Array, Array, Array]:
+        """For each shelf that is not empty: mean predicted probability, observed frequency, weight."""
+        kept = self.shelf_mass[output] > 0
+        mass = self.shelf_mass[output][kept]
+        return self.shelf_probability[output][kept] / mass, self.shelf_class[output][kept] / mass, mass
+
+    def table(self) -> dict[str, float]:
+        """The numbers that fit into a line."""
+        return {
+            "rows": float(self.n),
+            "log_loss": self.log_loss,
+            "accuracy": self.accuracy,
+            "auc": self.auc,
+            "auc_error": self.auc_error,
+        }
+
+
+def classification_sums(model: Any, silo: SiloRows, bins: int = BINS, shelves: int = SHELVES) -> ClassificationSums:
+    """What one silo sends about a classifier."""
+    classes: AnyArray = model.classes_
+    unseen = np.setdiff1d(silo.y, classes)
+    if len(unseen):
+        raise InputError(f"Silo {silo.name} has the class {unseen.tolist()[0]!r}, which the model does not know.")
+    y = np.searchsorted(classes, silo.y)
+    w = np.ones(silo.n) if silo.weights is None else silo.weights
+    z = model.decision_function(silo.X)
+    right = float(w @ (model.predict(silo.X) == silo.y))
+    loss, p = np.nan, None
+    if hasattr(model, "predict_log_proba"):
+        logs = model.predict_log_proba(silo.X)
+        loss, p = -float(w @ logs[np.arange(silo.n), y]), np.exp(logs)
+        if z.ndim == 2:  # the score of a class is its logit
+            z = logs - np.log1p(-np.minimum(p, 1 - 1e-16))
+    if z.ndim == 1:
+        z, own, p = z[:, None], (y == 1)[:, None], None if p is None else p[:, 1:]
+    else:
+        own = y[:, None] == np.arange(len(classes))
+    place = squashed(z, bins)
+    of_class, of_others = (histograms(place, w[:, None] * mask, bins) for mask in (own, ~own))
+    shelf = [np.zeros((z.shape[1], shelves))] * 3
+    if p is not None:
+        at = np.minimum((p * shelves).astype(int), shelves - 1)
+        shelf = [histograms(at, w[:, None] * value, shelves) for value in (np.ones_like(p), p, own)]
+    return ClassificationSums(silo.n, float(w.sum()), right, loss, of_class, of_others, *shelf)
+
+
+def squashed(z: Array, bins: int) -> AnyArray:
+    """The bin of z/(1 + |z|), which lies between -1 and 1."""
+    unit = (1 + z / (1 + np.abs(z))) / 2
+    place: AnyArray = np.minimum((unit * bins).astype(int), bins - 1)
+    return place
+
+
+def histograms(place: AnyArray, weights: Array, bins: int) -> Array:
+    """One weighted histogram a column."""
+    return np.stack([np.bincount(at, w, minlength=bins) for at, w in zip(place.T, weights.T)])
+
+
+# -- regression -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionSums:
+    """Sums over rows, all weighted; `y_squares` are around `y_mean`."""
+
+    n: int
+    mass: float
+    y_mean: float
+    y_squares: float
+    squared: float
+    absolute: float
+    pinball_sum: float
+    quantile: float
+    deviance_sum: float  # Poisson's, halved; nan where a prediction is not positive
+
+    def __add__(self, other: RegressionSums) -> RegressionSums:
+        if self.quantile != other.quantile:
+            raise InputError(f"Pinball losses at {self.quantile:g} and {other.quantile:g} do not add up.")
+        mass = self.mass + other.mass
+        apart = other.y_mean - self.y_mean
+        return RegressionSums(
+            self.n + other.n,
+            mass,
+            self.y_mean + apart * other.mass / mass,
+            self.y_squares + other.y_squares + apart**2 * self.mass * other.mass / mass,
+            self.squared + other.squared,
+            self.absolute + other.absolute,
+            self.pinball_sum + other.pinball_sum,
+            self.quantile,
+            self.deviance_sum + other.deviance_sum,
+        )
+
+    @property
+    def mean_squared_error(self) -> float:
+        return self.squared / self.mass
+
+    @property
+    def mean_absolute_error(self) -> float:
+        return self.absolute / self.mass
+
+    @property
+    def r2(self) -> float:
+        """nan where all targets are equal."""
+        return 1 - self.squared / self.y_squares if self.y_squares > 0 else np.nan
+
+    @property
+    def pinball(self) -> float:
+        return self.pinball_sum / self.mass
+
+    @property
+    def poisson_deviance(self) -> float:
+        return 2 * self.deviance_sum / self.mass
+
+    def table(self) -> dict[str, float]:
+        """The numbers that fit into a line."""
+        return {
+            "rows": float(self.n),
+            "r2": self.r2,
+            "mse": self.mean_squared_error,
+            "mae": self.mean_absolute_error,
+            "pinball": self.pinball,
+            **({"deviance": self.poisson_deviance} if np.isfinite(self.poisson_deviance) else {}),
+        }
+
+
+def regression_sums(model: Any, silo: SiloRows, quantile: float = 0.5) -> RegressionSums:
+    """What one silo sends about a regressor."""
+    y = np.asarray(silo.y, dtype=np.float64)
+    w = np.ones(silo.n) if silo.weights is None else silo.weights
+    mass = float(w.sum())
+    z = model.predict(silo.X)
+    r = y - z
+    mean = float(w @ y) / mass
+    positive = bool((z > 0).all() and (y >= 0).all())
+    deviance = float(w @ (xlogy(y, y / z) - y + z)) if positive else np.nan
+    return RegressionSums(
+        silo.n,
+        mass,
+        mean,
+        float(w @ (y - mean) ** 2),
+        float(w @ r**2),
+        float(w @ np.abs(r)),
+        float(w @ np.maximum(quantile * r, (quantile - 1) * r)),
+        quantile,
+        deviance,
+    )
+
+
+# -- as they travel ---------------------------------------------------------------------------------------
+
+Sums = ClassificationSums | RegressionSums
+
+
+def to_wire(sums: Sums, centre: float, counts: bool) -> dict[str, Any]:
+    """Numbers that add up over silos; targets around a centre that all know. Only `counts` have a deviance, and only
+    probabilities a log loss."""
+    wire = {one.name: getattr(sums, one.name) for one in fields(sums)}
+    if isinstance(sums, RegressionSums):
+        apart = sums.y_mean - centre
+        wire |= {"y_mean": sums.mass * apart, "y_squares": sums.y_squares + sums.mass * apart**2}
+        del wire["quantile"]
+        if not counts:
+            del wire["deviance_sum"]
+    wire["n"] = float(sums.n)
+    return {name: value for name, value in wire.items() if not np.isnan(value).any()}
+
+
+def from_wire(wire: Mapping[str, Any], classes: bool, quantile: float, centre: float) -> Sums:
+    """The way back, of one silo or of all."""
+    given = dict(wire) | {"n": round(float(wire["n"]))}
+    if classes:
+        return ClassificationSums(**{"log_loss_sum": np.nan, **given})
+    mass = float(given["mass"])
+    apart = float(given["y_mean"]) / mass
+    squares = max(float(given["y_squares"]) - mass * apart**2, 0.0)
+    found = {"deviance_sum": np.nan, **given, "y_mean": centre + apart, "y_squares": squares}
+    return RegressionSums(**found, quantile=quantile)

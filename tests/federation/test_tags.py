@@ -1,0 +1,151 @@
+"""Tags: a sum that is not the sum is found out; the group key belongs to the silos alone; the chain has one past."""
+
+import json
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from needs import need
+
+need("cryptography", "flower")
+
+# ruff: noqa: E402 (nothing below can be imported without it)
+from dualfl.errors import InputError
+from dualfl.federation import field, tags
+from dualfl.federation.chain import Chain
+from dualfl.federation.field import P, add, dot, signed_to_words, words_to_signed
+from dualfl.federation.group_key import boxes, group_key
+from dualfl.federation.masks import Masks, new_secret, public_part
+
+EDGES = [0, 1, 2**32 - 1, 2**32, 2**60, P - 1]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(*[st.sampled_from(EDGES) | st.integers(0, P - 1)] * 2), min_size=1, max_size=50))
+def test_products_and_sums_modulo_p_are_those_of_python(pairs):
+    a, b = (np.array(numbers, dtype=np.uint64) for numbers in zip(*pairs))
+    assert dot(a, b) == sum(x * y for x, y in pairs) % P
+    assert add(a, b).tolist() == [(x + y) % P for x, y in pairs]
+
+
+def test_long_products_modulo_p():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, P, (2, 3 * field.PIECE + 5), dtype=np.uint64)
+    assert dot(a, b) == sum(x * y for x, y in zip(a.tolist(), b.tolist())) % P
+    total, stream = a.copy(), rng.integers(0, 2**64, a.size, dtype=np.uint64)
+    field.add_to(total, stream, negative=False)
+    field.add_to(total, stream, negative=True)
+    assert np.array_equal(field.canonical(total), a)
+    assert field.reduced(stream).tolist() == [x % P for x in stream.tolist()]
+
+
+@given(st.lists(st.integers(-(2**59), 2**59), min_size=1))
+def test_signed_numbers_come_back(numbers):
+    x = np.array(numbers, dtype=np.int64)
+    assert words_to_signed(signed_to_words(x)).tolist() == numbers
+    assert signed_to_words(x).tolist() == [n % P for n in numbers]
+
+
+# -- tags ------------------------------------------------------------------------------------------------
+
+GROUP, SIZE = b"g" * 32, 100
+
+
+@pytest.fixture
+def opened():
+    """The sum of what three silos send."""
+    rng = np.random.default_rng(1)
+    sent = [rng.integers(0, P, SIZE, dtype=np.uint64) for _ in range(3)]
+    return reduce(add, [tags.tagged(x, GROUP, "label", first=j == 0) for j, x in enumerate(sent)])
+
+
+def test_a_true_sum_passes(opened):
+    assert np.array_equal(tags.check(opened, GROUP, "label", SIZE), opened[:-1])
+
+
+def shifted(opened, place, by):
+    changed = opened.copy()
+    changed[place] = (int(changed[place]) + by) % P
+    return changed
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda x: shifted(x, 0, 1),  # one word
+        lambda x: shifted(x, SIZE, 1),  # the tag
+        lambda x: add(x, x),  # a multiple of both
+        lambda x: np.zeros(SIZE + 1, dtype=np.uint64),
+        lambda x: np.concatenate([x[1:-1], x[:1], x[-1:]]),  # another order
+        lambda x: x + np.uint64(P),  # the same modulo p, which rounding to numbers would read otherwise
+        lambda x: x[1:],
+        lambda x: x.reshape(1, -1),
+        lambda x: x.astype(np.int64),
+        lambda x: x.astype(np.float64),
+    ],
+)
+def test_a_false_sum_is_found_out(opened, lie):
+    with pytest.raises(InputError, match="is not the sum of what silos sent"):
+        tags.check(lie(opened), GROUP, "label", SIZE)
+
+
+def test_a_sum_of_another_exchange_or_under_another_key_is_found_out(opened):
+    for group, label in [(GROUP, "other"), (b"h" * 32, "label")]:
+        with pytest.raises(InputError, match="this experiment is over"):
+            tags.check(opened, group, label, SIZE)
+
+
+def test_without_s_a_multiple_would_pass():
+    """Why one silo adds it."""
+    x = np.random.default_rng(2).integers(0, P, SIZE, dtype=np.uint64)
+    bare = tags.tagged(x, GROUP, "label", first=False)
+    twice, (r, _) = add(bare, bare), tags._key(GROUP, "label", SIZE)
+    assert dot(r, twice[:-1]) == int(twice[-1])
+
+
+# -- the group key ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def silos():
+    secrets = {name: new_secret() for name in "abc"}
+    keys = {name: public_part(secret) for name, secret in secrets.items()}
+    return {name: Masks(name, secret, keys, "e") for name, secret in secrets.items()}
+
+
+def test_all_silos_have_the_same_key_and_every_share_counts(silos):
+    sent = {name: boxes(masks, "plan") for name, masks in silos.items()}
+    keys = {group_key(masks, "plan", sent) for masks in silos.values()}
+    assert len(keys) == 1 and boxes(silos["a"], "plan") == sent["a"]
+    other = {name: boxes(masks, "another plan") for name, masks in silos.items()}
+    assert group_key(silos["a"], "another plan", other) not in keys
+    carried = json.dumps(sent)  # what the coordinator sees
+    assert next(iter(keys)).hex() not in carried
+
+
+def test_a_box_that_was_changed_swapped_or_made_for_another_plan_does_not_open(silos):
+    sent = {name: boxes(masks, "plan") for name, masks in silos.items()}
+    flipped = sent["b"]["a"][:-1] + ("0" if sent["b"]["a"][-1] != "0" else "1")
+    for forged in [
+        {"b": {"a": flipped}},
+        {"b": {"a": sent["a"]["b"]}},  # one's own, sent back
+        {"b": {"a": sent["c"]["a"]}},  # another silo's
+        {"b": {"a": boxes(silos["b"], "another plan")["a"]}},
+        {"b": {"a": "not hexadecimal"}},
+        {"b": {}},
+        {"b": None},
+    ]:
+        with pytest.raises(InputError, match="of silo 'b' was not made by it for this plan"):
+            group_key(silos["a"], "plan", sent | forged)
+
+
+# -- the chain -------------------------------------------------------------------------------------------
+
+
+def test_another_past_is_another_label():
+    seen = {Chain.of("e"), Chain.of("f"), Chain.of("e").said(b"a"), Chain.of("e").said(b"b")}
+    seen |= {Chain.of("e").said(b"a").said(b"b"), Chain.of("e").said(b"b").said(b"a"), Chain.of("e").said(b"ab")}
+    assert len({chain.digest for chain in seen}) == 7
+    assert Chain.of("e").said(b"a").said(b"b") == Chain.of("e").said(b"a").said(b"b")

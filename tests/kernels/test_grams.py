@@ -1,0 +1,96 @@
+"""Second-order sums of sparse rows in C: against plain NumPy, and the same bits for any number of threads."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from dualfl import kernels
+from dualfl.kernels import Design, twin
+from dualfl.kernels.backends import serving
+
+
+@pytest.fixture(params=["native", "numpy"])
+def backend(request):
+    before = kernels.backend()
+    if request.param == "native" and before != "native":
+        pytest.skip("the native kernels were not built")
+    kernels.use_backend(request.param)
+    yield request.param
+    kernels.use_backend(before)
+
+
+def rows(kind, n=120, features=30, density=0.1):
+    rng = np.random.default_rng(3)
+    X = sparse.random_array((n, features), density=density, rng=rng, format="csr")
+    X.data = np.round(255 * X.data)
+    return sparse.csr_array(X.astype(kind))
+
+
+def expected(design, V, columns=None):
+    """The same in so many words."""
+    X = design.scale * design.X.toarray().astype(float)
+    if design.intercept:
+        X = np.hstack([X, np.ones((design.n, 1))])
+    X = X if columns is None else X[:, columns]
+    upper = np.triu_indices(X.shape[1])
+    return np.stack([(X.T @ (v[:, None] * X))[upper] for v in V.T], axis=1)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.uint8])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_pairs_of_nonzeros(backend, kind, intercept):
+    design = Design(rows(kind), scale=1 / 255, intercept=intercept)
+    V = np.random.default_rng(0).normal(size=(design.n, 3))  # of either sign
+    some = np.array([0, 4, 5, 17, 29] + [30] * intercept)
+    np.testing.assert_allclose(design.grams(V), expected(design, V), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(design.grams(V, some), expected(design, V, some), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(design.grams(V, some[:-1]), expected(design, V, some[:-1]), rtol=1e-12, atol=1e-14)
+    G = design.gram(V[:, 1])
+    np.testing.assert_allclose(G[np.triu_indices(design.D)], expected(design, V)[:, 1], rtol=1e-12, atol=1e-14)
+    assert np.array_equal(G, G.T) or backend == "numpy"
+
+
+def test_rows_without_a_nonzero_and_columns_that_nobody_has(backend):
+    X = sparse.csr_array(np.array([[0.0, 0, 0, 0, 0, 2.0], [0, 0, 0, 0, 0, 0], [3.0, 0, 0, 0, 0, 1.0]]))
+    design = Design(X, intercept=True)
+    V = np.array([[1.0], [2.0], [0.5]])
+    np.testing.assert_allclose(design.grams(V), expected(design, V))
+    assert design.grams(V, np.array([], dtype=np.int64)).shape == (0, 1)
+
+
+def test_an_entry_that_is_given_twice_counts_as_their_sum(backend):
+    data, indices, indptr = np.array([1.0, 2.0, 5.0]), np.array([3, 3, 1]), np.array([0, 2, 3])
+    design = Design(sparse.csr_array((data, indices, indptr), shape=(2, 20)))
+    V = np.array([[1.0], [1.0]])
+    np.testing.assert_allclose(design.grams(V), expected(design, V))
+
+
+def test_dense_rows_have_the_same_function(backend):
+    X = np.random.default_rng(1).normal(size=(40, 5))
+    V = np.random.default_rng(2).normal(size=(40, 2))
+    design = Design(X, intercept=True)
+    X = np.hstack([X, np.ones((40, 1))])
+    upper = np.triu_indices(6)
+    np.testing.assert_allclose(design.grams(V)[:, 1], (X.T @ (V[:, 1:] * X))[upper], rtol=1e-12)
+
+
+def test_threads_change_no_bit():
+    if kernels.backend() != "native":
+        pytest.skip("the native kernels were not built")
+    design = Design(rows(np.float64, n=6000, features=200, density=0.05), intercept=True)
+    V = np.random.default_rng(0).normal(size=(design.n, 20))
+    assert design.kernel.work * 20 >= serving().WORTH_A_THREAD  # or threads would not be asked
+    with kernels.threads(1):
+        alone = design.grams(V)
+    with kernels.threads(3):
+        together = design.grams(V)
+    assert np.array_equal(alone, together)
+
+
+def test_rows_that_are_nearly_dense_are_left_to_blas():
+    if kernels.backend() != "native":
+        pytest.skip("the native kernels were not built")
+    design = Design(rows(np.float64, density=0.6))
+    V = np.random.default_rng(0).random((design.n, 1))
+    plain = twin.Rows(design.X, 1.0, False).grams(V)
+    assert np.array_equal(design.grams(V), plain)
