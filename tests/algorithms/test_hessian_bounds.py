@@ -10,6 +10,7 @@ import pytest
 from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton, SketchedNewton, dependence
 from dualfl.algorithms.few_exchanges.self_concordance import Curvature, gain, psi
 from dualfl.engines import Problem, run
+from dualfl.errors import NoMinimiser
 from dualfl.objectives import (
     L1,
     Absolute,
@@ -144,3 +145,15 @@ def test_counts_begin_where_iteratively_reweighted_least_squares_does() -> None:
     problem = Problem([LinearModel(X[i::3], y[i::3], Poisson(), intercept="free") for i in range(3)])
     result = run(problem, SketchedNewton(), rounds=20, tol=1e-8, threads=1)
     assert result.stopped == "tol" and result.history[-1].exchanges <= 6
+
+
+def test_a_separation_tells_its_direction() -> None:
+    """Classes that the second of three columns separates: nothing grows but its coefficient."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((80, 3))
+    X[:, 1] += 2 * np.sign(X[:, 1])
+    problem = Problem([LinearModel(X[i::2], np.sign(X[i::2, 1]), Logistic()) for i in range(2)])
+    with pytest.raises(NoMinimiser) as caught:
+        run(problem, SketchedNewton(), rounds=60, threads=1)
+    direction = caught.value.direction
+    assert direction[1] > 0 and (np.sign(X[:, 1]) * (X @ direction) > 0).all()
