@@ -202,14 +202,14 @@ def lower_bound(
     m: Any,
     doubt: Doubt,
     spread: float,
-    far: Array | None,
-    end: Array | None,
-    centre: Array,
-    copies: Array,
+    far: Array | None = None,
+    end: Array | None = None,
+    centre: Array | None = None,
+    copies: Array = dependence.NONE,
 ) -> float:
     """What the sums m prove of E*; `far` is how far out a minimiser may be, if that is known, `end` is theta_0."""
     here = proven(R, m, doubt, spread, far)
-    if end is None or not hasattr(m, "end_v"):
+    if end is None or centre is None or not hasattr(m, "end_v"):
         return here
     there = part(m, "end_")
     beside = vertex_bound.proven(R, there, end, doubt, spread, centre, copies)
