@@ -58,7 +58,7 @@ def test_the_forest_has_no_intercept_and_knows_the_spread(fit, shown):
     sizes = [abs(row[1] * row[4]) for row in group["rows"]]
     assert sizes == sorted(sizes, reverse=True)
     value = next(each.value for each in shown[0].coefficients if each.feature == INTERCEPT)
-    assert f"Not drawn: the intercept, {value:.4g}" in shown[1].text
+    assert f"Not drawn: the intercept, {value:.4g}. Bars are intervals at 95%." in shown[1].text
     assert [a.get("value") for _, a in shown[1].tags if a.get("name") == "scale-0"] == ["deviation", "unit"]
 
 

@@ -125,8 +125,9 @@ def intercepts(one: Results) -> str:
     if not found:
         return ""
     values = ", ".join(short(each.value) + (f" ({each.label})" if len(found) > 1 else "") for each in found)
-    scale = "; the length of a bar is the interval" if any(each.low is not None for each in one.coefficients) else ""
-    return f"Not drawn: the intercept, {values}{scale}."
+    level = one.part("settings").get("level of the intervals")
+    bars = f" Bars are intervals at {100 * level:.12g}%." if isinstance(level, float) else ""
+    return f"Not drawn: the intercept, {values}.{bars}"
 
 
 def coefficient_table(one: Results, with_class: bool) -> Markup:
