@@ -27,7 +27,11 @@ TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "
 def change(home, **policy):
     path = home / "silo.json"
     content = json.loads(path.read_text())
-    policy = {"approval": "none", "least_per_cell": 0, "rows_per_coefficient": 0, "unfollowed_runs": True} | content.get("policy", {}) | policy
+    policy = (
+        {"approval": "none", "least_per_cell": 0, "rows_per_coefficient": 0, "unfollowed_runs": True}
+        | content.get("policy", {})
+        | policy
+    )
     path.write_text(json.dumps(content | {"policy": policy}))
 
 

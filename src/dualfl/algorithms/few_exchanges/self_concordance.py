@@ -23,10 +23,10 @@ they project their rows on it, q_i = U'x_i, so that H in z does not suffer from 
 takes away. R <= max_i |q_i| / sqrt(lambda_min(H)). A softmax, of which only differences of predictors matter, has
 sqrt(2) times that, and B is a basis of the differences.
 
-Rounding. Clients bound by `own` how far off each entry of H may be: |dH_kl| <= e_k h_l + h_k e_l + e_k e_l, with
-h_k^2 = H_kk and e_k = sum_j |U_jk| sqrt(rough own_j), own_j = sum_i s_i w_i x_ij^2, rough >= K^2, and by `slip` how far off a curvature
-w_i = l'' may be because its predictor is. With a unit diagonal and s the smallest eigenvalue then,
-H >= (1 - slip)(1 - d/s) H~ for d = sum of all these errors and those of Cholesky's method.
+Rounding. Clients bound by `own` how far off each entry of H may be: |dH_kl| <= e_k h_l + h_k e_l + e_k e_l, with h_k^2
+= H_kk and e_k = sum_j |U_jk| sqrt(rough own_j), own_j = sum_i s_i w_i x_ij^2, rough >= K^2, and by `slip` how far off a
+curvature w_i = l'' may be because its predictor is. With a unit diagonal and s the smallest eigenvalue then, H >= (1 -
+slip)(1 - d/s) H~ for d = sum of all these errors and those of Cholesky's method.
 """
 
 from __future__ import annotations
