@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -77,10 +78,27 @@ def measures() -> str:
     return "\n".join(["| measure | counts |", "|---|---|", *(f"| {a} | {b} |" for a, b in WORDS.values())]) + "\n"
 
 
+def network() -> str:
+    """results/network/log.txt, what the command says of each run, as medians over the seeds; lowest energy first."""
+    found: dict[str, list[list[float]]] = {}
+    for line in (RESULTS / "network" / "log.txt").read_text(encoding="utf-8").splitlines():
+        words = line.split()
+        if "energy" in words:
+            after = {name: words[words.index(name) + 1] for name in ("times", "energy", "|E'|", "accuracy")}
+            found.setdefault(words[0], []).append([float(word.rstrip("%")) for word in after.values()])
+    middle = {name: [median(column) for column in zip(*rows)] for name, rows in found.items()}
+    heads = ["algorithm", "energy", "gradient", "accuracy", "factor of L"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
+    for name, (factor, energy, length, accuracy) in sorted(middle.items(), key=lambda item: item[1][1]):
+        lines.append(f"| {name} | {energy:.4f} | {length:.1e} | {accuracy:.1f}% | {factor:g} |")
+    return "\n".join(lines) + "\n"
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "groups": ("docs/algorithms.md", groups),
     "verdicts": ("docs/algorithms.md", verdicts),
     "measures": ("docs/algorithms.md", measures),
+    "network": ("docs/experiments.md", network),
 }
 
 

@@ -108,7 +108,7 @@ def main() -> None:
     asked = [word for word in sys.argv[1:] if not word.startswith("--")]
     say("# dualfl and its rivals")
     say()
-    say("Printed by `python -m benchmarks.rivals --save`.")
+    say(f"Printed by `{' '.join(['python -m benchmarks.rivals', *asked, '--save'])}`.")
     say()
     say(
         f"{kernels.describe()}; one thread each; {versions()}; "

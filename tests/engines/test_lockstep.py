@@ -186,6 +186,17 @@ def test_a_carrier_may_answer_early():
     assert len(asks) <= found.account.exchanges + 2
 
 
+def test_a_straggler_can_be_left_behind():
+    """One run of 60 goes on for ever; the others have ended after 3 exchanges."""
+    requests = [asked(problems()[0], toys.Toy(step=0.1), 40 if j == 7 else 3) for j in range(60)]
+    found = drive(together([running(request) for request in requests], stragglers=False), carry_all)
+    results = found.results
+    assert results[7].stopped == "time" and 3 <= results[7].rounds <= 5
+    assert facts(results[0]) == facts(alone(requests[0]))
+    patient = drive(together([running(request) for request in requests[5:9]], stragglers=False), carry_all)
+    assert patient.results[2].rounds == 40  # one of four is not few
+
+
 def test_nothing_in_a_session_calls_a_client():
     engine = InProcess(problems()[0], DualFL(), threads=1)
     expected = facts(Session(InProcess(problems()[0], DualFL(), threads=1), Recording()).run(Limits(3)))

@@ -130,11 +130,18 @@ over your rows (of columns, for standardisation) and model vectors, one each rou
 
        dualfl deploy serve my-silo
 
+   Every plan waits until you have read it and said yes, once or for always to such plans:
+
+       dualfl deploy approve my-silo
+
+   What the silo was asked, answered and refused is in a log, which `dualfl deploy audit my-silo` checks and shows.
+
 The firewall needs outgoing TCP to {where}, and nothing incoming. After a crash just start it again: the silo goes on
 where it was (Flower lets it in again after about a minute).
 
-`my-silo/silo.json` is yours: `minimum` is the smallest federation that you take part in, `allow_plain` lets the
-coordinator run without masks and so see what this silo alone sends, `ignore` lists columns that stay out. How the data
-file is written is said there too: `categorical` lists columns whose numbers are names, `na` entries that mean a gap,
-`decimal` is "." or ",". If the coordinator hears that something failed here, the reason is in `my-silo/logs/silo.log`.
+`my-silo/silo.json` is yours: `policy` says what no plan may ask, `minimum` is the smallest federation that you take
+part in, `allow_plain` lets the coordinator run without masks and so see what this silo alone sends, `ignore` lists
+columns that stay out. How the data file is written is said there too: `categorical` lists columns whose numbers are
+names, `na` entries that mean a gap, `decimal` is "." or ",". If the coordinator hears that something failed here, the
+reason is in `my-silo/logs/silo.log`.
 """

@@ -21,7 +21,17 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import BLOCK, floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, Work, answer, measured
-from dualfl.engines.engine import Account, Ahead, Engine, Gathered, OutOfTime, Result, bound, check_fit
+from dualfl.engines.engine import (
+    Account,
+    Ahead,
+    Engine,
+    Gathered,
+    OutOfTime,
+    Result,
+    RunningReduction,
+    bound,
+    check_fit,
+)
 from dualfl.engines.survey import untilted
 from dualfl.errors import InputError
 from dualfl.objectives.average import common_ridge
@@ -88,12 +98,11 @@ class InProcess(Engine):
         for some in (clients[i : i + at_once] for i in range(0, len(clients), at_once)):
             answers = self._each(one, some)
             wire = wire or answers[0][0].wire
-            for _, block in groupby(zip(some, answers), key=lambda item: item[0] // BLOCK):
-                numbers, theirs = zip(*block)
-                running.add(numbers, [reply.wire for reply, _ in theirs])
+            add_blocks(running, some, [reply.wire for reply, _ in answers])
             works += [reply.work for reply, _ in answers]
             weight += sum(floats(reply.wire) for reply, _ in answers)
             moved += [replace(silo, reply=None) for _, silo in answers]  # nobody asks again here
+            del answers  # or they would be there while the next ones come
         self._pace = time.perf_counter() - began
         return Gathered(running.result(clients), wire, works, weight, self.moved(clients, moved))
 
@@ -129,6 +138,13 @@ class InProcess(Engine):
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
+
+
+def add_blocks(running: RunningReduction, clients: Sequence[int], wires: Sequence[Mapping[str, Any]]) -> None:
+    """Block by block, as `mean` would."""
+    for _, places in groupby(range(len(clients)), key=lambda place: clients[place] // BLOCK):
+        block = list(places)
+        running.add([clients[place] for place in block], [wires[place] for place in block])
 
 
 def work_of(f: Objective) -> float:

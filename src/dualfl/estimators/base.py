@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from dualfl.arguments import conforms, shown
 from dualfl.engines.engine import Result
-from dualfl.errors import DualflError, InputError, NoMinimiser
+from dualfl.errors import DualflError, InputError, NoMinimiser, NotSupported
 from dualfl.estimators.silos import KINDS, checked_silos, split_by_groups
 from dualfl.estimators.solving import FitCost, FitLimits, Task, solving, warn_unless_certified
 from dualfl.kernels.blas_threads import one_blas_thread
@@ -61,6 +62,8 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         names : of the silos of a list, for messages.
         """
         if hasattr(silos, "fit_estimator"):
+            if getattr(self, "class_weight", None) is not None:
+                raise NotSupported("class_weight is for silos of this process; a study has the weights of its rows.")
             silos.fit_estimator(self)
             return self
         return self._fit_here(checked_silos(self, silos, names))
@@ -225,6 +228,8 @@ def check_count(name: str, value: Any) -> int:
 class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Classes of any kind; a silo may lack some of them."""
 
+    class_weight: Any = None  # of those that take none
+
     def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
         check_classification_targets(silos[0].y if len(silos) == 1 else stacked([silo.y for silo in silos], copy=True))
         self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
@@ -233,7 +238,8 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
                 f"All rows of all silos have the one class {self.classes_.tolist()[0]!r}; "
                 "a classifier needs at least 2 classes."
             )
-        return [silo.with_targets(np.searchsorted(self.classes_, silo.y)) for silo in silos]
+        numbered = [silo.with_targets(np.searchsorted(self.classes_, silo.y)) for silo in silos]
+        return by_class_weight(numbered, getattr(self, "class_weight", None), self.classes_)
 
     def _keep(self, W: Array, b: Array) -> None:
         self.coef_, self.intercept_ = W, b
@@ -267,3 +273,25 @@ class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         return self._predictor(X).ravel()
+
+
+def by_class_weight(silos: list[SiloRows], given: Any, classes: AnyArray) -> list[SiloRows]:
+    """Rows that count more or less by their class: as a dict says, or so that all classes weigh the same."""
+    if given is None:
+        return silos
+    k = len(classes)
+    if isinstance(given, str) and given == "balanced":
+        totals = sum(np.bincount(silo.y, silo.weights, minlength=k) for silo in silos)
+        factors = np.sum(totals) / (k * np.maximum(totals, 1e-300))
+    elif isinstance(given, dict):
+        unknown = [name for name in given if name not in classes.tolist()]
+        if unknown:
+            raise InputError(f"class_weight names the class {unknown[0]!r}; the classes are {classes.tolist()}.")
+        factors = np.array([check_number("class_weight", given.get(name, 1.0), least=0) for name in classes.tolist()])
+    else:
+        raise InputError(f'class_weight must be None, "balanced" or a dict of numbers, but it is {shown(given)}.')
+    weighed = []
+    for silo in silos:
+        own = np.ones(silo.n) if silo.weights is None else silo.weights
+        weighed.append(replace(silo, weights=own * factors[silo.y]))
+    return [silo for silo in weighed if silo.mass > 0]

@@ -45,6 +45,7 @@ class LogisticRegression(FederatedClassifier):
     max_iter : the largest number of rounds.
     random_state : for algorithms that draw random numbers.
     verbose : whether to show progress.
+    class_weight : how much rows of a class count, a dict; "balanced" lets all classes weigh the same.
 
     Attributes
     ----------
@@ -82,11 +83,12 @@ class LogisticRegression(FederatedClassifier):
         max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
+        class_weight: Any = None,
     ) -> None:
         self.C, self.l1_ratio = C, l1_ratio
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
         self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
+        self.random_state, self.verbose, self.class_weight = random_state, verbose, class_weight
 
     def _cost(self, mass: float) -> FitCost:
         k = len(self.classes_)
@@ -177,11 +179,12 @@ class LinearSVC(FederatedClassifier):
         max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
+        class_weight: Any = None,
     ) -> None:
         self.C, self.loss, self.penalty = C, loss, penalty
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
         self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
+        self.random_state, self.verbose, self.class_weight = random_state, verbose, class_weight
 
     def _cost(self, mass: float) -> FitCost:
         strength = 1 / (check_strength(self.C) * mass)

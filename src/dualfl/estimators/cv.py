@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,7 +53,7 @@ class CrossValidated(FederatedLinear):
 
     def _plain(self, value: float) -> Any:
         """The estimator with this penalty, and with the classes of all silos."""
-        shared = {name: getattr(self, name) for name in self.plain._get_param_names() if name != self.parameter}
+        shared = {name: getattr(self, name) for name in parameters(self.plain) if name != self.parameter}
         model = self.plain(**shared | {self.parameter: value})
         if hasattr(self, "classes_"):
             model.classes_ = self.classes_
@@ -79,6 +80,12 @@ class CrossValidated(FederatedLinear):
         strongest = (yield from dealt.strongest(silos, model)) or 1.0
         path: Array = np.geomspace(1.0, WEAKEST, count) * strongest / cost.l1  # cost.l1: at alpha = 1 or C = 1
         return 1 / path if self.parameter == "C" else path
+
+
+@cache
+def parameters(estimator: type[FederatedLinear]) -> tuple[str, ...]:
+    """The names of its parameters; finding them out takes longer than many a fit of a path."""
+    return tuple(estimator._get_param_names())
 
 
 class LogisticRegressionCV(CrossValidated, LogisticRegression):

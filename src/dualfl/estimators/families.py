@@ -243,11 +243,12 @@ class CLogLogRegression(FederatedClassifier):
         max_iter: int = 200,
         random_state: Any = None,
         verbose: bool = False,
+        class_weight: Any = None,
     ) -> None:
         self.C, self.l1_ratio = C, l1_ratio
         self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
         self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
+        self.random_state, self.verbose, self.class_weight = random_state, verbose, class_weight
 
     def _prepared(self, silos: Any) -> Any:
         prepared = super()._prepared(silos)

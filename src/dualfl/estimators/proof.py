@@ -151,7 +151,8 @@ class FreeIntercept:
         left = 2 * float(((np.abs(cut.G) + cut.off)[self.free] / shares).max())
         if not left < 1:
             return []
-        sizes = sum(w * f.column_sizes for w, f in zip(self.F.weights, self.F.parts))  # type: ignore[attr-defined]  # linear models
+        parts: Any = self.F.parts  # linear models
+        sizes = sum(w * f.column_sizes for w, f in zip(self.F.weights, parts))
         more = left * np.repeat(np.asarray(sizes), self.k)
         return [Cut((1 - left) * cut.height, (1 - left) * cut.G, (1 - left) * cut.off + more)]
 

@@ -11,6 +11,7 @@ from dualfl.estimators.base import FederatedRegressor, check_number
 from dualfl.estimators.classifiers import check_ratio
 from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Huber, Poisson, Quantile, Squared
+from dualfl.objectives.inputs import check_offset
 from dualfl.typing import Array
 
 
@@ -218,9 +219,10 @@ class PoissonRegressor(FederatedRegressor):
     def _cost(self, mass: float) -> FitCost:
         return FitCost(Poisson(), check_alpha(self.alpha))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any, offset: Any = None) -> Array:
         """The expected count."""
-        return np.exp(super().predict(X))
+        z = super().predict(X)
+        return np.exp(z if offset is None else z + check_offset(offset, len(z)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D^2, the share of the deviance that is explained."""

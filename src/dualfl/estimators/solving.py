@@ -159,7 +159,7 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     yield from engine.settling(chosen, constants)
     session = Session(engine, Recording())
     loss = getattr(side.template, "loss", None)
-    proof = None if engine.algorithm.certifies else proof_of(side)
+    proof = proof_of(side, engine.algorithm.certifies)
     settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
@@ -180,12 +180,14 @@ def named(algorithm: str, side: Side) -> Algorithm:
     return side.auto if algorithm == "auto" else make(algorithm)
 
 
-def proof_of(side: Side) -> FreeIntercept | CurvatureProof | None:
-    """A proof that this process can make beside the algorithm's own."""
-    problem = getattr(side, "problem", None)
-    if problem is not None and CurvatureProof.applies(problem):
+def proof_of(side: Side, certified: bool) -> FreeIntercept | CurvatureProof | None:
+    """A proof that this process can make beside the algorithm's own, for costs of which algorithms know too little."""
+    problem: Problem | None = getattr(side, "problem", None)
+    if problem is None:
+        return None
+    if CurvatureProof.applies(problem):
         return CurvatureProof(problem)
-    return FreeIntercept(problem) if problem is not None and FreeIntercept.applies(problem) else None
+    return FreeIntercept(problem) if not certified and FreeIntercept.applies(problem) else None
 
 
 def with_shifted_intercept(theta: Array | None, shape: tuple[int, ...], shift: float) -> Array | None:

@@ -31,7 +31,7 @@ from dualfl.solvers.coordinate_descent import Separable, minimise_model
 from dualfl.typing import Array
 
 LARGEST = 2000  # coefficients: above it moments are too many numbers to be sent
-SWEEPS = 5  # times ten, before more than sweeps is tried
+SWEEPS = 1  # times ten, before more than sweeps is tried
 DIGITS = 1e-9  # a held-out loss that may be off by more, relatively, is asked for
 
 
@@ -173,9 +173,10 @@ def fitted(train: Moments, models: Sequence[Any], sample: Sample) -> list[Array]
         ws = found.ridges([cost.ridge for cost in costs])
     else:
         ws = found.sparse([(cost.ridge, cost.l1) for cost in costs], float(models[0].tol))
-    for model, cost, w in zip(models, costs, ws):
+    limits = models[0]._limits(sample)
+    for cost, w in zip(costs, ws):
         gap, E = found.gap(w, cost.ridge, cost.l1)
-        if not model._limits(sample).met(gap, E, 8 * len(w) * float(np.finfo(float).eps) * found.v):
+        if not limits.met(gap, E, 8 * len(w) * float(np.finfo(float).eps) * found.v):
             raise NotProven(f"rounding proves no more than a gap of {gap:.1e} of E = {E:.6g}")
     return [found.model(w) for w in ws]
 

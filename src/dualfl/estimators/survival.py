@@ -229,7 +229,8 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     def information(self) -> Array:
         """The observed information: the Hessian of the negative log partial likelihood, summed over silos."""
         check_is_fitted(self)
-        H: Array = sum(f.mass * (f.hessian(self.coef_) - f.ridge * np.eye(f.d)) for f in self.costs_.values())  # type: ignore[assignment]  # at least one
+        parts = [f.mass * (f.hessian(self.coef_) - f.ridge * np.eye(f.d)) for f in self.costs_.values()]
+        H: Array = np.sum(parts, axis=0)
         return H
 
     def proportionality(self, transform: str = "identity") -> list[ChiSquare]:

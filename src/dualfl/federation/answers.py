@@ -115,7 +115,6 @@ def shows(far: FarChamber) -> bool:
 
     Where one silo alone withholds its own, those of all others would give them away.
     """
-    plan = far.experiment.plan if far.has_plan else None
-    if plan is None or plan["secure"] is None:
+    if not far.has_plan or far.experiment.plan["secure"] is None:
         return True
-    return not far.home.withholds and len(plan["withheld"]) != 1
+    return not far.home.withholds and len(far.experiment.plan["withheld"]) != 1

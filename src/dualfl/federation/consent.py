@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,11 @@ class Consent:
     def __init__(self, folder: Path, policy: Policy, log: AuditLog) -> None:
         self.folder, self.policy, self.log = folder / "approvals", policy, log
 
-    def check(self, plan: Mapping[str, Any], experiment: str, roster: Mapping[str, str]) -> None:
+    def check(
+        self, plan: Mapping[str, Any], experiment: str, roster: Mapping[str, str], columns: Sequence[str] = ()
+    ) -> None:
         """Refuse a plan that the policy forbids or nobody has approved."""
-        described = description(plan, roster)
+        described = description(plan, roster, columns)
         self.policy.check_names(plan["names"], list(roster))
         self.policy.check_method(described["method"], described["model"])
         if self.policy.approval == "none":
@@ -91,20 +93,27 @@ class Consent:
             ) from error
 
 
-def description(plan: Mapping[str, Any], roster: Mapping[str, str]) -> Content:
-    """What a plan comes to, without what differs between two runs of the same."""
+def description(plan: Mapping[str, Any], roster: Mapping[str, str], columns: Sequence[str] = ()) -> Content:
+    """What a plan comes to, without what differs between two runs of the same. `columns`: those that this silo has."""
     problem = dict(plan.get("problem") or {})
     described = {
         "silos": list(plan["names"]),
         "keys": digest(dict(roster)),
         "masks": plan.get("secure") is not None,
-        "model": str(problem.get("loss", plan.get("model", ""))),
+        "model": model_of(plan),
         "problem": problem,
         "method": method_of(plan),
-        "columns": columns_of(plan.get("draft")),
+        "columns": columns_of(plan.get("draft")) or list(columns),
         "analysis": plan.get("analysis"),
     }
     return dict(json.loads(json.dumps(described, sort_keys=True, default=str)))
+
+
+def model_of(plan: Mapping[str, Any]) -> str:
+    """The loss of a run, the model of a fit, or what else is done."""
+    analysis = plan.get("analysis") or {}
+    named = (analysis.get("recipe") or {}).get("model") or analysis.get("estimator") or analysis.get("analysis")
+    return str(named or (plan.get("problem") or {}).get("loss", ""))
 
 
 def method_of(plan: Mapping[str, Any]) -> str:
@@ -136,7 +145,7 @@ def in_words(waiting: Content, coordinator: str) -> str:
         f"Columns: {', '.join(plan['columns']) or 'those that all silos agree upon'}.",
     ]
     if plan["analysis"]:
-        lines.append(f"Analysis: {json.dumps(plan['analysis'])}.")
+        lines += ["The analysis:", *(f"    {name}: {json.dumps(one)}" for name, one in plan["analysis"].items())]
     if plan["masks"]:
         lines.append(
             "Sums are masked. The coordinator and all silos will learn sums over all silos: the number of rows, of "

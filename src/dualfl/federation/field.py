@@ -18,6 +18,7 @@ EXPONENT = 61
 P = 2**EXPONENT - 1
 PIECE = 1 << 14  # words: 128 kB
 _P, _EXPONENT, _SPARE = np.uint64(P), np.uint64(EXPONENT), np.uint64(64 - EXPONENT)
+_SIGN = np.int64(63)
 _LOW, _HALF = np.uint64(2**32 - 1), np.uint64(32)
 
 
@@ -34,17 +35,21 @@ def reduced(words: Words) -> Words:
 
 def signed_to_words(numbers: npt.NDArray[np.int64]) -> Words:
     """Whole numbers between -p/2 and p/2."""
-    words = numbers.view(np.uint64)
-    return np.where(numbers < 0, words + _P, words)  # modulo 2^64, which here is p - |number|
+    words = (numbers >> _SIGN).view(np.uint64)  # all bits of those below 0
+    words &= _P
+    words += numbers.view(np.uint64)  # modulo 2^64, which here is p - |number|
+    return words
 
 
 def words_to_signed(words: Words) -> npt.NDArray[np.int64]:
-    return np.where(words > _P >> np.uint64(1), words - _P, words).view(np.int64)
+    above = ((_P >> np.uint64(1)) - words).view(np.int64) >> _SIGN  # all bits of those above p/2
+    return (words - (above.view(np.uint64) & _P)).view(np.int64)
 
 
 def add(a: Words, b: Words) -> Words:
-    total = a + b  # below 2^62
-    return np.where(total >= _P, total - _P, total)
+    total = np.asarray(a + b)  # below 2^62
+    np.subtract(total, _P, out=total, where=total >= _P)
+    return total
 
 
 def add_to(total: Words, stream: Words, negative: bool) -> None:

@@ -145,6 +145,22 @@ def _squares(packed: Array, D: int, at: tuple[Any, Any]) -> Iterator[Array]:
         yield G
 
 
+def turned_blocks(design: Design, U: Array) -> Iterator[tuple[slice, Array, Array]]:
+    """Blocks of rows: which, their coordinates X U, and the largest size of each column; sparse rows stay sparse."""
+    if not is_sparse(design.X):
+        for rows, block in blocks(design, design.D):
+            yield rows, np.asarray(block @ U), np.abs(block).max(axis=0, initial=0.0)
+        return
+    U = np.ascontiguousarray(U)
+    size = max(16, BLOCK // max(1, U.shape[1]))
+    for first in range(0, design.n, size):
+        rows = slice(first, min(first + size, design.n))
+        part = Design(design.X[rows], scale=design.scale, intercept=design.intercept)
+        sizes = np.ones(design.D)
+        sizes[: part.X.shape[1]] = abs(design.scale) * abs(part.X).max(axis=0).toarray().ravel()
+        yield rows, part.forward(U), sizes
+
+
 def metric(Q: AnyArray, V: Array) -> Array:
     """sum_i (q_i q_i') (x) V_i as (pairs of directions) x (pairs of outputs), from V given as rows x pairs."""
     n, r = Q.shape

@@ -72,7 +72,9 @@ def csv_rows(path: Path, libsvm: str | None = None, encoding: str | None = None)
     )  # a lone CR ends a line too, as old spreadsheets write it
     if not text.strip():
         raise InputError(f"{path} is empty; it needs a first line with the names of the columns, and rows below it.")
-    head = HEADER.match(text)[0]  # type: ignore[index]  # matches always
+    first = HEADER.match(text)
+    assert first is not None, "it matches any text"
+    head = first[0]
     if LIBSVM.fullmatch(head):
         raise InputError(
             f"{path} does not look like CSV but like LIBSVM text: its first line is {_short(head)!r}; "

@@ -74,7 +74,7 @@ class RecentredDualFL(Algorithm):
     card = Card(
         title="Recentred DualFL",
         year=2026,
-        reference="this library; Park and Xu; Rockafellar",
+        reference="Park and Xu; Rockafellar",
         needs="smooth, convex or not",
         rate="a stationary point, 1/eps^2 for exact inner solutions",
     )
