@@ -233,7 +233,7 @@ def main() -> None:
     base.SilosHere = Watched  # type: ignore[misc]  # so that its ledger can be read
     say("# Cross-validation")
     say()
-    say("`python -m benchmarks.cross_validation --save`")
+    say(f"`python -m benchmarks.cross_validation {' '.join(given)}`")
     say()
     if not parts or "exchanges" in parts:
         exchanges(penalties)

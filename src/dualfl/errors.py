@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class DualflError(Exception):
     """The root of all errors that dualfl raises on purpose."""
@@ -20,7 +22,12 @@ class WrongEncoding(InputError):
 
 
 class NoMinimiser(InputError):
-    """There is no minimiser, as for classes that a hyperplane separates, without a penalty."""
+    """There is no minimiser, as for classes that a hyperplane separates, without a penalty.
+
+    `direction` is where the coefficients go, a flat model of length 1, if the method knows.
+    """
+
+    direction: Any = None
 
 
 class NotSupported(DualflError, TypeError):

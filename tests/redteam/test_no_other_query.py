@@ -307,8 +307,38 @@ def test_an_analysis_waits_until_its_operator_has_read_it(homes):
 def test_another_plan_for_the_same_experiment_is_refused(homes):
     transport = fit(homes)
     joined = decode(transport.heard[1][0])
+    other = joined["plan"] | {"withheld": ()}
+    assert "another plan was agreed" in decode(Keeper(homes[0]).handle(encode(joined | {"plan": other})))["refusal"]
     joined["plan"]["analysis"]["recipe"]["alpha"] = 1e-9
-    assert "another plan was agreed" in decode(Keeper(homes[0]).handle(encode(joined)))["refusal"]
+    assert "another analysis than it began with" in decode(Keeper(homes[0]).handle(encode(joined)))["refusal"]
+
+
+def test_questions_of_a_run_are_not_answered_under_the_plan_of_an_analysis(homes):
+    """Steps and values of `deploy run` have no replica, so a plan that was approved for an analysis opens none."""
+    transport = fit(homes)
+    head = {"protocol": 8, "experiment": "e", "to": ("a", "b", "c")}
+    keeper = Keeper(homes[0])
+    step = {"round": 0, "exchange": 0, "step": "slope", "message": {}, "reduce": "sum", "probe": np.zeros(5)}
+    for kind, more in (("step", step), ("value", {"probe": np.zeros(5)}), ("moments", {"center": np.zeros(2)})):
+        said = decode(keeper.handle(encode(head | {"kind": kind, "scaling": None} | more)))
+        assert "answers only what it can foresee" in said["refusal"]
+    joined = decode(transport.heard[1][0])
+    wider = joined | {
+        "experiment": "f",
+        "plan": joined["plan"] | {"problem": {"loss": "auto"}, "seed": 0, "start": None},
+    }
+    assert "other words than this version knows" in decode(keeper.handle(encode(wider)))["refusal"]
+
+
+def test_a_plan_with_another_grid_is_refused(homes):
+    def lie(number, content):
+        if content["kind"] != "join":
+            return None
+        content["plan"]["secure"] = 55
+        return content
+
+    with pytest.raises(InputError, match="40 bits after the point, and the plan has 55"):
+        fit(homes, lie)
 
 
 def test_runs_that_a_silo_cannot_follow_need_the_operators_word(homes):

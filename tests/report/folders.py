@@ -78,3 +78,26 @@ def write_everything(folder):
     write_partition(folder)
     write_coefficients(folder)
     return folder
+
+
+def write_fit(folder):
+    """As `dualfl fit` does, with all that its page draws."""
+    write_run(folder)
+    (folder / "run.json").unlink()
+    lines = ["feature,class,coefficient,std_error,low,high", "age,,0.5,0.1,0.3,0.7", f'"{EVIL}",,-2,0.5,-3,-1']
+    (folder / "coefficients.csv").write_text("\n".join([*lines, "(intercept),,90,1,88,92"]) + "\n")
+    (folder / "path.csv").write_text("alpha,held_out_loss,std_error,chosen\n1,0.7,0.1,0\n0.1,0.6,0.1,1\n")
+    (folder / "influence.csv").write_text(f'silo,feature,class,change,in_std_errors\n"{EVIL}",{"wide" * 30},,1,2\n')
+    model = {"columns": ["age", EVIL], "scaling": {"mean": [50, 0], "spread": [10, 0.25]}}
+    (folder / "model.json").write_text(json.dumps(model))
+    roc = {"false positives": [0, 0.2, 1], "true positives": [0, 0.7, 1]}
+    shelves = {"predicted": [0.2, 0.6], "observed": [0.25, 0.5], "rows": [5, 5]}
+    record = {
+        "data": {"target": "ill", "silos": ["a", EVIL], "rows": 10},
+        "fitted": {"silos": f"2: a, {EVIL}"},
+        "side by side": [{"silo": EVIL, "rows": None, "loss": None}, {"silo": "all", "rows": 10, "loss": 0.5}],
+        "curves": [{"class": EVIL, "auc": 0.75, **roc, **shelves}],
+        "results": {"best energy": 1.0, "certificate": 1e-9},
+    }
+    (folder / "fit.json").write_text(json.dumps(record))
+    return folder

@@ -9,9 +9,10 @@ import os
 import browser as chromium
 import pytest
 from contrast import contrast, luminance
-from folders import EVIL, write_everything
+from folders import EVIL, write_everything, write_fit
 
 from dualfl.report.page import write_page
+from dualfl.report.results import COUNTS
 
 TAB, ENTER, SPACE = ("Tab", 9), ("Enter", 13, "\r"), (" ", 32, " ")
 RIGHT, DOWN, END = ("ArrowRight", 39), ("ArrowDown", 40), ("End", 35)
@@ -277,7 +278,7 @@ def test_on_paper_there_are_all_tables_and_no_buttons(window, file):
     paper = window.value(COLOURS)
     assert luminance(paper["ground"]) > 0.8 and readable(paper)
     shown = "[...document.querySelectorAll('{}')].filter(each => each.checkVisibility()).length".format
-    assert window.value(shown("table[data-count]")) == 5
+    assert window.value(shown("table[data-count]")) == len(COUNTS)
     assert window.value(shown("button, nav, .controls")) == 0
     assert len(window.send("Page.printToPDF")["data"]) > 10_000
     window.look(dark=True)
@@ -293,3 +294,30 @@ def test_coefficients_have_their_intervals_and_classes(opened):
     opened.key(*DOWN)
     opened.until(f"{first}.x[1] === -3")
     assert opened.value(drawn) == [[0.5, -3], [0, 0.5], [0, 0.5]]
+
+
+def test_the_page_of_a_fit(window, tmp_path):
+    window.open(write_page([write_fit(tmp_path / "fit")]))
+    drawn = "document.querySelector('[data-{}]').data".format
+    forest = f"(({{x, error_x}}) => [x, error_x.arrayminus])({drawn('coefficients')}[0])"
+    assert window.value(forest) == [[-0.5, 5], [0.25, 2]]  # for a standard deviation, and no intercept
+    window.click('input[name="scale-0"][value="unit"]')
+    assert window.value(forest) == [[-2, 0.5], [1, 0.2]]
+    assert window.value(f"{drawn('roc')}[1].y") == [0, 0.7, 1]
+    assert window.value(f"{drawn('calibration')}[1].x") == [0.2, 0.6]
+    assert window.value(f"{drawn('path')}[1].x") == [0.1]  # the choice
+    assert not window.value("document.getElementById('chart').checkVisibility()")
+    window.click("#convergence summary")
+    window.until("document.querySelector('#chart .main-svg')?.getBoundingClientRect().width > 700")
+    assert window.value("document.documentElement.scrollWidth") == 1200
+    assert window.complaints() == [] and window.requests() == [] and window.value("typeof hacked") == "undefined"
+
+
+def test_a_table_that_is_cut_on_a_phone_says_so(window, tmp_path):
+    window.open(write_page([write_fit(tmp_path / "fit")]), width=390, height=844, phone=True)
+    assert window.value("document.documentElement.scrollWidth") == 390
+    cues = """[...document.querySelectorAll(".scroll")].filter(box => box.checkVisibility()).map(box => [
+      box.scrollWidth > box.clientWidth + 1,
+      getComputedStyle(box.querySelector("caption"), "::after").content !== "none"])"""
+    found = window.value(cues)
+    assert [True, True] in found and all(cut == told for cut, told in found)

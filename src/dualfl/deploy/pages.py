@@ -141,6 +141,7 @@ where it was (Flower lets it in again after about a minute).
 
 `my-silo/silo.json` is yours: `policy` says what no plan may ask, `minimum` is the smallest federation that you take
 part in, `allow_plain` lets the coordinator run without masks and so see what this silo alone sends, `ignore` lists
-columns that stay out. How the data file is written is said there too: `categorical` lists columns whose numbers are names, `na` entries that mean a gap,
-`decimal` is "." or ",". If the coordinator hears that something failed here, the reason is in `my-silo/logs/silo.log`.
+columns that stay out. How the data file is written is said there too: `categorical` lists columns whose numbers are
+names, `na` entries that mean a gap, `decimal` is "." or ",". If the coordinator hears that something failed here, the
+reason is in `my-silo/logs/silo.log`.
 """

@@ -101,11 +101,16 @@ class Unpacker:
         if name in self.known and self.known[name].__module__ == home:
             return self.known[name]
         # A method and the one it inherits from may both have a `Server`: the one that was saved comes first.
-        for module in sorted(self.modules, key=lambda m: m.__name__ != home):
+        for module in sorted([*self.modules, *self._beside(home)], key=lambda m: m.__name__ != home):
             found = getattr(module, name, None)
             if isinstance(found, type) and (dataclasses.is_dataclass(found) or hasattr(found, "_fields")):
                 return found
         raise InputError(f"The checkpoint holds a state {name!r} that this version of the algorithm does not know.")
+
+    def _beside(self, home: str) -> list[Any]:
+        """The module of that name, if it is one of the library and lies beside the algorithm's."""
+        packages = {m.__name__.rpartition(".")[0] for m in self.modules if m.__name__.startswith("dualfl.")}
+        return [sys.modules[home]] if home.rpartition(".")[0] in packages and home in sys.modules else []
 
 
 def save(path: Path, content: dict[str, Any], mode: int = 0o666) -> None:

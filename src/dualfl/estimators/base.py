@@ -118,8 +118,11 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _in_words(self, error: DualflError, task: Task) -> DualflError:
         cost = self._costs(task.sample)[0]
-        unpenalised = isinstance(error, NoMinimiser) and cost.ridge == cost.l1 == 0
-        return NoMinimiser(self._no_minimiser) if unpenalised else error
+        if not isinstance(error, NoMinimiser) or not cost.ridge == cost.l1 == 0:
+            return error
+        named = NoMinimiser(self._no_minimiser)
+        named.direction = error.direction
+        return named
 
     def _note(self, results: list[Result], sample: Sample) -> None:
         """Keep what came of it, and say if nothing is proven."""

@@ -217,10 +217,10 @@ class FarChamber:
             self._memories.setdefault(int(number), (data.tobytes(), None))
         return content["tag"], content["sent"].tobytes()
 
-    def keep(self, tag: str, sent: bytes) -> None:
-        """All of it is on disk before the answer leaves."""
+    def keep(self, tag: str, sent: bytes, line: Content | None = None) -> None:
+        """All of it is on disk, in one piece, before the answer leaves; `line`: where the conversation stands."""
         fits = {str(number): as_bytes(data) for number, (data, _) in self._memories.items()}
-        write(self.experiment.path / "fits", encode({"tag": tag, "sent": as_bytes(sent), "fits": fits}))
+        write(self.experiment.path / "fits", encode({"tag": tag, "sent": as_bytes(sent), "fits": fits, "line": line}))
 
 
 def as_bytes(data: bytes) -> Any:

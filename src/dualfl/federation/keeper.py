@@ -22,6 +22,7 @@ from dualfl.federation import declared, row_sets
 from dualfl.federation.answers import answer_all
 from dualfl.federation.consent import Consent
 from dualfl.federation.experiment import CHANGED, Experiment, purge
+from dualfl.federation.fixed_point import BITS
 from dualfl.federation.guarded import rarest_cell
 from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
@@ -36,6 +37,7 @@ from dualfl.version import __version__
 
 PROTOCOL = 8
 DAY = 86_400.0  # seconds
+PLAN = {"names", "offers", "secure", "algorithm", "withheld", "analysis"}  # the words of an analysis's plan
 SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
 Content = dict[str, Any]
 
@@ -152,11 +154,7 @@ class Keeper:
     def agree(self, request: Content, message: bytes) -> Content | bytes:
         """Take note of the plan, and answer with how much this silo counts and the sums of its columns and levels."""
         experiment = self.experiment(request)
-        if request["secure"] is not None and not self.home.policy.unfollowed_runs:
-            raise InputError(
-                "under masks this silo answers only what it can foresee from the plan: take `dualfl fit --study` or "
-                "`dualfl.connect`, or its operator allows other runs by 'unfollowed_runs' of the policy in silo.json"
-            )
+        self._check_unfollowed(request)
         self._check_plan(request, experiment)
         experiment.fix("plan", message, "another plan was agreed for this experiment; start a new one")
         if "pickle" in self.home.settings:
@@ -167,6 +165,14 @@ class Keeper:
             message,
             lambda: experiment.uploads.setup(experiment.counts(), tag(message)) | {"data": self.home.salted},
         )
+
+    def _check_unfollowed(self, plan: Content) -> None:
+        """Sums of a run under masks, which no replica follows, leave only by the operator's word."""
+        if "analysis" in plan or (plan["secure"] is not None and not self.home.policy.unfollowed_runs):
+            raise InputError(
+                "under masks this silo answers only what it can foresee from the plan: take `dualfl fit --study` or "
+                "`dualfl.connect`, or its operator allows other runs by 'unfollowed_runs' of the policy in silo.json"
+            )
 
     def _once(self, experiment: Experiment, message: bytes, answer: Callable[[], Content]) -> bytes:
         return experiment.answered_once(tag(message), lambda: self._encoded(message, answer()))
@@ -195,6 +201,8 @@ class Keeper:
                     'true), or its operator allows plain sums in silo.json ("allow_plain": true)'
                 )
             return
+        if plan["secure"] != BITS:
+            raise InputError(f"secure sums have {BITS} bits after the point, and the plan has {plan['secure']!r:.20}")
         roster = self.home.registered()
         if len(names) < 2:
             raise InputError("a sum over one silo is no secret; secure aggregation needs two at least")
@@ -231,6 +239,7 @@ class Keeper:
     def moments(self, request: Content, message: bytes) -> Content | bytes:
         """Sums of deviations from the common centre, and of their squares."""
         experiment = self.experiment(request)
+        self._check_unfollowed(experiment.plan)
         experiment.check_data()
         columns = len(experiment.draft.numeric)
         center = declared.vector("center", request["center"], columns)
@@ -243,6 +252,7 @@ class Keeper:
     def step(self, request: Content, message: bytes) -> Content | bytes:
         """A client step: compute, save, answer."""
         experiment, name = self.experiment(request), tag(message)
+        self._check_unfollowed(experiment.plan)
         declared.check_step(request)
         with experiment.locked():
             experiment.note_scaling(request)
@@ -267,6 +277,7 @@ class Keeper:
     def value(self, request: Content, message: bytes) -> Content:
         """f at a point and how far off it may be, weighted as an upload is."""
         experiment = self.experiment(request)
+        self._check_unfollowed(experiment.plan)
         with experiment.locked():
             experiment.note_scaling(request)
         cost, _, _, weight = experiment.client(algorithm_of(request["under"]))
@@ -296,6 +307,8 @@ class Keeper:
         """Take note of the plan of an analysis; without masks, answer its first questions."""
         experiment = self.experiment(request)
         plan = request["plan"]
+        if set(plan) != PLAN:
+            raise InputError("the plan of an analysis has other words than this version knows")
         experiment.fix("analysis", encode(plan["analysis"]), "the plan is of another analysis than it began with")
         self._check_plan(plan, experiment)
         experiment.fix("plan", encode(plan), "another plan was agreed for this experiment; start a new one")
@@ -311,10 +324,10 @@ class Keeper:
                 return sent
             far.forget(request["ended"])
             if experiment.plan["secure"] is None:
-                sent = self._encoded(message, answer_all(far, request["asks"], None))
+                sent, line = self._encoded(message, answer_all(far, request["asks"], None)), None
             else:
-                sent = self._sealed(experiment, request, message)
-            far.keep(name, sent)
+                sent, line = self._sealed(experiment, request, message)
+            far.keep(name, sent, line)
         return sent
 
     def end(self, request: Content, message: bytes) -> Content:
@@ -323,8 +336,11 @@ class Keeper:
         Experiment(self.home, str(request["experiment"]), ended=True).close()
         return {"ended": True}
 
-    def _sealed(self, experiment: Experiment, request: Content, message: bytes) -> bytes:
-        """Under masks a silo answers what the plan and the sums so far imply, and nothing else."""
+    def _sealed(self, experiment: Experiment, request: Content, message: bytes) -> tuple[bytes, Content]:
+        """Under masks a silo answers what the plan and the sums so far imply, and nothing else.
+
+        Returns the answer, and where the conversation stands after it.
+        """
         line, home = experiment.line, self.home
         now, group = line.standing(), line.group(request.get("shares"))
         if now.exchanges >= home.policy.exchanges:
@@ -337,8 +353,7 @@ class Keeper:
         content = answer_all(experiment.far, request["asks"], seal)
         if any(one is not None for one in content["own"]):
             content["signed"] = sign_own((home.path / "key").read_bytes(), seal.label, home.name, content["own"])
-        line.keep(now, chain, content)
-        return self._encoded(message, content)
+        return self._encoded(message, content), line.after(now, chain, content)
 
 
 def probe_of(request: Content, cost: LocalCost) -> Array:

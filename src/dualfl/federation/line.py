@@ -1,6 +1,6 @@
 """Where a silo stands in the conversation of an analysis under masks, on its disk.
 
-    line           the chain of all that was said, what the last answer was made of, and how many there were
+    fits           the last answer, what it was made of, and the chain of all that was said (`chambers` writes it)
     met            the hellos of all silos, as they signed them
     group          the key that silos have in common
     opened/N       what came of exchange N, as the coordinator handed it on and the tags proved it
@@ -93,10 +93,10 @@ class Line:
     # -- asking -----------------------------------------------------------------------------------------
 
     def standing(self) -> Standing:
-        path = self.path / "line"
+        path = self.path / "fits"
         if not path.exists():
             return Standing(Chain(self.plan_digest))
-        told = decode(path.read_bytes())
+        told = decode(path.read_bytes())["line"]
         chain = Chain(told["chain"], told["length"])
         return Standing(chain, told["exchanges"], told["label"], tuple(told["fields"]))
 
@@ -138,11 +138,10 @@ class Line:
         chain = now.chain.said(message)
         return Seal(self.masks, group, chain.digest, list(self.experiment.plan["names"])), chain
 
-    def keep(self, now: Standing, chain: Chain, content: Content) -> None:
-        """Note what the answer was made of."""
+    def after(self, now: Standing, chain: Chain, content: Content) -> Content:
+        """Where it stands after this answer; it is kept together with the answer itself."""
         sums, largest = (content[what]["fields"] if what in content else None for what in (SUMS, LARGEST))
-        after = Standing(chain, now.exchanges + 1, chain.digest, (sums, largest))
-        write(self.path / "line", encode(after.as_content()))
+        return Standing(chain, now.exchanges + 1, chain.digest, (sums, largest)).as_content()
 
 
 def read_totals(opened: Content, now: Standing) -> Totals:

@@ -74,7 +74,7 @@ class Replica:
         if self.over:
             raise InputError(self.over)
         self.silos._opened = totals
-        self.ended, self.silos._ended = self.silos._ended, []
+        self.silos._ended = []
         try:
             found = self.silos.read(self.exchange, self.asks, answers)
         except DualflError as error:
@@ -100,7 +100,6 @@ class Replica:
                 f"the coordinator asks something else than the plan and the sums imply ({where}); this silo answers "
                 "nothing but the plan"
             )
-        self.silos._ended = []
 
 
 def difference(given: Any, expected: Any, where: str) -> str | None:

@@ -21,6 +21,7 @@ from dualfl.analysis.models import MODELS, Fitted, Recipe
 from dualfl.analysis.whole_fit import Fit
 from dualfl.engines.history import Row
 from dualfl.errors import InputError
+from dualfl.fits.page_facts import for_the_page
 from dualfl.outputs import check_folder, replacing, resolved
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import COEFFICIENTS, FIT, HISTORY, PARTITION, REPORT
@@ -167,13 +168,10 @@ def history(fit: Fit) -> bytes:
 
 
 def partition(fit: Fit) -> dict[str, Any]:
-    """Who holds how many rows, of which class."""
-    labels = list(fit.schema.classes) or ["rows"]
-    counts = [
-        [0] * len(labels) if own is None else own.classes.astype(int).tolist() if fit.schema.classes else [own.rows]
-        for own in fit.own
-    ]
-    return {"clients": list(fit.silos), "labels": labels, "counts": counts}
+    """Who holds how many rows, of which class; silos that withhold it are left out."""
+    shown = {silo: own for silo, own in zip(fit.silos, fit.own) if own is not None}
+    counts = [own.classes.astype(int).tolist() if fit.schema.classes else [own.rows] for own in shown.values()]
+    return {"clients": list(shown), "labels": list(fit.schema.classes) or ["rows"], "counts": counts}
 
 
 def own_rows(fit: Fit) -> dict[str, int]:
@@ -200,6 +198,7 @@ def record(fit: Fit, command: str) -> dict[str, Any]:
         "algorithm": {"algorithm": result.algorithm.name, "chosen": estimator.algorithm_},
         "data": {
             "target": fit.schema.target,
+            "silos": list(fit.silos),
             "classes": list(fit.schema.classes),
             "rows": fit.rows,
             "columns": [feature.name for feature in fit.schema.features],
@@ -219,6 +218,7 @@ def record(fit: Fit, command: str) -> dict[str, Any]:
             "training accuracy": fit.evaluation.overall.accuracy if fit.schema.classes else None,
         },
         "silos": fit.evaluation.table(),
+        **for_the_page(fit),
         "environment": environment(),
     }
 

@@ -24,8 +24,10 @@ from dualfl.files import write_atomically
 from dualfl.outputs import check_file
 from dualfl.report.figure import CEILING, FLOOR
 from dualfl.report.markup import Markup, element, join
+from dualfl.report.model_sections import LARGEST, by_size
 from dualfl.report.results import COUNTS, REPORT, Results, read_all
-from dualfl.report.sections import LARGEST, WORDS, Named, Section, default_title, make_sections, named_curves, subtitle
+from dualfl.report.sections import WORDS, Named, Section, default_title, make_sections, named_curves, subtitle
+from dualfl.tables.schema import INTERCEPT
 from dualfl.typing import AnyArray
 from dualfl.version import __version__
 
@@ -103,9 +105,12 @@ def figure_data(found: Sequence[Results]) -> dict[str, Any]:
     curves = [each for each in named_curves(found) if len(each.curve)]
     return {
         "words": {key: label for key, (_, label) in WORDS.items()},
+        "colours": [[colour, DARK.get(colour, colour)] for colour in COLOURS],
         "curves": [curve_data(each, number) for number, each in enumerate(curves)],
         "partitions": [partition_data(one) for one in found],
         "fits": [fit_data(one) for one in found],
+        "scores": [[score_data(each) for each in one.parts("curves")] for one in found],
+        "paths": [path_data(one) for one in found],
     }
 
 
@@ -149,17 +154,32 @@ def partition_data(one: Results) -> dict[str, Any] | None:
 
 
 def fit_data(one: Results) -> list[dict[str, Any]]:
-    """For each class its coefficients, largest first."""
+    """For each class its coefficients without the intercept, largest first, each with the spread of its column."""
     groups: dict[str, list[Any]] = {}
-    for each in one.coefficients:
-        groups.setdefault(each.label, []).append(each)
+    for each in by_size(one.coefficients, one.spread):
+        groups.setdefault(each.label, []).extend([each] if each.feature != INTERCEPT else [])
+    labels = dict.fromkeys(each.label for each in one.coefficients)  # as the list of classes on the page has them
     return [
         {
             "class": label,
             "rows": [
                 [c.feature, *numbers([np.nan if v is None else v for v in (c.value, c.low, c.high)], 6)]
-                for c in sorted(group, key=lambda c: -abs(c.value))[:LARGEST]
+                + numbers([one.spread.get(c.feature, 1.0)], 6)
+                for c in groups[label][:LARGEST]
             ],
         }
-        for label, group in groups.items()
+        for label in labels
     ]
+
+
+def score_data(each: dict[str, Any]) -> dict[str, Any]:
+    """Of one class the ROC curve and, where there are probabilities, the calibration."""
+    names = ("false positives", "true positives", "predicted", "observed", "rows")
+    return {"class": str(each.get("class"))} | {name: numbers(each.get(name, []), 5) for name in names}
+
+
+def path_data(one: Results) -> dict[str, Any]:
+    """What cross-validation tried."""
+    columns = ("alpha", "loss", "error")
+    found: dict[str, Any] = {name: numbers([getattr(each, name) for each in one.tried], 6) for name in columns}
+    return found | {"chosen": next((place for place, each in enumerate(one.tried) if each.chosen), None)}

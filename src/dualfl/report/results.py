@@ -6,8 +6,6 @@ is there, and says in a sentence which file and line is not what it must be.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,16 +19,18 @@ from dualfl.engines.history import Row
 from dualfl.errors import InputError
 from dualfl.experiments.network import Network
 from dualfl.outputs import resolved
+from dualfl.report.reading import json_object, number, table
 from dualfl.typing import Array
 
 HISTORY, SUMMARY, PARTITION, COEFFICIENTS = "history.csv", "summary.csv", "partition.json", "coefficients.csv"
-INFLUENCE = "influence.csv"
+INFLUENCE, MODEL, PATH = "influence.csv", "model.json", "path.csv"
 REPORT = "report.html"
 RECORDS = ("run.json", "comparison.json", "reproduce.json", "fit.json")  # what was asked, and with which versions
 COUNTS = ("round", "exchanges", "contacts", "floats", "network", "local_gradients", "seconds")
 NEW = ("contacts", "payload")  # columns that version 0.1.0 did not count
 FIT = ("feature", "class", "coefficient", "std_error", "low", "high")
 MOVED = ("silo", "feature", "class", "change", "in_std_errors")
+TRIED = ("alpha", "held_out_loss", "std_error", "chosen")
 GIVEN, THEORY = "given", "by theory"  # where the value of a hyperparameter is from
 
 
@@ -108,6 +108,16 @@ class Move:
 
 
 @dataclass(frozen=True)
+class Tried:
+    """A penalty that cross-validation tried."""
+
+    alpha: float
+    loss: float
+    error: float  # nan with a single fold
+    chosen: bool
+
+
+@dataclass(frozen=True)
 class Results:
     """All that a folder has to show."""
 
@@ -118,6 +128,18 @@ class Results:
     partition: Partition | None = None
     coefficients: tuple[Coefficient, ...] = ()
     influence: tuple[Move, ...] = ()
+    tried: tuple[Tried, ...] = ()
+    spread: dict[str, float] = field(default_factory=dict)  # the standard deviation of each column, where it is known
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether it is a model of somebody's tables, and no experiment."""
+        return bool(self.coefficients) and "target" in self.part("data")
+
+    def parts(self, name: str) -> list[dict[str, Any]]:
+        """A list of the record; empty if there is none."""
+        found = self.record.get(name)
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
     def part(self, name: str) -> dict[str, Any]:
         """A part of the record, such as its settings; empty if there is none."""
@@ -212,6 +234,8 @@ def read(folder: Path, label: str = "") -> Results:
         partition=read_partition(folder / PARTITION) if (folder / PARTITION).is_file() else None,
         coefficients=read_coefficients(folder / COEFFICIENTS) if (folder / COEFFICIENTS).is_file() else (),
         influence=tuple(read_influence(folder / INFLUENCE)) if (folder / INFLUENCE).is_file() else (),
+        tried=tuple(read_path(folder / PATH)) if (folder / PATH).is_file() else (),
+        spread=read_spread(folder / MODEL) if (folder / MODEL).is_file() else {},
     )
 
 
@@ -223,50 +247,7 @@ def read_record(folder: Path) -> dict[str, Any]:
     return {}
 
 
-def json_object(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is damaged, it is not JSON ({error}); run it again.") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{path} must hold a JSON object, but it holds a {type(found).__name__}; run it again.")
-    return found
-
-
 # -- tables -----------------------------------------------------------------------------------------------
-
-
-def table(path: Path, needed: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a CSV file with their line numbers; all columns needed are there in each."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is damaged: it is not UTF-8 text; run it again.") from error
-    try:
-        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-        head = next(lines, [])
-        for name in needed:
-            if name not in head:
-                raise InputError(f"{path} has no column {name!r}; it is damaged, or of another version; run it again.")
-        for cells in lines:
-            if len(cells) != len(head):
-                raise InputError(
-                    f"{path}, line {lines.line_num}: there are {len(cells)} cells and the head has {len(head)}; "
-                    "the file is damaged, run it again."
-                )
-            yield lines.line_num, dict(zip(head, cells))
-    except csv.Error as error:
-        raise InputError(f"{path} is damaged ({error}); run it again.") from error
-
-
-def number(text: str, path: Path, line: int, column: str) -> float:
-    """A cell as a number; nan if it is empty."""
-    try:
-        return float(text) if text else np.nan
-    except ValueError:
-        raise InputError(
-            f"{path}, line {line}: {column} must be a number or empty, but it is {text[:40]!r}; run it again."
-        ) from None
 
 
 class About(NamedTuple):
@@ -365,3 +346,19 @@ def read_influence(path: Path) -> Iterator[Move]:
     for line, cells in table(path, MOVED):
         change, in_errors = (number(cells[column], path, line, column) for column in MOVED[3:])
         yield Move(cells["silo"], cells["feature"], cells["class"], change, in_errors)
+
+
+def read_path(path: Path) -> Iterator[Tried]:
+    for line, cells in table(path, TRIED):
+        alpha, loss, error, chosen = (number(cells[column], path, line, column) for column in TRIED)
+        yield Tried(alpha, loss, error, chosen == 1)
+
+
+def read_spread(path: Path) -> dict[str, float]:
+    """How far each column spreads; empty where the model was fitted to columns as they are."""
+    content = json_object(path)
+    spread, columns = part(content, "scaling").get("spread"), content.get("columns")
+    if not isinstance(spread, list) or not isinstance(columns, list) or len(spread) != len(columns):
+        return {}
+    found = {str(name): float(value) for name, value in zip(columns, spread) if isinstance(value, int | float)}
+    return found if any(value != 1 for value in found.values()) else {}

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from dualfl.experiments.compare import LEVELS
 from dualfl.experiments.network import Network
-from dualfl.report.markup import Markup, element, join, table
-from dualfl.report.results import COUNTS, GIVEN, Curve, Move, Results, known
+from dualfl.report.markup import Markup, cards, element, folded, join, radios, short, table
+from dualfl.report.model_sections import model_sections
+from dualfl.report.results import COUNTS, GIVEN, Curve, Results, known
 
 WORDS = {
     "round": ("Rounds", "communication rounds"),
@@ -21,8 +22,7 @@ WORDS = {
     "local_gradients": ("Local gradients", "local gradients, all clients"),
     "seconds": ("Seconds", "seconds in rounds"),
 }
-LARGEST = 400  # coefficients of a fit at most
-MOVES = 3  # coefficients shown for every silo that is left out
+SPENT = ("exchanges", "numbers")
 NEVER = "\N{EN DASH}"
 Section = tuple[str, str, Markup]  # key, title and content
 
@@ -80,7 +80,8 @@ def problem(results: Results) -> str:
     clients, ridge = setting(results, "clients"), setting(results, "ridge")
     if results.coefficients:
         data = results.part("data")
-        silos = sum(name.startswith("rows of ") for name in data)
+        names = data.get("silos")
+        silos = len(names) if isinstance(names, list) else sum(name.startswith("rows of ") for name in data)
         rows = data.get("rows")
         return f"{silos} silos, {rows:,} rows" if silos and isinstance(rows, int) else ""
     words = [
@@ -101,38 +102,46 @@ def setting(results: Results, name: str) -> Any:
 
 def make_sections(found: Sequence[Results]) -> Iterator[Section]:
     """Each section that has something to show."""
-    all_curves = named_curves(found)
-    curves = [each for each in all_curves if len(each.curve)]
+    curves = named_curves(found)
+    held = partitions(found)
+    partition = [("partition", "Who holds what", held)] if held else []
+    made = "origin", "How it was made", origin(found)
+    if any(one.is_fit for one in found):  # whoever wanted a model looks for it first
+        yield from model_sections(found)
+        yield made
+        details = [folded(name, content, id=key) for key, name, content in (*partition, *run_sections(found, curves))]
+        yield "way", "How the minimum was reached", join([*way(found), *details])
+        return
     if len(found) == 1 and found[0].part("results"):
         yield "result", "Result", glance(found[0])
-    about_model = list(model_sections(found))
-    about_run = list(run_sections(found, all_curves, curves))
-    if any(one.coefficients for one in found):  # whoever wanted a model looks for it first
-        yield from (*about_model, *about_run)
-    else:
-        yield from (*about_run, *about_model)
-    if any(each.curve.hyperparameters for each in all_curves):
-        yield "hyperparameters", "Hyperparameters", hyperparameters(all_curves)
-    yield "origin", "How it was made", origin(found)
+    about_run = list(run_sections(found, curves))
+    settings = [section for section in about_run if section[0] == "hyperparameters"]
+    yield from (section for section in about_run if section not in settings)
+    yield from (*partition, *model_sections(found), *settings, made)
 
 
-def run_sections(found: Sequence[Results], all_curves: Sequence[Named], curves: Sequence[Named]) -> Iterator[Section]:
+def run_sections(found: Sequence[Results], all_curves: Sequence[Named]) -> Iterator[Section]:
     """How the minimum was reached."""
+    curves = [each for each in all_curves if len(each.curve)]
     if curves:
         yield "convergence", "Convergence", convergence(found, curves)
         yield "levels", "Cost of accuracy", levels(all_curves)
     if any(known(each.curve.bound) for each in curves):
         yield "certificate", "Certificate", CERTIFICATE
+    if any(each.curve.hyperparameters for each in all_curves):
+        yield "hyperparameters", "Hyperparameters", hyperparameters(all_curves)
 
 
-def model_sections(found: Sequence[Results]) -> Iterator[Section]:
-    """What was found, and in whose rows."""
-    if any(one.partition for one in found):
-        yield "partition", "Who holds what", partitions(found)
-    if any(one.coefficients for one in found):
-        yield "coefficients", "Coefficients", coefficients(found)
-    if any(one.influence for one in found):
-        yield "influence", "How much each silo moved the answer", influence(found)
+def way(found: Sequence[Results]) -> Iterator[Markup]:
+    """All that travelled for a fit, by its purpose: the curves below are of the last fit alone."""
+    for one in found:
+        spent = one.parts("spent")
+        if not spent:
+            continue
+        rows = [[line.get("for"), *(short(line.get(name)) for name in SPENT)] for line in spent]
+        sums = [total(*(line.get(name) for line in spent)) for name in SPENT]
+        caption = "All that silos and server sent" + (f", {one.label}" if len(found) > 1 else "")
+        yield table(caption, ["for", *SPENT], [*rows, ["in all", *map(short, sums)]], class_="numbers")
 
 
 def glance(one: Results) -> Markup:
@@ -140,22 +149,18 @@ def glance(one: Results) -> Markup:
     results = one.part("results")
     energy, bound = results.get("best energy"), results.get("certificate")
     proven = bound / abs(energy) if isinstance(bound, float) and isinstance(energy, float) and energy else None
-    cards = [
-        ("relative error", results.get("relative error of the model"), "(E - E*)/|E*|"),
-        ("proven bound of it", proven, "known without E*"),
-        ("rounds", results.get("round"), {"tol": "the tolerance is reached"}.get(str(results.get("stopped")), "")),
-        ("exchanges", results.get("exchanges"), ""),
-        ("contacts", results.get("contacts"), "a client asked once is one"),
-        ("floats", total(results.get("floats_up"), results.get("floats_down")), "up and down, all clients"),
-        ("local gradients", results.get("local_gradients"), "all clients"),
-        ("training accuracy", percent(results.get("training accuracy")), ""),
-    ]
-    shown = [
-        element("div", element("dt", name), element("dd", short(value)), element("dd", note, class_="note"))
-        for name, value, note in cards
-        if value is not None
-    ]
-    return element("dl", *shown, class_="cards")
+    return cards(
+        [
+            ("relative error", results.get("relative error of the model"), "(E - E*)/|E*|"),
+            ("proven bound of it", proven, "known without E*"),
+            ("rounds", results.get("round"), {"tol": "the tolerance is reached"}.get(str(results.get("stopped")), "")),
+            ("exchanges", results.get("exchanges"), ""),
+            ("contacts", results.get("contacts"), "a client asked once is one"),
+            ("floats", total(results.get("floats_up"), results.get("floats_down")), "up and down, all clients"),
+            ("local gradients", results.get("local_gradients"), "all clients"),
+            ("training accuracy", percent(results.get("training accuracy")), ""),
+        ]
+    )
 
 
 def total(*values: Any) -> Any:
@@ -209,18 +214,6 @@ def notes(found: Sequence[Results]) -> list[str]:
         if text := one.text_of("note"):
             about.setdefault(text, []).append(one.label)
     return [text if len(labels) == len(found) else f"{', '.join(labels)}: {text}" for text, labels in about.items()]
-
-
-def radios(name: str, label: str, choices: dict[str, str]) -> Markup:
-    buttons = [
-        element(
-            "label",
-            Markup(f'<input type="radio" name="{name}" value="{key}"{" checked" if number == 0 else ""}>'),
-            element("span", word),
-        )
-        for number, (key, word) in enumerate(choices.items())
-    ]
-    return element("fieldset", element("legend", label), *buttons, class_="switch")
 
 
 def legend(one: Results, curves: Sequence[Named], several: bool) -> Markup:
@@ -306,7 +299,7 @@ CERTIFICATE = join(
 def partitions(found: Sequence[Results]) -> Markup:
     shown = []
     for number, one in enumerate(found):
-        if one.partition is None:
+        if one.partition is None or not one.partition.clients:  # all silos of a fit may withhold it
             continue
         mix = one.partition
         labels = f"{len(mix.labels)} labels, " if len(mix.labels) > 1 else ""
@@ -326,73 +319,6 @@ def partitions(found: Sequence[Results]) -> Markup:
             counted = table("Rows of each label", ["client", *mix.labels], rows, class_="numbers")
             shown.append(element("details", element("summary", "The numbers"), counted))
     return join(shown)
-
-
-def coefficients(found: Sequence[Results]) -> Markup:
-    shown = []
-    for number, one in enumerate(found):
-        if not one.coefficients:
-            continue
-        if len(found) > 1:
-            shown.append(element("h3", one.label))
-        classes = list(dict.fromkeys(each.label for each in one.coefficients))
-        if len(classes) > 1:
-            options = [element("option", name, value=place) for place, name in enumerate(classes)]
-            choice = element("select", *options, data_fit=number)
-            shown.append(element("label", "Class ", choice, class_="check"))
-        shown.append(
-            element(
-                "div",
-                class_="chart forest",
-                role="img",
-                aria_label="Coefficients with intervals",
-                data_coefficients=number,
-            )
-        )
-        largest = sorted(one.coefficients, key=lambda each: -abs(each.value))[:LARGEST]
-        some = f", the {LARGEST} largest of {len(one.coefficients):,}" if len(one.coefficients) > LARGEST else ""
-        with_class = len(classes) > 1
-        rows = (
-            [
-                each.feature,
-                *([each.label] if with_class else []),
-                *map(short, (each.value, each.error, each.low, each.high)),
-            ]
-            for each in largest
-        )
-        head = ["feature", *(["class"] if with_class else []), "coefficient", "standard error", "low", "high"]
-        shown.append(
-            element(
-                "details",
-                element("summary", f"The numbers{some}"),
-                table(f"Coefficients{some}", head, rows, class_="numbers"),
-            )
-        )
-    return join(shown)
-
-
-def influence(found: Sequence[Results]) -> Markup:
-    """For every silo the coefficients that would go farthest without it."""
-    shown = [element("p", "What would change most if a silo were left out and the model fitted again.")]
-    for one in found:
-        if not one.influence:
-            continue
-        if len(found) > 1:
-            shown.append(element("h3", one.label))
-        rows = []
-        for silo in dict.fromkeys(move.silo for move in one.influence):
-            moves = [move for move in one.influence if move.silo == silo and not math.isnan(move.change)]
-            if not moves:
-                rows.append([silo, "no model without it", "", ""])
-            for move in sorted(moves, key=lambda move: -farness(move))[:MOVES]:
-                name = f"{move.feature} ({move.label})" if move.label else move.feature
-                rows.append([silo, name, short(move.change), short(move.in_errors)])
-        shown.append(table("Changes", ["silo", "coefficient", "change", "in standard errors"], rows, class_="numbers"))
-    return join(shown)
-
-
-def farness(move: Move) -> float:
-    return abs(move.change if math.isnan(move.in_errors) else move.in_errors)
 
 
 def hyperparameters(curves: Sequence[Named]) -> Markup:
@@ -464,20 +390,3 @@ def highlighted(row: list[str]) -> list[object]:
     name, *values = row
     differ = len(set(filter(None, values))) > 1
     return [name, *(element("strong", value) if differ else value for value in values)]
-
-
-def short(value: Any) -> str:
-    """A value for a person: four digits of a number, no more."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, bool | str):
-        return str(value)
-    if isinstance(value, int) or (isinstance(value, float) and value.is_integer() and abs(value) < 1e7):
-        return f"{int(value):,}"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, dict):
-        return ", ".join(f"{key} = {short(item)}" for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return ", ".join(map(short, value))
-    return str(value)

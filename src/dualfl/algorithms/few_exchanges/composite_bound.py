@@ -102,7 +102,7 @@ def proven(R: Regulariser, frame: Frame, m: Any, x: Array, z: Array, H: Array, d
         return -np.inf
     smooth = m.g + R.m * x - R.c
     off = doubt.off(m.spread, m.g, R.m * np.abs(x) + np.abs(R.c))
-    p = slope_of(R, -(smooth + H @ (z - x) + R.m * (z - x)), k)
+    p = slope_of(R, on_its_face(R, -(smooth + H @ (z - x) + R.m * (z - x)), z), k)
     for column, other, c in frame.copies.astype(float):
         own, its = (slice(int(i) * k, int(i) * k + k) for i in (column, other))
         p[own] = c * p[its] if other >= 0 else 0.0
@@ -150,6 +150,19 @@ def usable(R: Regulariser, copies: Array, k: int) -> Array:
     flat = np.asarray(R.flat.reshape(-1, k).all(axis=1))
     kept = [other < 0 or abs(c) == 1 or flat[int(other)] for _, other, c in copies]
     return np.asarray(copies[np.array(kept, dtype=bool)])
+
+
+def on_its_face(R: Regulariser, p: Array, z: Array) -> Array:
+    """p as P has it at z, where it has but one slope: a step may aim beside it (see `dual_bound.leaning`)."""
+    P = R.P
+    if R.group is not None:
+        assert R.penalised is not None
+        shape = R.penalised.shape
+        norms = R.group._norms(np.where(R.penalised_at, z, 0.0).reshape(shape))[1].reshape(-1, *(1,) * (len(shape) - 1))
+        unit = z.reshape(shape) / np.where(norms > 0, norms, 1.0)
+        return np.asarray(np.where(norms > 0, R.group.alpha * unit, p.reshape(shape)).ravel())
+    inside = (z > P.lo) & (z < P.hi) & ((z != 0) | (P.l1 == 0))
+    return np.asarray(np.where(inside, P.l1 * np.sign(z), p))
 
 
 def slope_of(R: Regulariser, p: Array, k: int) -> Array:

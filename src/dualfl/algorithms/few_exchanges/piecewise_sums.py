@@ -41,7 +41,7 @@ from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 ALONE, ACCURACY = 40, 1e-6  # iterations, and relative gap, of a client's own solution
-NEVER = 1e100  # stands for infinity in what is sent
+NEVER = 1e20  # stands for infinity in what is sent, also in masked sums
 SCALES = 1 - np.array([0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5])
 
 
@@ -202,14 +202,14 @@ def lower_bound(
     m: Any,
     doubt: Doubt,
     spread: float,
-    far: Array | None,
-    end: Array | None,
-    centre: Array,
-    copies: Array,
+    far: Array | None = None,
+    end: Array | None = None,
+    centre: Array | None = None,
+    copies: Array = dependence.NONE,
 ) -> float:
     """What the sums m prove of E*; `far` is how far out a minimiser may be, if that is known, `end` is theta_0."""
     here = proven(R, m, doubt, spread, far)
-    if end is None or not hasattr(m, "end_v"):
+    if end is None or centre is None or not hasattr(m, "end_v"):
         return here
     there = part(m, "end_")
     beside = vertex_bound.proven(R, there, end, doubt, spread, centre, copies)
@@ -277,7 +277,7 @@ def reach_of(R: Regulariser, m: Any, th: Array) -> Array | None:
     H = symmetric(m.h, len(th))
     there = np.diag(H) > 0  # a column of zeros is nowhere
     lam = independence(H[np.ix_(there, there)])
-    if lam == 0 or not m.growth < NEVER:
+    if lam == 0 or not m.growth < NEVER / 2:
         return None
     h = np.sqrt(np.where(there, np.diag(H), np.inf))
     B = 2 * m.growth * (m.loss + R.value(th) + m.dead)

@@ -78,6 +78,7 @@ class Server:
     frame: tuple[Any, ...] | None = None  # directions in which the next Hessian is asked for: see `composite_bound`
     guesses: Array | None = None  # of columns that are others: see `dependence`
     copies: Array | None = None  # those that are
+    outputs: int = 1  # coefficients of a feature
     wary: bool = False  # the last Newton step led too far: the next one is deployed only after it was tried
 
 
@@ -145,10 +146,11 @@ class ProxNewton(Algorithm):
     def opened(self, s: Server, m: Any, at: Place) -> Server:
         null = [getattr(m, name, None) for name in ("classes", "features")]
         s = replace(s, M=m.M, sizes2=m.sizes2, grid=float(m.grid), classes=null[0], features=null[1])
+        s = replace(s, outputs=round(m.outputs) if all_rows(m) else 1)
         R = self.regulariser(s, at)
         if self.race:
             s = replace(s, bound=self.local_bound(R, m, self.doubt(s, at)), rival=R.nearest(m.local))
-        s = self.accepted(replace(s, guesses=self.guessed(R, m)), m, s.trial, at)
+        s = self.accepted(replace(s, guesses=self.guessed(s, R, m)), m, s.trial, at)
         return s if s.rival is None else replace(s, model=s.rival, frame=None)
 
     def known(self, s: Server, m: Any, at: Place) -> Server:
@@ -156,12 +158,12 @@ class ProxNewton(Algorithm):
         if s.guesses is None:
             return s
         R = self.regulariser(s, at)
-        copies = composite_bound.usable(R, dependence.proven(s.guesses, m.unlike), R.outputs)
+        copies = composite_bound.usable(R, dependence.proven(s.guesses, m.unlike), s.outputs)
         return replace(s, guesses=None, copies=copies if len(copies) else None)
 
-    def guessed(self, R: Regulariser, m: Any) -> Array | None:
+    def guessed(self, s: Server, R: Regulariser, m: Any) -> Array | None:
         """Columns that may be others, and have no curvature but that of the losses."""
-        k, d = R.outputs, len(m.g)
+        k, d = s.outputs, len(m.g)
         if not all_rows(m) or not hasattr(m, "h") or d > self.full:
             return None
         G = np.einsum("iaja->ij", symmetric(m.h, d).reshape(d // k, k, d // k, k))
@@ -254,7 +256,7 @@ class ProxNewton(Algorithm):
         if not all_rows(m) or not gain <= NEAR_BY * E:
             return None
         copies = dependence.NONE if s.copies is None else s.copies
-        return framed(H, R.m, R.outputs, float(np.sqrt(max(0.02 * gain, 1e-9 * E))), copies)
+        return framed(H, R.m, s.outputs, float(np.sqrt(max(0.02 * gain, 1e-9 * E))), copies)
 
     def active(self, R: Regulariser, x: Array, g: Array) -> npt.NDArray[np.intp]:
         """The coordinates that may move."""
@@ -309,6 +311,7 @@ class ProxNewton(Algorithm):
             "M": silo.m,
             "sizes2": silo.sizes2 + at.grid,
             "grid": at.grid,
+            "outputs": 1.0 if silo.model is None else float(silo.model.k),
         }
         sums |= silo.null()
         if hessian and not x.any():

@@ -54,11 +54,6 @@ class Regulariser:
         rows = self.penalised.shape[0]
         return rows == len(self.M) and (penalty.groups is None or len(set(penalty.groups)) == rows)
 
-    @property
-    def outputs(self) -> int:
-        """Coefficients of a feature; 1 where nobody knows."""
-        return 1 if self.penalised is None or len(self.penalised.shape) == 1 else int(self.penalised.shape[1])
-
     @cached_property
     def P(self) -> Separable:
         """The part of P that acts on single coordinates."""

@@ -23,10 +23,10 @@ they project their rows on it, q_i = U'x_i, so that H in z does not suffer from 
 takes away. R <= max_i |q_i| / sqrt(lambda_min(H)). A softmax, of which only differences of predictors matter, has
 sqrt(2) times that, and B is a basis of the differences.
 
-Rounding. Clients bound by `own` how far off each entry of H may be: |dH_kl| <= e_k h_l + h_k e_l + e_k e_l, with
-h_k^2 = H_kk and e_k = sum_j |U_jk| sqrt(rough own_j), own_j = sum_i s_i w_i x_ij^2, rough >= K^2, and by `slip` how
-far off a curvature w_i = l'' may be because its predictor is. With a unit diagonal and s the smallest eigenvalue then,
-H >= (1 - slip)(1 - d/s) H~ for d = sum of all these errors and those of Cholesky's method.
+Rounding. Clients bound by `own` how far off each entry of H may be: |dH_kl| <= e_k h_l + h_k e_l + e_k e_l, with h_k^2
+= H_kk and e_k = sum_j |U_jk| sqrt(rough own_j), own_j = sum_i s_i w_i x_ij^2, rough >= K^2, and by `slip` how far off a
+curvature w_i = l'' may be because its predictor is. With a unit diagonal and s the smallest eigenvalue then, H >= (1 -
+slip)(1 - d/s) H~ for d = sum of all these errors and those of Cholesky's method.
 """
 
 from __future__ import annotations
@@ -87,11 +87,12 @@ def row_reach(f: Objective, U: Array, weight: float, B: Array, inner: Array) -> 
     if rows is None or constant is None:
         return FARTHEST**POWER
     model, most, widest = rows.model, 0.0, np.zeros(len(U))
-    for part, Q, sizes in moments.turned_blocks(model.design, U):
-        q = Q[model.s[part] > 0]
+    for part, block in moments.blocks(model.design, model.design.D):
+        block = np.asarray(block[model.s[part] > 0])
+        q = block @ U
         square = differences(q, B, inner) if len(inner) else (2.0 if model.k > 1 else 1.0) * np.square(q).sum(axis=1)
         most = max(most, float(square.max(initial=0.0)))
-        widest = np.maximum(widest, sizes)
+        widest = np.maximum(widest, np.abs(block).max(axis=0, initial=0.0))
     error = roundings(model.design.D) * float(np.linalg.norm(np.abs(U).T @ widest)) * np.sqrt(2.0)
     error *= float(np.sqrt(np.trace(inner))) if len(inner) else 1.0
     reach = constant * (np.sqrt(most) * (1 + 1e-6) + error)

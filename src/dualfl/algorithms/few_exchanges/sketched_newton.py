@@ -309,10 +309,12 @@ class SketchedNewton(Algorithm):
         """Without a ridge there may be none: then energies have converged and the model still grows."""
         still = s.basis.at.norm(p) >= 0.02 * s.basis.at.norm(s.x)
         if not s.basis.M.any() and s.x.any() and still and decrement <= 1e-7 * abs(s.E0):
-            raise NoMinimiser(
+            error = NoMinimiser(
                 "Without a ridge this problem has no minimiser: its energy converges while its coefficients grow, as "
                 "they do where a hyperplane separates the classes; add a ridge such as 1e-6."
             )
+            error.direction = -p / float(np.linalg.norm(p))
+            raise error
 
     # -- what is asked for ------------------------------------------------------------------------
 

@@ -180,25 +180,77 @@
     }), still);
   };
 
+  // A name that would leave no room for the picture loses its middle; pointing at it shows the whole.
+  const cut = (name, box) => {
+    const most = box.clientWidth < 500 ? 18 : 40;
+    return name.length <= most ? name : `${name.slice(0, most / 2 - 1)}…${name.slice(1 - most / 2)}`;
+  };
+
   const drawCoefficients = (box) => {
     const number = box.dataset.coefficients;
     const choice = one(`select[data-fit="${number}"]`);
-    const rows = data.fits[number][choice ? Number(choice.value) : 0].rows.slice(0, 40).reverse();
+    const scaled = chosen(`scale-${number}`) === "deviation";
+    const rows = data.fits[number][choice ? Number(choice.value) : 0].rows.slice(0, 40).reverse()
+      .map(([name, ...values]) => [name, ...values.slice(0, 3).map((v) => (v === null || !scaled ? v : v * values[3]))]);
     box.style.height = `${90 + 22 * rows.length}px`;
     const beyond = (place) => rows.map((row) => (row[place] === null ? 0 : Math.abs(row[place] - row[1])));
     const dot = data.curves.length ? colour(data.curves[0]) : ink("--accent");
+    const unit = chosen(`scale-${number}`) ? (scaled ? " per standard deviation" : " per unit") : "";
     Plotly.react(box, [{
       type: "scatter", mode: "markers", x: rows.map((row) => row[1]), y: rows.map((_, n) => n),
       marker: { size: 8, color: dot },
       error_x: { type: "data", symmetric: false, array: beyond(3), arrayminus: beyond(2), color: dot, thickness: 1.5, width: 4 },
-      text: rows.map((row) => `${plain(row[0])}: ${brief(row[1])}`
+      text: rows.map((row) => `${plain(row[0])}: ${brief(row[1])}${unit}`
         + (row[2] === null ? "" : `<br>from ${brief(row[2])} to ${brief(row[3])}`)),
       hovertemplate: "%{text}<extra></extra>",
     }], layout({
-      xaxis: axis({ title: { text: "coefficient", standoff: 8 }, zeroline: true, zerolinecolor: ink("--soft") }),
-      yaxis: axis({ tickmode: "array", tickvals: rows.map((_, n) => n), ticktext: rows.map((row) => plain(row[0])),
+      xaxis: axis({ title: { text: unit.trim() || "coefficient", standoff: 8 }, zeroline: true, zerolinecolor: ink("--soft") }),
+      yaxis: axis({ tickmode: "array", tickvals: rows.map((_, n) => n), ticktext: rows.map((row) => plain(cut(row[0], box))),
         range: [-0.7, rows.length - 0.3] }),
       margin: { l: 90, r: 14, t: 8, b: 50 },
+    }), still);
+  };
+
+  // -- how good a model is -----------------------------------------------------------------------------------
+
+  // One line a class, as many colours as the page has for curves; the broken line is chance, or a perfect calibration.
+  const drawRates = (box, number, [x, y], [across, up], mode) => {
+    const curves = data.scores[number].filter((each) => each[x].length);
+    const even = { type: "scatter", mode: "lines", x: [0, 1], y: [0, 1], hoverinfo: "skip", showlegend: false,
+      line: { color: ink("--soft"), dash: "dot", width: 1.2 } };
+    const traces = curves.map((each, n) => ({
+      type: "scatter", mode, name: plain(each.class), x: each[x], y: each[y],
+      line: { color: data.colours[n % data.colours.length][dark() ? 1 : 0], width: 2 }, marker: { size: 7 },
+      text: each[x].map((value, k) => `${plain(each.class)}: ${across} ${brief(value)}, ${up} ${brief(each[y][k])}`
+        + (x === "predicted" ? `<br>${brief(each.rows[k])} rows` : "")),
+      hovertemplate: "%{text}<extra></extra>",
+    }));
+    const rates = (text) => axis({ title: { text, standoff: 8 }, range: [-0.02, 1.02], fixedrange: true });
+    Plotly.react(box, [even, ...traces], layout({
+      xaxis: rates(across), yaxis: rates(up), margin: { l: 60, r: 14, t: 8, b: 50 }, showlegend: traces.length > 1,
+      legend: { x: 0.98, y: 0.04, xanchor: "right", yanchor: "bottom", bgcolor: "rgba(0,0,0,0)" },
+    }), still);
+  };
+  const drawRoc = (box) => drawRates(box, box.dataset.roc, ["false positives", "true positives"],
+    ["false positive rate", "true positive rate"], "lines");
+  const drawCalibration = (box) => drawRates(box, box.dataset.calibration, ["predicted", "observed"],
+    ["predicted probability", "observed frequency"], "lines+markers");
+
+  const drawPath = (box) => {
+    const { alpha, loss, error, chosen: best } = data.paths[box.dataset.path];
+    const tint = data.colours[0][dark() ? 1 : 0];
+    const at = best === null ? [] : [best];
+    Plotly.react(box, [{
+      type: "scatter", mode: "lines+markers", x: alpha, y: loss, line: { color: tint, width: 2 }, marker: { size: 7 },
+      error_y: { type: "data", array: error.map((value) => value ?? 0), color: tint, thickness: 1.2, width: 3 },
+      text: alpha.map((value, n) => `alpha = ${brief(value)}${n === best ? ", chosen" : ""}<br>held-out loss ${brief(loss[n])}`),
+      hovertemplate: "%{text}<extra></extra>",
+    }, {
+      type: "scatter", mode: "markers", x: at.map((n) => alpha[n]), y: at.map((n) => loss[n]), hoverinfo: "skip",
+      marker: { size: 15, symbol: "circle-open", color: ink("--ink"), line: { width: 2 } },
+    }], layout({
+      xaxis: axis({ title: { text: "penalty alpha", standoff: 8 }, ...powers(alpha) }),
+      yaxis: axis({ title: { text: "held-out loss", standoff: 8 } }), margin: { l: 66, r: 14, t: 8, b: 50 },
     }), still);
   };
 
@@ -214,7 +266,15 @@
     drawCurves();
     all("[data-partition]").forEach(drawPartition);
     all("[data-coefficients]").forEach(drawCoefficients);
+    all("[data-roc]").forEach(drawRoc);
+    all("[data-calibration]").forEach(drawCalibration);
+    all("[data-path]").forEach(drawPath);
   };
+
+  // A table that is wider than its box says so; see .scroll.wide.
+  const tellWide = () => all(".scroll").forEach((box) => {
+    box.classList.toggle("wide", box.scrollWidth > box.clientWidth + 1);
+  });
 
   const theme = document.getElementById("theme");
   const tellTheme = () => {
@@ -257,6 +317,15 @@
   all("select[data-fit]").forEach((choice) => choice.addEventListener("change", () => {
     drawCoefficients(one(`[data-coefficients="${choice.dataset.fit}"]`));
   }));
+  all('input[name^="scale-"]').forEach((input) => input.addEventListener("change", () => {
+    drawCoefficients(one(`[data-coefficients="${input.name.slice("scale-".length)}"]`));
+  }));
+  // What is folded has no size until it is opened.
+  all("details").forEach((box) => box.addEventListener("toggle", () => {
+    if (box.open && box.querySelector(".chart")) draw();
+    tellWide();
+  }));
+  addEventListener("resize", tellWide);
   all(".copy").forEach((button) => button.addEventListener("click", async () => {
     const code = button.parentElement.querySelector("code");
     try {
@@ -273,5 +342,6 @@
 
   tellTheme();
   draw();
+  tellWide();
   root.dataset.ready = "true";
 })();
