@@ -18,6 +18,7 @@ from dualfl.algorithms import DualFL, Quantise, RandK, TopK
 from dualfl.engines import Problem, checkpoint, run
 from dualfl.engines import run as run_function
 from dualfl.engines.driver import Driver
+from dualfl.engines.exchanges import drive
 from dualfl.engines.inprocess import InProcess
 from dualfl.engines.request import Recording
 from dualfl.engines.session import Session
@@ -67,12 +68,12 @@ def test_stopped_after_every_exchange(name, tmp_path):
     now, exchanges = session(name, path), 0
     while True:
         if now.driver.started and now.driver.between_rounds and len(now.history) <= now.driver.round:
-            now.record()
+            drive(now.record())
             now.mark()
             if now.driver.round == 4:
                 break
             continue
-        now.step()
+        drive(now.step())
         now._steps = now._saved[0] + 1
         now.save()
         exchanges += 1
@@ -122,7 +123,7 @@ def test_a_round_that_cannot_be_replayed_is_found_out(tmp_path):
     problem = Problem(toys.logistics())
     now = Session(InProcess(problem, toys.Unseeded(), threads=1), Recording(checkpoint=path))
     for _ in range(2):  # the start, and the first exchange of round 0
-        now.step()
+        drive(now.step())
     assert now.driver.exchange == 1
     with pytest.raises(InputError, match="unseeded asks for something else when round 0 is replayed"):
         run(problem, toys.Unseeded(), rounds=3, checkpoint=path, resume=True)
