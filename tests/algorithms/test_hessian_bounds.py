@@ -1,4 +1,4 @@
-"""What Hessians, Newton steps and dual points beside their domain prove of E*, against the best energy that was found."""
+"""What Hessians, Newton steps and dual points beside their domain prove of E*, against the best energy found."""
 
 from __future__ import annotations
 
