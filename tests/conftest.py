@@ -10,6 +10,8 @@ from click.testing import CliRunner
 from threadpoolctl import threadpool_limits
 
 # Data files that lie beside the checkout are found, so that the same `make test` uses them wherever they are.
+collect_ignore = ["fixtures"]  # what is stored there has been made by scripts that need more libraries
+
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("DUALFL_DATA", str(BESIDE))

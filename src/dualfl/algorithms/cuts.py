@@ -65,13 +65,14 @@ def proven(mu: float, cuts: Sequence[Cut], weights: Sequence[float] | Array = (1
     for b, (x, E, g, off, off_g) in used:
         step = y - x
         distance = float(np.linalg.norm(step))
-        value += b * (E + float(g @ step) + mu / 2 * distance**2)
-        size += b * (abs(E) + float(np.abs(g) @ np.abs(step)) + mu / 2 * distance**2)
+        square = float(np.square(np.float64(distance)))
+        value += b * (E + float(g @ step) + mu / 2 * square)
+        size += b * (abs(E) + float(np.abs(g) @ np.abs(step)) + mu / 2 * square)
         errors += b * (off + off_g * distance)
         G += b * off_g
         far += b * float(np.linalg.norm(x) + np.linalg.norm(g) / mu)
     K = roundings(len(y) + len(used))
-    errors += K * size + G**2 / (2 * mu) + mu / 2 * (K * far) ** 2
+    errors += K * size + np.float64(G) ** 2 / (2 * mu) + mu / 2 * np.float64(K * far) ** 2  # may be infinite
     bound = float(value - (1 + K) * errors)
     return bound if np.isfinite(bound) else -np.inf
 

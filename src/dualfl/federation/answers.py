@@ -91,8 +91,9 @@ def one_answer(far: FarChamber, ask: Content) -> Record:
         measured, weight = far.value(ask)
         return Record({}, weight=weight, value=measured)
     reply, value, weight = far.step(ask)
-    if ask["reduce"] == "max":
-        return Record(maxima=reply.wire, weight=weight)
+    if ask["reduce"] == "max":  # a silo without rows in this fit is below everybody
+        maxima = reply.wire if weight else dict.fromkeys(reply.wire, -np.inf)
+        return Record(maxima=maxima, weight=weight)
     return Record(reply.wire, weight=weight, value=value, work=reply.work)
 
 

@@ -140,9 +140,10 @@ def thinned(length: int) -> AnyArray:
     return np.unique(np.concatenate([early, np.linspace(0, length - 1, POINTS - POINTS // 3)]).round().astype(int))
 
 
-def numbers(values: Iterable[float], digits: int) -> list[float | None]:
-    """As JSON takes them: null for what is not finite."""
-    rounded = (float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in values)
+def numbers(values: Iterable[Any], digits: int) -> list[float | None]:
+    """As JSON takes them: null for what is not finite, or no number, as in a file that somebody has edited."""
+    known = (value if isinstance(value, int | float | np.number) else math.nan for value in values)
+    rounded = (float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in known)
     return [
         int(value) if value is not None and value.is_integer() and abs(value) < 2**53 else value for value in rounded
     ]

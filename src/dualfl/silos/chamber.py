@@ -25,6 +25,8 @@ from dualfl.tables.schema import Schema
 from dualfl.tables.summaries import Request, Summary, summarise, used
 from dualfl.typing import AnyArray, Array
 
+BLANK = 100  # rows of zeros that a silo has in a fit in which it has none
+
 
 @dataclass(frozen=True, eq=False)
 class SiloRows:
@@ -156,10 +158,10 @@ class Chamber:
         return self._models[bare].with_ridge(cost.ridge)
 
     def blank(self, cost: Cost) -> LinearModel:
-        """For a silo that must answer, and whose answer is multiplied by 0: one row of zeros."""
-        y = np.ones(1, dtype=self.rows.y.dtype)  # every loss takes a target of 1
-        offset = None if self.rows.offset is None else np.zeros(1)
-        return model(SiloRows(self.name, np.zeros((1, self.rows.X.shape[1])), y, offset=offset), cost)
+        """For a silo that must answer, and whose answer is multiplied by 0: rows of zeros, enough for any sum."""
+        y = np.ones(BLANK, dtype=self.rows.y.dtype)  # every loss takes a target of 1
+        offset = None if self.rows.offset is None else np.zeros(BLANK)
+        return model(SiloRows(self.name, np.zeros((BLANK, self.rows.X.shape[1])), y, offset=offset), cost)
 
 
 def model(rows: SiloRows, cost: Cost) -> LinearModel:

@@ -308,7 +308,8 @@ class SketchedNewton(Algorithm):
     def check_minimiser(self, s: Server, p: Array, decrement: float) -> None:
         """Without a ridge there may be none: then energies have converged and the model still grows."""
         still = s.basis.at.norm(p) >= 0.02 * s.basis.at.norm(s.x)
-        if not s.basis.M.any() and s.x.any() and still and decrement <= 1e-7 * abs(s.E0):
+        perfect = 0 <= s.E <= 1e-20 * abs(s.E0)  # 0 but for rounding, as a squared hinge can be
+        if not s.basis.M.any() and s.x.any() and still and not perfect and decrement <= 1e-7 * abs(s.E0):
             error = NoMinimiser(
                 "Without a ridge this problem has no minimiser: its energy converges while its coefficients grow, as "
                 "they do where a hyperplane separates the classes; add a ridge such as 1e-6."
