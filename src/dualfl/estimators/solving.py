@@ -34,6 +34,7 @@ from dualfl.silos.questions import Conversation, Exchange, Side, Silos
 from dualfl.typing import Array
 
 FLOOR = 10  # times what E may be off by rounding: a gap that small is proven as well as floating point can
+NOTHING = 1e-20  # of an energy, whatever its unit
 PERFECT = 8  # times the same: an energy that small is 0 but for rounding
 IDLE, IDLE_CERTIFIED = 5, 20  # rounds at one energy after which a run has settled; a certificate may still improve
 HOPELESS = 50  # rounds without a gain, wherever the energies were
@@ -240,7 +241,8 @@ class Settled:
         if limits.met(row.certificate, best, rounding):
             return True
         # A perfect fit: no loss and no penalty is below 0. Rounding that hides everything proves nothing is left.
-        if self.nonnegative and best <= PERFECT * rounding <= limits.tol * max(self.seen[:1] + [0.0]):
+        # Where the first model is perfect already, there is no energy to compare with, and rounding must be next to none.
+        if self.nonnegative and best <= PERFECT * rounding <= max(limits.tol * self.seen[0], NOTHING):
             self.proven = max(self.proven, 0.0)
             return True
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
