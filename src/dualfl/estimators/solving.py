@@ -241,7 +241,7 @@ class Settled:
         if limits.met(row.certificate, best, rounding):
             return True
         # A perfect fit: no loss and no penalty is below 0. Rounding that hides everything proves nothing is left.
-        # Where the first model is perfect already, there is no energy to compare with, and rounding must be next to none.
+        # Where the first model is perfect, there is no energy to compare with, and rounding must be next to none.
         if self.nonnegative and best <= PERFECT * rounding <= max(limits.tol * self.seen[0], NOTHING):
             self.proven = max(self.proven, 0.0)
             return True
