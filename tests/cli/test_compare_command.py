@@ -76,7 +76,7 @@ def test_tuned_values_are_packaged_searched_or_in_a_file(tmp_path):
         ((*iris, "--seeds", "0"), "at least once"),
     ):
         done = CliRunner().invoke(main, [*map(str, words), "--out", str(tmp_path / "bad")], prog_name="dualfl")
-        assert done.exit_code != 0 and reason in " ".join(done.output.split())
+        assert done.exit_code != 0 and reason in " ".join((done.stdout + done.stderr).split())
 
 
 def test_an_old_page_does_not_outlive_its_comparison(tmp_path):

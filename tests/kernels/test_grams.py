@@ -21,7 +21,7 @@ def backend(request):
 
 def rows(kind, n=120, features=30, density=0.1):
     rng = np.random.default_rng(3)
-    X = sparse.random_array((n, features), density=density, rng=rng, format="csr")
+    X = sparse.csr_array(sparse.random(n, features, density=density, random_state=rng, format="csr"))
     X.data = np.round(255 * X.data)
     return sparse.csr_array(X.astype(kind))
 

@@ -12,7 +12,7 @@ RNG = np.random.default_rng(2)
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_sums_over_columns_are_those_over_directions(outputs):
-    X = sparse.random_array((200, 12), density=0.2, rng=RNG, format="csr")
+    X = sparse.csr_array(sparse.random(200, 12, density=0.2, random_state=RNG, format="csr"))
     design, U = Design(X, intercept=True), RNG.normal(size=(13, 9))
     V = RNG.random((200, outputs * (outputs + 1) // 2))
     expected = moments.metric(moments.projected(design, U), V)
@@ -31,8 +31,8 @@ def test_directions_that_are_differences_of_large_numbers_are_left_to_the_rows()
 
 def test_blocks_of_sparse_rows_say_what_dense_ones_do(monkeypatch):
     monkeypatch.setattr(moments, "BLOCK", 300)
-    X = sparse.random_array((90, 8), density=0.3, rng=RNG, format="csr") - sparse.random_array(
-        (90, 8), density=0.1, rng=RNG, format="csr"
+    X = sparse.csr_array(sparse.random(90, 8, density=0.3, random_state=RNG, format="csr")) - sparse.csr_array(
+        sparse.random(90, 8, density=0.1, random_state=RNG, format="csr")
     )
     U = RNG.normal(size=(9, 4))
     found = list(moments.turned_blocks(Design(sparse.csr_array(X), scale=2.0, intercept=True), U))
