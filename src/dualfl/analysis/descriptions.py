@@ -15,6 +15,7 @@ from sklearn.base import is_regressor
 from dualfl.analysis.agreeing import ColumnWishes, agreeing
 from dualfl.analysis.evaluating import evaluating
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.one_algorithm import OneAlgorithm
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
 from dualfl.silos.predictor import Predictor
@@ -167,6 +168,7 @@ KINDS: dict[str, Any] = {
     "fit": WholeFit,
     "evaluate": ModelEvaluation,
     "estimator": EstimatorFit,
+    "run": OneAlgorithm,
 }
 
 

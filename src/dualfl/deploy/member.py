@@ -86,7 +86,6 @@ def join(
         "coordinator": coordinator,
         "minimum": minimum,
         "allow_plain": ca is None if allow_plain is None else allow_plain,
-        "allow_sampling": False,
         "identity": secrets.token_hex(16),
         "policy": (policy or default_policy(rows, ca)).as_json(),
     }

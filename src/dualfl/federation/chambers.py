@@ -21,13 +21,15 @@ from dualfl.engines.engine import bound, check_fit, server_penalty
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.experiment import Experiment
-from dualfl.federation.rows import not_quoted
+from dualfl.federation.rows import check_empty, not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
 from dualfl.federation.wire import decode, encode
 from dualfl.objectives import L1
 from dualfl.silos.chamber import Chamber, Dealing
 from dualfl.silos.costs import Cost
 from dualfl.silos.verbs import answered
+from dualfl.solvers.naming import choose_solver
+from dualfl.tables.delimited import is_class_target
 from dualfl.tables.refusals import IN_SILOS, Unfit
 
 Content = dict[str, Any]
@@ -56,10 +58,15 @@ class FarChamber:
         return (self.experiment.path / "plan").exists()
 
     @cached_property
+    def kind(self) -> str:
+        """Which analysis this is."""
+        path = self.experiment.path / "analysis"
+        return str(decode(path.read_bytes()).get("analysis")) if path.exists() else ""
+
+    @property
     def evaluates(self) -> bool:
         """Whether this is an evaluation, for which rows may have been kept apart."""
-        path = self.experiment.path / "analysis"
-        return path.exists() and decode(path.read_bytes()).get("analysis") == "evaluate"
+        return self.kind == "evaluate"
 
     def _recall(self, chamber: Chamber) -> None:
         """What it was told before: which columns, and how they become numbers."""
@@ -83,7 +90,10 @@ class FarChamber:
         return found
 
     def check_told(self, told: Content) -> None:
-        """Class labels leave only as they were shown to the operator."""
+        """Class labels leave only as they were shown to the operator, and no column is empty unawares."""
+        if self.kind == "run":  # others say themselves whether columns may be empty
+            for name in [name for name, levels in told.get("columns", {}).items() if levels == ()]:
+                check_empty(self.home.name, name, bool(self.home.settings.get("allow_empty")))
         known = self.home.policy.classes
         strange = [] if known is None else [label for label in told.get("classes") or () if label not in known]
         if strange:
@@ -104,6 +114,9 @@ class FarChamber:
                 "can change 'target' in silo.json"
             )
         fixed = self.home.policy.task
+        if request["numeric_target"] is None:  # whatever it is
+            classes = is_class_target(mine.table.columns[mine.target]) if fixed is None else fixed == "classification"
+            request["numeric_target"] = not classes
         if fixed is not None and bool(request["numeric_target"]) != (fixed == "regression"):
             raise InputError(
                 f"the target of this silo is for {fixed}, and the analysis is for another kind of target; its operator "
@@ -179,7 +192,7 @@ class FarChamber:
         weight = 1.0 / N if algorithm.uniform else share
         mine = bound(objective, share, N, algorithm, penalty)
         start = fit["start"]
-        cost = LocalCost(mine, None, None if algorithm.warm else start)
+        cost = LocalCost(mine, choose_solver(wanted.solver), None if algorithm.warm else start)
         if algorithm.strongly_convex:
             mine.require_strong_convexity(algorithm.name)
         place = Place(

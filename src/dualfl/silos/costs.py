@@ -50,6 +50,7 @@ class Cost:
     rows: Rows = ALL
     positive: int | None = None  # targets are +1 for this class and -1 for the others; None: as they are
     shift: float = 0.0  # taken off the targets, so that no digits are lost to it
+    solver: str | None = None  # by which a silo minimises it; None: as the cost suits
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -60,6 +61,7 @@ class Cost:
             "rows": asdict(self.rows),
             "positive": self.positive,
             "shift": self.shift,
+            "solver": self.solver,
         }
 
     @staticmethod

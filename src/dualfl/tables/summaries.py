@@ -28,7 +28,7 @@ class Request:
     """What every silo is asked. `remedies` are those that whoever has the table can take."""
 
     target: str
-    numeric_target: bool = False
+    numeric_target: bool | None = False  # None: whoever has the table knows
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     missing: str = "fill"

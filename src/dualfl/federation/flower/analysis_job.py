@@ -7,11 +7,14 @@ rows.jsonl     a line an exchange           result.pkl     what came of it
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dualfl.analysis.descriptions import Analysis
+from dualfl.analysis.one_algorithm import AlgorithmOutcome, OneAlgorithm
+from dualfl.engines.progress import Bar
+from dualfl.errors import DualflError
 from dualfl.federation.analysis_journal import AnalysisJournal
 from dualfl.federation.courier import Courier, Traffic, Transport
 from dualfl.federation.far_silos import AnalysisTerms, FarSilos
@@ -52,12 +55,23 @@ class Telling(FarSilos):
 
 
 def carry_out_analysis(
-    job: AnalysisJob, folder: Path, transport: Transport, traffic: Traffic, say: Callable[[str], None], tell: Any
+    job: AnalysisJob,
+    folder: Path,
+    transport: Transport,
+    traffic: Traffic,
+    say: Callable[[str], None],
+    tell: Callable[[int, str], None],
+    bar: Bar,
 ) -> Analysed:
     """Drive the analysis over the transport; what was answered before is not asked again."""
     post = Courier(transport, job.patience, job.poll, fixed=job.authenticated, say=say, traffic=traffic)
     silos = Telling(post, job.terms, AnalysisJournal(folder / JOURNAL))
     silos.tell = tell
-    result = drive(job.analysis.conversation(silos), silos)
+    analysis = job.analysis
+    if isinstance(analysis, OneAlgorithm):
+        analysis = replace(analysis, bar=bar)
+    result = drive(analysis.conversation(silos), silos)
+    if isinstance(result, AlgorithmOutcome) and result.result.stopped == "interrupted":
+        raise DualflError("The server app was interrupted; give the command again, and it goes on.")
     silos.finish()
     return Analysed(result, silos.ledger.entries)

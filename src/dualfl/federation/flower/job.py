@@ -155,10 +155,7 @@ def analyse(job: AnalysisJob, folder: Path, transport: Transport, turn: Turn) ->
     traffic = read_traffic(folder / TRAFFIC)
     lines = Lines(folder, turn, traffic)
 
-    def tell(number: int, purpose: str) -> None:
-        lines.at(number, purpose)
-
-    return carry_out_analysis(job, folder, transport, traffic, lines.say, tell), traffic
+    return carry_out_analysis(job, folder, transport, traffic, lines.say, lines.at, lines), traffic
 
 
 def read_traffic(path: Path) -> Traffic:
