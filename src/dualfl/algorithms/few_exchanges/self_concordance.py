@@ -124,8 +124,8 @@ def curvature_doubts(f: Objective, x: Array, weight: float, asked: Asked) -> dic
     sizes = model.column_sizes
     if model.k == 1:
         sizes = curvature.sizes_above(model.newton_curvatures(x, asked.straight), model.s, sizes)
-    by_columns = M is not None and curvature.turns(design, model.k, U, U.shape[1])
-    direct = K if by_columns and moments.keeps_digits(M, U, sizes, model.feature_ridge) else 0.0
+    by_columns = curvature.turns(design, model.k, U, U.shape[1])
+    direct = K if M is not None and by_columns and moments.keeps_digits(M, U, sizes, model.feature_ridge) else 0.0
     own = sizes**2
     far = float((design.extents @ np.abs(model.matrix(x))).max(initial=0.0))
     slip = min(2 * K * far, 1.0) / weight
