@@ -188,7 +188,7 @@ class FarChamber:
             objective.d,
             start=start if algorithm.warm else None,
             penalty=server_penalty(objective, penalty, cost.origin) if algorithm.penalty == "server" else None,
-            codec=None if plan["secure"] is None or not weight else fixed_point.FixedPoint(weight, plan["secure"]),
+            codec=None if plan["secure"] is None or not weight else fixed_point.FixedPoint(weight),
         )
         return cost, place, weight
 
