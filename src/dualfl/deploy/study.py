@@ -14,7 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dualfl.analysis.descriptions import Analysis, EstimatorFit, ModelEvaluation, WholeFit
+from dualfl.analysis.describing import Description, TableWishes
+from dualfl.analysis.descriptions import Analysis, EstimatorFit, ModelEvaluation, TableDescription, WholeFit
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Fit, Wishes
 from dualfl.deploy.project import Project
@@ -60,6 +61,12 @@ class Study:
         found = self.analyse(WholeFit(recipe, wishes), fresh=fresh)
         fit: Fit = found.result
         return replace(fit, wishes=wishes, spent=found.spent)
+
+    def describe(self, wishes: TableWishes | None = None) -> Description:
+        """What `dualfl describe` prints, as numbers."""
+        found = self.analyse(TableDescription(wishes or TableWishes()))
+        description: Description = found.result
+        return replace(description, spent=found.spent)
 
     def evaluate(self, model: Any, bins: int = 1000) -> Evaluation:
         """A model that was read from its folder, on the rows that silos have now."""
