@@ -18,7 +18,7 @@ from dualfl.federation.sealing import Seal
 from dualfl.federation.upload import WORK_BITS
 
 Content = dict[str, Any]
-NAMES = ("describe",)  # tells names alone, and every silo must
+NAMES = ("describe", "greet", "inspect")  # told in words, by every silo
 
 
 def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None) -> Content:
