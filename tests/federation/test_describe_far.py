@@ -10,6 +10,7 @@ from test_same_as_fit import hospitals
 from dualfl.analysis.describing import Numbers, TableWishes, describing
 from dualfl.analysis.descriptions import TableDescription, from_json
 from dualfl.errors import InputError
+from dualfl.federation.fixed_point import BITS
 from dualfl.fits.table_one import table_one
 from dualfl.silos import Chamber, SilosHere, drive
 from dualfl.tables.reading import read_table
@@ -29,7 +30,7 @@ def here(paths, wishes):
     return drive(describing(silos, wishes), silos)
 
 
-@pytest.mark.parametrize("secure", [None, 40])
+@pytest.mark.parametrize("secure", [None, BITS])
 @pytest.mark.parametrize("wishes", WISHES, ids=["by silo", "by group"])
 def test_files_and_silos_give_the_same_table(tmp_path, secure, wishes):
     paths = hospitals(tmp_path)
@@ -50,11 +51,11 @@ def test_files_and_silos_give_the_same_table(tmp_path, secure, wishes):
 
 @pytest.mark.parametrize(("shown", "named"), [((), []), (("river",), ["river"]), (("river", "hill"), [])])
 def test_what_a_silo_withholds_is_not_shown_nor_given_away(tmp_path, shown, named):
-    homes = make_homes(tmp_path / "silos", hospitals(tmp_path), "readmitted", 40)
+    homes = make_homes(tmp_path / "silos", hospitals(tmp_path), "readmitted", BITS)
     for home in homes:
         settings = json.loads((home / "silo.json").read_text())
         (home / "silo.json").write_text(json.dumps(settings | {"show_own_numbers": home.name in shown}))
-    found = far(homes, 40, WISHES[0])
+    found = far(homes, BITS, WISHES[0])
     assert [one.name for one in found.groups] == [*named, "all"]
     assert set(found.withheld) == {home.name for home in homes} - set(named)
     assert "withhold" in " ".join(table_one(found).notes)
@@ -78,10 +79,10 @@ def with_policy(homes, **policy):
     ],
 )
 def test_the_operator_has_the_last_word(tmp_path, policy, wishes, sentence):
-    homes = make_homes(tmp_path / "silos", hospitals(tmp_path), "readmitted", 40)
+    homes = make_homes(tmp_path / "silos", hospitals(tmp_path), "readmitted", BITS)
     with_policy(homes, **policy)
     with pytest.raises(InputError, match=sentence):
-        far(homes, 40, wishes)
+        far(homes, BITS, wishes)
 
 
 def test_a_cross_table_with_a_cell_of_one_is_refused_by_the_silo(tmp_path):
@@ -91,13 +92,13 @@ def test_a_cross_table_with_a_cell_of_one_is_refused_by_the_silo(tmp_path):
         lines += ["x,u,0"] * 6 + (["x,v,1"] if name == "b" else ["x,v,1"] * 5)
         paths.append(tmp_path / f"{name}.csv")
         paths[-1].write_text("\n".join(lines) + "\n")
-    homes = make_homes(tmp_path / "silos", paths, "y", 40)
+    homes = make_homes(tmp_path / "silos", paths, "y", BITS)
     with_policy(homes, least_per_level=5, least_per_cell=0)
     wishes = TableWishes(Request("y"), crosses=(("sex", "ward"),))
-    assert far(homes, 40, wishes).crosses["sex", "ward"].sum() == 40 * 2 + 6 * 2 + 6
+    assert far(homes, BITS, wishes).crosses["sex", "ward"].sum() == 40 * 2 + 6 * 2 + 6
     with_policy(homes, least_per_level=5, least_per_cell=3)
     with pytest.raises(InputError, match="too few rows of this silo"):
-        far(homes, 40, wishes, experiment="f")
+        far(homes, BITS, wishes, experiment="f")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from hostile import Hostile, asks, make_homes
 from dualfl.analysis.describing import TableWishes, describing
 from dualfl.analysis.descriptions import TableDescription
 from dualfl.errors import InputError
+from dualfl.federation.fixed_point import BITS
 from dualfl.silos import drive
 from dualfl.tables.schema import Request
 
@@ -18,7 +19,7 @@ def describe(homes, lie=None):
     from far import far_silos
 
     transport = Hostile(homes, lie)
-    silos = far_silos(homes, 40, transport=transport, analysis=TableDescription(WISHES).as_json())
+    silos = far_silos(homes, BITS, transport=transport, analysis=TableDescription(WISHES).as_json())
     drive(describing(silos, WISHES), silos)
     return transport
 

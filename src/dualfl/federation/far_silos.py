@@ -27,8 +27,8 @@ from dualfl.engines.survey import Inquiry
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.analysis_journal import AnalysisJournal
+from dualfl.federation.answers import NAMES
 from dualfl.federation.asks import FitTerms, query_content, step_content, value_content
-from dualfl.federation.chambers import NAMES
 from dualfl.federation.courier import Courier
 from dualfl.federation.handing_on import HELLO, NOTHING, Totals, check_hellos
 from dualfl.federation.remote import Federation, Terms, nested
