@@ -162,7 +162,7 @@ class Outcome:
         return Outcome(cell, status, columns, content["minimum"], float(content["cpu"]), content.get("data", ""))
 
 
-def telling(*errors: Array, most: int = 200, drawn: int = 60) -> Array:
+def telling(*errors: Array, most: int = 200, drawn: int = 60) -> np.ndarray[Any, Any]:
     """Indices of the rounds that are kept: all of a run of at most `most`, else the first ones, some more at equal
     ratios, the last, and the first round of every power of ten of each of the errors.
 
