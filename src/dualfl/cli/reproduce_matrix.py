@@ -110,11 +110,12 @@ def run_matrix(
 
 def search_values(command: str, folder: Path, matrix: Matrix, minutes: float, processes: int | None) -> None:
     """Hyperparameters of all methods with grids, for each task and mu."""
-    from dualfl.experiments.matrix_tuning import tune
+    from dualfl.experiments.matrix_tuning import left, search_of, tune
     from dualfl.experiments.store import processors
 
     check_out(folder)
-    with Watching(0, 0) as watching:
+    cells = sum(search_of(matrix, row).most for row in left(matrix, folder))
+    with Watching(cells, 0) as watching:
         try:
             tune(
                 matrix,

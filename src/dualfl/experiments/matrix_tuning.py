@@ -27,10 +27,20 @@ def tuned_file(folder: Path, task: str, ridge: float) -> Path:
     return folder / f"{task}-{ridge:g}.json"
 
 
+def searched(matrix: Matrix) -> list[MatrixRow]:
+    """The rows on which searches are made."""
+    return list(dict.fromkeys(MatrixRow(row.task, PARTITION, row.ridge) for row in matrix.chosen))
+
+
+def left(matrix: Matrix, folder: Path) -> list[MatrixRow]:
+    """Those of them whose search has not been made."""
+    return [row for row in searched(matrix) if not tuned_file(folder, row.task, row.ridge).exists()]
+
+
 def read_tuned(folder: Path) -> dict[tuple[str, float], dict[str, Mapping[str, Any]]]:
     """What searches have found; empty where none was made."""
     found: dict[tuple[str, float], dict[str, Mapping[str, Any]]] = {}
-    for row in dict.fromkeys(MatrixRow(row.task, PARTITION, row.ridge) for row in Matrix().chosen):
+    for row in searched(Matrix()):
         file = tuned_file(folder, row.task, row.ridge)
         if file.exists():
             _, best = read_best(file)
@@ -49,15 +59,12 @@ def tune(
     say: Callable[[str], None] = lambda sentence: None,
 ) -> None:
     """Search for each task and mu of the chosen rows, `minutes` each; a search that is done is not made again."""
-    for row in dict.fromkeys(MatrixRow(row.task, PARTITION, row.ridge) for row in matrix.chosen):
-        file = tuned_file(folder, row.task, row.ridge)
-        if file.exists():
-            continue
+    for row in left(matrix, folder):
         say(f"{TASKS[row.task].title}, mu = {row.ridge:g}:")
         search = search_of(matrix, row)
         found = Tuner(search, Store(folder / "cells"), minutes, processes, tell, say).run()
         record = {"setting": search.setting, "best": summary(found, search, command)}
-        write_atomically(file, (json.dumps(record, indent=1) + "\n").encode())
+        write_atomically(tuned_file(folder, row.task, row.ridge), (json.dumps(record, indent=1) + "\n").encode())
 
 
 def search_of(matrix: Matrix, row: MatrixRow) -> Search:
