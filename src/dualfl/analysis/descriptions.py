@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from dualfl.analysis.agreeing import ColumnWishes, agreeing
+from dualfl.analysis.checking import checking
 from dualfl.analysis.evaluating import evaluating
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes, fitting
@@ -140,6 +141,24 @@ class EstimatorFit:
         return EstimatorFit.of(kind(**content["parameters"]), str(content["target"]))
 
 
+@dataclass(frozen=True)
+class TableCheck:
+    """`dualfl check`: what is wrong with the silos' tables. `classes`: whether the target is names of classes."""
+
+    target: str = ""
+    classes: bool | None = None
+
+    def conversation(self, silos: Silos) -> Conversation[Any]:
+        return checking(silos, self.target, self.classes)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"analysis": "check", "target": self.target, "classes": self.classes}
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> TableCheck:
+        return TableCheck(str(content["target"]), content["classes"])
+
+
 def plain(value: Any) -> Any:
     """A parameter that travels: numbers, texts and lists of them."""
     if value is None or isinstance(value, bool | int | float | str):
@@ -167,6 +186,7 @@ KINDS: dict[str, Any] = {
     "fit": WholeFit,
     "evaluate": ModelEvaluation,
     "estimator": EstimatorFit,
+    "check": TableCheck,
 }
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dualfl.analysis.descriptions import Analysis, EstimatorFit, ModelEvaluation, WholeFit
+from dualfl.analysis.descriptions import Analysis, EstimatorFit, ModelEvaluation, TableCheck, WholeFit
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Fit, Wishes
 from dualfl.deploy.project import Project
@@ -26,6 +26,7 @@ from dualfl.federation.far_silos import AnalysisTerms
 from dualfl.federation.fixed_point import BITS
 from dualfl.federation.flower.analysis_job import Analysed, AnalysisJob
 from dualfl.files import write_atomically
+from dualfl.tables.findings import Inspection
 
 Say = Callable[[str], None]
 
@@ -65,6 +66,11 @@ class Study:
         """A model that was read from its folder, on the rows that silos have now."""
         evaluation: Evaluation = self.analyse(ModelEvaluation.of(model, bins)).result
         return evaluation
+
+    def check(self, target: str = "", classes: bool | None = None) -> list[Inspection]:
+        """What every silo finds wrong with its table: columns and faults, without entries, rows and counts."""
+        found: list[Inspection] = self.analyse(TableCheck(target, classes), fresh=True).result
+        return found
 
     def fit_estimator(self, estimator: Any) -> None:
         """What an estimator's `fit_silos` does with a study: silos' columns as they are, all of them."""

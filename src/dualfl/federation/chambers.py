@@ -21,6 +21,7 @@ from dualfl.engines.engine import bound, check_fit, server_penalty
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.experiment import Experiment
+from dualfl.federation.inspecting import inspected
 from dualfl.federation.rows import not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
 from dualfl.federation.wire import decode, encode
@@ -32,6 +33,7 @@ from dualfl.tables.refusals import IN_SILOS, Unfit
 
 Content = dict[str, Any]
 SURVEYS = ("survey", "inquiry")
+CHECKS = ("greet", "inspect")  # the questions of a check of tables
 QUOTING = "its rows do not suit what was asked"
 
 
@@ -56,10 +58,15 @@ class FarChamber:
         return (self.experiment.path / "plan").exists()
 
     @cached_property
+    def analysis(self) -> str:
+        """What kind of analysis this is."""
+        path = self.experiment.path / "analysis"
+        return str(decode(path.read_bytes()).get("analysis", "")) if path.exists() else ""
+
+    @property
     def evaluates(self) -> bool:
         """Whether this is an evaluation, for which rows may have been kept apart."""
-        path = self.experiment.path / "analysis"
-        return path.exists() and decode(path.read_bytes()).get("analysis") == "evaluate"
+        return self.analysis == "evaluate"
 
     def _recall(self, chamber: Chamber) -> None:
         """What it was told before: which columns, and how they become numbers."""
@@ -72,6 +79,11 @@ class FarChamber:
 
     def query(self, verb: str, given: Mapping[str, Any]) -> Content:
         """The answer to a question; what is said of cells stays with the operator."""
+        self.check_suits(verb)
+        if verb == "greet":
+            return {}
+        if verb == "inspect":
+            return inspected(self.home, str(given["target"]), given["classes"]).as_json()
         if verb == "describe":
             given = self.allowed(given)
         with not_quoted(QUOTING):
@@ -81,6 +93,12 @@ class FarChamber:
         if verb in ("describe", "encode"):
             write(self.experiment.path / "told" / verb, encode(dict(given)))
         return found
+
+    def check_suits(self, verb: str) -> None:
+        """The plan of a check lets out faults of columns and nothing else, and no other plan does."""
+        checks = self.analysis == "check"
+        if checks != (verb in CHECKS) or (verb == "inspect" and not self.has_plan):
+            raise InputError(f"the plan is {'a check' if checks else 'no check'} of tables, and {verb!r} is not of it")
 
     def check_told(self, told: Content) -> None:
         """Class labels leave only as they were shown to the operator."""
@@ -132,6 +150,7 @@ class FarChamber:
 
     def step(self, asked: Content) -> tuple[Reply, Content | None, float]:
         """A client step of one fit, the value at the probe, and how much this silo counts in it."""
+        self.check_suits("step")
         from dualfl.federation.keeper import algorithm_of
 
         algorithm = algorithm_of(asked["algorithm"])
@@ -154,6 +173,7 @@ class FarChamber:
     def value(self, asked: Content) -> tuple[Content, float]:
         from dualfl.federation.keeper import algorithm_of
 
+        self.check_suits("value")
         cost, _, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
         return measured(cost.objective, asked["probe"]), weight
 
@@ -188,7 +208,7 @@ class FarChamber:
             objective.d,
             start=start if algorithm.warm else None,
             penalty=server_penalty(objective, penalty, cost.origin) if algorithm.penalty == "server" else None,
-            codec=None if plan["secure"] is None or not weight else fixed_point.FixedPoint(weight, plan["secure"]),
+            codec=None if plan["secure"] is None or not weight else fixed_point.FixedPoint(weight),
         )
         return cost, place, weight
 

@@ -226,13 +226,17 @@ class Keeper:
         ]
         if len(begun) >= policy.experiments_per_day:
             raise InputError("this silo's policy allows no more experiments today ('experiments_per_day')")
+        consent = Consent(home.path, policy, home.log)
+        if (plan.get("analysis") or {}).get("analysis") == "check":  # no sum leaves, and rows may not be readable yet
+            consent.check(plan, experiment.id, roster)
+            return
         used = home.rows().used()
         if plan.get("draft") is not None:
             policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
         if policy.least_per_cell:
             policy.check_cells(rarest_cell(used))
         columns = sorted(name for name in used.columns if name != home.rows().target)
-        Consent(home.path, policy, home.log).check(plan, experiment.id, roster, columns)
+        consent.check(plan, experiment.id, roster, columns)
         if policy.least_rows:
             row_sets.check(home.path, row_sets.digests(used, home.salt), policy.least_rows)
 
@@ -361,8 +365,8 @@ def probe_of(request: Content, cost: LocalCost) -> Array:
 
 
 def check_first(asks: Any, task: str | None) -> None:
-    """Before there is a plan a silo tells names, and which columns have which faults, and nothing else."""
-    if len(asks) != 1 or asks[0].get("verb") not in ("describe", "inspect") or asks[0].get("reduce") != "each":
+    """Before there is a plan a silo tells names, or greets, and nothing else."""
+    if len(asks) != 1 or asks[0].get("verb") not in ("describe", "greet") or asks[0].get("reduce") != "each":
         raise InputError("before there is a plan this silo tells the names of its columns, and nothing else")
     if task is not None and asks[0]["given"].get("classes") not in (None, task == "classification"):
         raise InputError(f"the target of this silo is for {task}, and another kind of target is asked about")
