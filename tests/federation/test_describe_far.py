@@ -7,8 +7,8 @@ import pytest
 from far import far_silos, make_homes
 from test_same_as_fit import hospitals
 
-from dualfl.analysis.describing import Numbers, TableWishes, describing
 from dualfl.analysis.descriptions import TableDescription, from_json
+from dualfl.analysis.tabulating import Numbers, TableWishes, describing
 from dualfl.errors import InputError
 from dualfl.federation.fixed_point import BITS
 from dualfl.fits.table_one import table_one

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hostile import Hostile, asks, make_homes
 
-from dualfl.analysis.describing import TableWishes, describing
 from dualfl.analysis.descriptions import TableDescription
+from dualfl.analysis.tabulating import TableWishes, describing
 from dualfl.errors import InputError
 from dualfl.federation.fixed_point import BITS
 from dualfl.silos import drive

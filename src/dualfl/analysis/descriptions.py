@@ -14,9 +14,9 @@ from sklearn.base import is_regressor
 
 from dualfl.analysis.agreeing import ColumnWishes, agreeing
 from dualfl.analysis.checking import checking
-from dualfl.analysis.describing import TableWishes, describing
 from dualfl.analysis.evaluating import evaluating
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.tabulating import TableWishes, describing
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
 from dualfl.silos.predictor import Predictor

@@ -14,7 +14,7 @@ from dualfl.cli.run import say
 from dualfl.errors import InputError
 
 if TYPE_CHECKING:
-    from dualfl.analysis.describing import Description, TableWishes
+    from dualfl.analysis.tabulating import Description, TableWishes
 
 FORMATS = ("text", "md", "tex", "html", "csv")
 SMALL = 5
@@ -71,7 +71,7 @@ def describe_command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def wishes_of(given: dict[str, Any]) -> TableWishes:
-    from dualfl.analysis.describing import TableWishes
+    from dualfl.analysis.tabulating import TableWishes
     from dualfl.tables.schema import Request
 
     rules, _ = rules_for(given, given["files"])
@@ -88,7 +88,7 @@ def pair(text: str) -> tuple[str, str]:
 
 
 def described_files(given: dict[str, Any]) -> Description:
-    from dualfl.analysis.describing import describe_tables
+    from dualfl.analysis.tabulating import describe_tables
     from dualfl.tables.reading import read_tables
 
     wishes = wishes_of(given)

@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dualfl.analysis.describing import Description, TableWishes
 from dualfl.analysis.descriptions import (
     Analysis,
     EstimatorFit,
@@ -24,6 +23,7 @@ from dualfl.analysis.descriptions import (
     WholeFit,
 )
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.tabulating import Description, TableWishes
 from dualfl.analysis.whole_fit import Fit, Wishes
 from dualfl.deploy.project import Project
 from dualfl.deploy.runs import checked_name, open_experiment, submit_and_watch

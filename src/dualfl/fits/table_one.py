@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dualfl.analysis.describing import ALL, Description, Group, Levels, Numbers, largest_difference
+from dualfl.analysis.tabulating import ALL, Description, Group, Levels, Numbers, largest_difference
 from dualfl.report.sheets import Line, Sheet
 from dualfl.tables.outlines import DATES
 from dualfl.typing import AnyArray, Array

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dualfl.analysis.describing import TableWishes, describe_tables, largest_difference, standardised_difference
 from dualfl.analysis.quantiles import Search
+from dualfl.analysis.tabulating import TableWishes, describe_tables, largest_difference, standardised_difference
 from dualfl.errors import InputError
 from dualfl.fits.table_one import cross_tables, hidden, table_one, with_sums
 from dualfl.tables.reading import Table
