@@ -113,7 +113,10 @@ class Schema:
         return tuple(name for feature in self.features for name in feature.names) or made_names(self.width)
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        content = asdict(self)
+        if not self.roles:
+            del content["roles"]
+        return content
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Schema:
