@@ -227,9 +227,9 @@ def coefficient_table(fit: Fit) -> list[str]:
     head = ["coefficient", *(["class"] if several else []), "estimate", *numbers_head(fit, several)]
     rows = []
     for i, k in places:
-        beside = i >= len(fit.schema.names)  # no ratio: an intercept, or a threshold
+        last = i >= len(fit.schema.names)  # no ratio: an intercept, or a threshold
         row = [names[i], *([fit.outputs[k]] if several else []), f"{fit.theta[i, k]:.4g}"]
-        rows.append([*row, *numbers(fit, i * len(fit.outputs) + k, several, beside)])
+        rows.append([*row, *numbers(fit, i * len(fit.outputs) + k, several, last)])
     lines = table(head, rows, texts=2 if several else 1)
     total = len(names) * len(fit.outputs)
     return [*lines, *([f"The {SHOWN} largest of {total:,}; all are in coefficients.csv."] if total > SHOWN else [])]
@@ -254,7 +254,7 @@ def numbers(fit: Fit, place: int, several: bool, beside: bool) -> list[str]:
         f"{test:.2f}" if abs(test) < 1e4 else f"{test:.3g}",
         p_value(float(found.p[place])),
     ]
-    ends = (found.lower, found.upper)
+    ends = [found.lower, found.upper]
     if fit.ratio_name:
         ratio, *ends = found.ratio
         said += [""] if beside else [f"{ratio[place]:.4g}"]

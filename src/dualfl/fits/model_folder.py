@@ -234,7 +234,8 @@ def record(fit: Fit, command: str) -> dict[str, Any]:
 
 def statistics_of(fit: Fit) -> dict[str, Any]:
     """What papers print of a fit, by name; and the covariance of the coefficients."""
-    found, content = fit.statistics, {}
+    content: dict[str, Any] = {}
+    found = fit.statistics
     if found is not None:
         plain_fit = fit.recipe.penalty == "none"
         content = {
