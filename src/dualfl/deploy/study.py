@@ -14,8 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dualfl.analysis.descriptions import Analysis, EstimatorFit, ModelEvaluation, TableCheck, WholeFit
+from dualfl.analysis.descriptions import (
+    Analysis,
+    EstimatorFit,
+    ModelEvaluation,
+    TableCheck,
+    TableDescription,
+    WholeFit,
+)
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.tabulating import Description, TableWishes
 from dualfl.analysis.whole_fit import Fit, Wishes
 from dualfl.deploy.project import Project
 from dualfl.deploy.runs import checked_name, open_experiment, submit_and_watch
@@ -61,6 +69,12 @@ class Study:
         found = self.analyse(WholeFit(recipe, wishes), fresh=fresh)
         fit: Fit = found.result
         return replace(fit, wishes=wishes, spent=found.spent)
+
+    def describe(self, wishes: TableWishes | None = None) -> Description:
+        """What `dualfl describe` prints, as numbers."""
+        found = self.analyse(TableDescription(wishes or TableWishes()))
+        description: Description = found.result
+        return replace(description, spent=found.spent)
 
     def evaluate(self, model: Any, bins: int = 1000) -> Evaluation:
         """A model that was read from its folder, on the rows that silos have now."""

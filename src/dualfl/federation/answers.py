@@ -13,12 +13,12 @@ import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
-from dualfl.federation.chambers import FarChamber
+from dualfl.federation.chambers import CHECKS, TABLE_NAMES, FarChamber
 from dualfl.federation.sealing import Seal
 from dualfl.federation.upload import WORK_BITS
 
 Content = dict[str, Any]
-NAMES = ("describe", "greet", "inspect")  # told in words, by every silo
+NAMES = (*TABLE_NAMES, *CHECKS)  # told in words, by every silo
 
 
 def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None) -> Content:
