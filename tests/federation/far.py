@@ -13,6 +13,7 @@ from dualfl.federation.analysis_journal import AnalysisJournal
 from dualfl.federation.courier import Courier
 from dualfl.federation.experiment import Experiment
 from dualfl.federation.far_silos import AnalysisTerms, FarSilos
+from dualfl.federation.fixed_point import BITS
 from dualfl.federation.silo_folder import SiloFolder
 from dualfl.silos.questions import drive
 
@@ -43,7 +44,7 @@ def far_silos(homes, secure, fault=None, journal=None, experiment="e", transport
     return FarSilos(post, AnalysisTerms(experiment, names, analysis or {}, secure, roster), AnalysisJournal(journal))
 
 
-def far_run(homes, algorithm, rounds=5, secure=40, problem=None, **options):
+def far_run(homes, algorithm, rounds=5, secure=BITS, problem=None, **options):
     """One algorithm on these silos, as `dualfl deploy run` has it under masks."""
     told = {name: options.pop(name) for name in ("task", "standardise", "seed", "tol") if name in options}
     analysis = OneAlgorithm(algorithm, LinearProblem(**TABLE | (problem or {})), rounds=rounds, **told)

@@ -32,6 +32,7 @@ from loopback import Loopback, csv_homes, run_over, sign_up
 
 from dualfl.algorithms.registry import make
 from dualfl.analysis.one_algorithm import LinearProblem, OneAlgorithm
+from dualfl.federation.fixed_point import BITS
 from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.remote import Terms
 from dualfl.federation.wire import decode, tag
@@ -107,7 +108,7 @@ def converse(name: str, homes: list[Path]) -> list[Exchange]:
     if isinstance(wanted, Terms):
         run_over(recorder, wanted, None, rounds=ROUNDS)
     else:
-        silos = far_silos(homes, 40, experiment=EXPERIMENT, transport=recorder, analysis=wanted.as_json())
+        silos = far_silos(homes, BITS, experiment=EXPERIMENT, transport=recorder, analysis=wanted.as_json())
         drive(wanted.conversation(silos), silos)
     return recorder.exchanges
 

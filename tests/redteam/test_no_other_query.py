@@ -334,10 +334,10 @@ def test_a_plan_with_another_grid_is_refused(homes):
     def lie(number, content):
         if content["kind"] != "join":
             return None
-        content["plan"]["secure"] = 55
+        content["plan"]["secure"] = 40
         return content
 
-    with pytest.raises(InputError, match="40 bits after the point, and the plan has 55"):
+    with pytest.raises(InputError, match="57 bits after the point, and the plan has 40"):
         fit(homes, lie)
 
 
