@@ -87,6 +87,12 @@ class Fit:
     notes: tuple[str, ...]
     coding: str
     spent: tuple[Spent, ...] = ()
+    far: bool = False  # silos of a deployment, not files of this machine
+
+    @property
+    def place(self) -> str:
+        """What a silo is called."""
+        return "silo" if self.far else "file"
 
     @property
     def rows(self) -> int:

@@ -68,7 +68,7 @@ class Study:
         """The whole of `dualfl fit`."""
         found = self.analyse(WholeFit(recipe, wishes), fresh=fresh)
         fit: Fit = found.result
-        return replace(fit, wishes=wishes, spent=found.spent)
+        return replace(fit, wishes=wishes, spent=found.spent, far=True)
 
     def describe(self, wishes: TableWishes | None = None) -> Description:
         """What `dualfl describe` prints, as numbers."""
