@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
@@ -14,6 +15,7 @@ import click
 from dualfl.analysis.models import SMALL_RIDGE
 from dualfl.cli.reading import rules_for, spelling_options
 from dualfl.cli.run import command_line, parse_set
+from dualfl.deploy.service import end_politely
 from dualfl.errors import Diverged, InputError
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -30,9 +32,11 @@ def need_flower() -> None:
     need_flower()
 
 
-def end_politely(*ignored: Any) -> None:
-    """SIGTERM, as systemd sends it, ends a service like Ctrl-C does."""
-    raise KeyboardInterrupt
+def become(module: str, folder: Path, *more: str) -> None:
+    """Go on as a small program in this process: a service waits for months, and needs little of what was loaded."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, "-m", module, str(folder.absolute()), *more])
 
 
 TRIAL_TOL = 1e-6  # relative, at which `deploy try` has shown enough
@@ -44,8 +48,8 @@ def deploy_command() -> None:
 
     \b
     On one machine, to see it:    dualfl deploy try --silos 3
-    The coordinator:              init, admit, start, status, run
-    A silo's operator:            join, trust, serve, approve, audit
+    The coordinator:              init, admit, start, status, run, stop
+    A silo's operator:            join, trust, serve, approve, audit, stop
     """
 
 
@@ -162,14 +166,11 @@ def read_card(path: Path) -> str:
 @click.argument("folder", type=FOLDER)
 def start_command(folder: Path) -> None:
     """Coordinator: serve until Ctrl-C."""
-    from dualfl.deploy.coordinator import Coordinator
+    need_flower()
     from dualfl.deploy.project import Project
 
-    signal.signal(signal.SIGTERM, end_politely)
-    try:
-        Coordinator(Project(folder)).serve(say)
-    except KeyboardInterrupt:
-        say("Stopped.")
+    Project(folder)  # for its sentences
+    become("dualfl.deploy.coordinator", folder)
 
 
 @deploy_command.command("status")
@@ -177,8 +178,8 @@ def start_command(folder: Path) -> None:
 def status_command(folder: Path) -> None:
     """Coordinator: show which silos are connected."""
     need_flower()
-    from dualfl.deploy.coordinator import nodes
     from dualfl.deploy.project import Project
+    from dualfl.deploy.registration import nodes
 
     project = Project(folder)
     seen = {str(node["node-id"]): node for node in nodes(project)}
@@ -223,6 +224,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     from dualfl.experiments.single_run import choose_algorithm
     from dualfl.outputs import alone
 
+    signal.signal(signal.SIGTERM, end_politely)
     project = Project(given["folder"])
     algorithm = choose_algorithm(given["method"], parse_set(given["others"]))
     with alone(folder_of(project, algorithm, given["name"])):
@@ -318,14 +320,40 @@ def trust_command(folder: Path, roster: Path) -> None:
 @click.argument("folder", type=FOLDER)
 def serve_command(folder: Path) -> None:
     """Silo: serve until Ctrl-C."""
-    from dualfl.deploy.member import Member
+    need_flower()
+    from dualfl.deploy.silo_process import note_settings
+    from dualfl.deploy.silo_service import SiloService
+    from dualfl.federation.silo_folder import SiloFolder
 
-    signal.signal(signal.SIGTERM, end_politely)
-    try:
-        Member(folder).serve(say)
-    except KeyboardInterrupt:
-        say("Stopped.")
-        sys.exit(0)
+    SiloService(folder)  # for its sentences
+    note_settings(SiloFolder(folder))
+    become("dualfl.deploy.silo_service", folder)
+
+
+@deploy_command.command("stop")
+@click.argument("folder", type=FOLDER)
+@click.option(
+    "--run", "name", help="End this run or analysis, with a checkpoint, and not the service; 'all': every one."
+)
+def stop_command(folder: Path, name: str | None) -> None:
+    """Coordinator or silo: end the service of a folder, or a run.
+
+    A run that is ended goes on when the same command is given again.
+    """
+    from dualfl.deploy import service
+
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder}; give that of a coordinator or of a silo.")
+    if name is not None:
+        from dualfl.deploy.running import stop_runs
+
+        ended = stop_runs(folder, name)
+        click.echo(f"Ended: {', '.join(ended)}." if ended else "No such run is under way.")
+        return
+    pid = service.stop(folder)
+    click.echo(
+        f"No service runs in {folder}." if pid is None else f"The service of {folder} has ended (process {pid})."
+    )
 
 
 @deploy_command.command("approve")

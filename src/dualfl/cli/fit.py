@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -200,6 +201,7 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[[Recipe], 
 
 def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) -> Callable[[Recipe], Fit]:
     """The silos of a deployment; how their files are read is their operators' to say."""
+    from dualfl.deploy.service import end_politely
     from dualfl.deploy.study import connect
 
     for option in ("na", "recode", "decimal", "encoding", "fold_case", "dates", "id"):
@@ -210,5 +212,6 @@ def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) ->
             )
     columns = tuple(given.get("columns") or ())
     request = replace(wishes.request, columns=columns)
+    signal.signal(signal.SIGTERM, end_politely)  # what silos have answered is kept
     study = connect(given["study"], say=say)
     return lambda recipe: study.fit(recipe, replace(wishes, request=request))

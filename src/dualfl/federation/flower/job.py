@@ -137,17 +137,25 @@ def perform(folder: Path, transport: Transport) -> None:
         else:
             result, traffic = carry_out(job, folder, InTurn(transport, turn), turn)
         if result.stopped == "interrupted":
-            raise DualflError("The server app was interrupted; give `dualfl deploy run` again, and it goes on.")
+            raise KeyboardInterrupt
         turn.check()
     except TurnIsOver:
         raise
     except BaseException as error:
         turn.check()
         told = str(error) if isinstance(error, DualflError) else f"{type(error).__name__}: {error}"
-        note(folder, {"error": told or "the run was ended"})
+        if was_cut_off(error):
+            told = f"The server app lost its SuperLink ({told.rstrip(': ')})."
+        note(folder, {"error": told or "the run was ended", "lost": was_cut_off(error)})
         raise
     write_atomically(folder / "result.pkl", pickle.dumps(result))
     note(folder, {"stopped": result.stopped, "traffic": vars(traffic)})
+
+
+def was_cut_off(error: BaseException) -> bool:
+    """Whether the SuperLink went away, and Flower's processes with it; what was reached is on the disk."""
+    network = type(error).__module__.split(".")[0] in ("httpx", "httpcore", "grpc")
+    return network or isinstance(error, KeyboardInterrupt | SystemExit | ConnectionError)
 
 
 def analyse(job: AnalysisJob, folder: Path, transport: Transport, turn: Turn) -> tuple[Analysed, Traffic]:
