@@ -20,7 +20,7 @@ from fleet_double import NODE, SuperLink, refused
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Flower uses what others have deprecated
     from dualfl.federation.flower import fleet as line
-from dualfl.deploy import keys
+from dualfl.deploy import certificates, keys
 from dualfl.federation.flower.records import from_content, to_content
 
 LOGIN = keys.new_key_pair()[0]
@@ -33,7 +33,7 @@ def superlink():
 
 @pytest.fixture
 def make(superlink, tmp_path, monkeypatch):
-    keys.write_certificates(tmp_path / "certificates", "example.org")
+    certificates.write_certificates(tmp_path / "certificates", "example.org")
     monkeypatch.setattr(line, "PERSISTENCE", 1.0)
     made = []
 

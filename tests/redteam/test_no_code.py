@@ -29,7 +29,7 @@ with warnings.catch_warnings():
 
     from dualfl.federation.flower.fleet import NOT_OURS, Fleet
 
-from dualfl.deploy import keys
+from dualfl.deploy import certificates, keys
 from dualfl.deploy.superlink import Mine, hexadecimal, is_mine, owner
 from dualfl.federation.flower.records import to_content
 
@@ -71,7 +71,7 @@ def test_f_an_app_is_never_fetched_and_its_messages_are_refused(tmp_path, monkey
     monkeypatch.setattr("flwr.cli.install.install_from_fab", lambda *a, **k: pytest.fail("unpacked"))
     # No other user of the silo's machine can take its tasks or answer for it: it opens no port.
     monkeypatch.setattr(socket.socket, "listen", lambda *a: pytest.fail("a port"))
-    keys.write_certificates(tmp_path, "example.org")
+    certificates.write_certificates(tmp_path, "example.org")
     silo = Fleet("example.org:1", tmp_path / "ca.crt", keys.new_key_pair()[0], tmp_path / "node.json", {})
     silo.client._client.close()
     superlink = silo.client = SuperLink()

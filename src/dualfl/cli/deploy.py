@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from dualfl.analysis.models import SMALL_RIDGE
+from dualfl.cli import operate
 from dualfl.cli.reading import rules_for, spelling_options
 from dualfl.cli.run import command_line, parse_set
 from dualfl.deploy.service import end_politely
@@ -48,8 +49,10 @@ def deploy_command() -> None:
 
     \b
     On one machine, to see it:    dualfl deploy try --silos 3
-    The coordinator:              init, admit, start, status, run, stop
-    A silo's operator:            join, trust, serve, approve, audit, stop
+    The coordinator:              init, admit, start, run; add, revoke, remove
+    A silo's operator:            join, trust, serve, approve, audit; rotate
+    Both:                         status, watch, stop, renew, backup, restore,
+                                  purge
     """
 
 
@@ -164,35 +167,14 @@ def read_card(path: Path) -> str:
 
 @deploy_command.command("start")
 @click.argument("folder", type=FOLDER)
-def start_command(folder: Path) -> None:
+@click.option("--page", default=9341, show_default=True, help="Port of the status page, on loopback; 0: no page.")
+def start_command(folder: Path, page: int) -> None:
     """Coordinator: serve until Ctrl-C."""
     need_flower()
     from dualfl.deploy.project import Project
 
     Project(folder)  # for its sentences
-    become("dualfl.deploy.coordinator", folder)
-
-
-@deploy_command.command("status")
-@click.argument("folder", type=FOLDER)
-def status_command(folder: Path) -> None:
-    """Coordinator: show which silos are connected."""
-    need_flower()
-    from dualfl.deploy.project import Project
-    from dualfl.deploy.registration import nodes
-
-    project = Project(folder)
-    seen = {str(node["node-id"]): node for node in nodes(project)}
-    numbers = {entry["node"]: name for name, entry in project.nodes.items()}
-    for name in project.settings.silos:
-        node = next((seen[number] for number, other in numbers.items() if other == name and number in seen), None)
-        if node is not None:
-            state = f"{node['status']}, since {node['online-at']}" if node["status"] == "online" else node["status"]
-        else:
-            state = "not admitted" if name in project.missing else "not registered; is `dualfl deploy start` running?"
-        click.echo(f"{name:<20} {state}")
-    if not project.settings.tls:
-        click.echo(f"{sum(node['status'] == 'online' for node in seen.values())} nodes are online, without names.")
+    become("dualfl.deploy.coordinator", folder, str(page))
 
 
 @deploy_command.command("run", context_settings={"show_default": True})
@@ -304,21 +286,10 @@ def join_command(
     click.echo(f"Then start the silo with `dualfl deploy serve {shlex.quote(str(folder))}`.")
 
 
-@deploy_command.command("trust")
-@click.argument("folder", type=FOLDER)
-@click.argument("roster", type=FILE)
-def trust_command(folder: Path, roster: Path) -> None:
-    """Silo: accept the roster of all silos' keys."""
-    from dualfl.deploy.member import trust
-
-    for name, fingerprint in trust(folder, roster):
-        click.echo(f"{name:<20} {fingerprint}")
-    click.echo("Compare every line with the operator of that silo: this is what keeps others out of the middle.")
-
-
 @deploy_command.command("serve")
 @click.argument("folder", type=FOLDER)
-def serve_command(folder: Path) -> None:
+@click.option("--page", default=9342, show_default=True, help="Port of the status page, on loopback; 0: no page.")
+def serve_command(folder: Path, page: int) -> None:
     """Silo: serve until Ctrl-C."""
     need_flower()
     from dualfl.deploy.silo_process import note_settings
@@ -327,33 +298,7 @@ def serve_command(folder: Path) -> None:
 
     SiloService(folder)  # for its sentences
     note_settings(SiloFolder(folder))
-    become("dualfl.deploy.silo_service", folder)
-
-
-@deploy_command.command("stop")
-@click.argument("folder", type=FOLDER)
-@click.option(
-    "--run", "name", help="End this run or analysis, with a checkpoint, and not the service; 'all': every one."
-)
-def stop_command(folder: Path, name: str | None) -> None:
-    """Coordinator or silo: end the service of a folder, or a run.
-
-    A run that is ended goes on when the same command is given again.
-    """
-    from dualfl.deploy import service
-
-    if not folder.is_dir():
-        raise InputError(f"There is no folder {folder}; give that of a coordinator or of a silo.")
-    if name is not None:
-        from dualfl.deploy.running import stop_runs
-
-        ended = stop_runs(folder, name)
-        click.echo(f"Ended: {', '.join(ended)}." if ended else "No such run is under way.")
-        return
-    pid = service.stop(folder)
-    click.echo(
-        f"No service runs in {folder}." if pid is None else f"The service of {folder} has ended (process {pid})."
-    )
+    become("dualfl.deploy.silo_service", folder, str(page))
 
 
 @deploy_command.command("approve")
@@ -395,3 +340,6 @@ def audit_command(folder: Path, last: int) -> None:
         about = ", ".join(f"{key} {value}" for key, value in more.items())
         click.echo(plain_text(f"{record['number']:>6} {record['time']} {record['what']}: {about}", 400))
     click.echo(f"{len(records)} lines; each follows from the one before.")
+
+
+operate.add_to(deploy_command)

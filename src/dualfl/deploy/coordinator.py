@@ -17,8 +17,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dualfl.deploy.certificates import is_valid, lifetimes
+from dualfl.deploy.condition import condition
 from dualfl.deploy.service import Record, Say, alone_in, as_service
-from dualfl.deploy.supervisor import Part, Supervisor
+from dualfl.deploy.status_page import shown
+from dualfl.deploy.supervisor import Daily, Part, Supervisor
+from dualfl.deploy.upkeep import check_in
+from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 
 LOOK = 1.0  # seconds between two looks
@@ -108,7 +113,9 @@ class Coordinator:
     @contextlib.contextmanager
     def running(self, say: Say = lambda sentence: None) -> Iterator[Record]:
         """All parts; nothing is left running if one of them does not start."""
+        self.check_certificates()
         with alone_in(self.folder, "coordinator", say) as record:
+            check_in(self.folder, say)
             runtime.check_port("127.0.0.1", self.inner, "the SuperLink")
             runtime.check_port("0.0.0.0", self.port, "the silos")
             self.supervisor = Supervisor(self.parts, record, say)
@@ -118,16 +125,37 @@ class Coordinator:
             finally:
                 self.supervisor.stop()
 
-    def serve(self, say: Say) -> None:
-        """Until interrupted; whatever ends or hangs is started again, and who is admitted meanwhile is let in."""
+    def check_certificates(self) -> None:
+        """Silos could not connect, and their operators could not mend it."""
+        for one in self.certificates():
+            if not is_valid(one):
+                raise InputError(one["sentence"])
+
+    def certificates(self) -> list[dict[str, Any]]:
+        return lifetimes(self.folder / "certificates", ("server.pem", "ca.crt"))
+
+    def serve(self, say: Say, port: int = 0) -> None:
+        """Until interrupted; whatever ends or hangs is started again, and who is admitted meanwhile is let in.
+
+        port : of the status page on loopback; 0: none.
+        """
         if sentence := runtime.untested_version():
             say(sentence)
-        with self.running(say):
+        daily = Daily(lambda: [one["sentence"] for one in self.certificates()])
+        certificate = self.folder / "certificates" / "server.pem"
+        with self.running(say), shown(lambda: condition(self.folder), port, say):
             assert self.supervisor is not None
+            served = list(times(certificate))
             say(f"Silos may connect to {self.settings['host']}:{self.port}. Stop with Ctrl-C.")
             while True:
                 time.sleep(LOOK)
                 self.supervisor.look()
+                daily.look(say)
+                if served != list(times(certificate)):
+                    served = list(times(certificate))
+                    self.supervisor.renew(
+                        "The certificate was renewed; SuperLink and proxy are started with the new one."
+                    )
                 try:
                     self.register()
                 except runtime.RunFailed as error:
@@ -171,4 +199,4 @@ def times(*paths: Path) -> Iterator[float]:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    sys.exit(as_service(place, lambda say: Coordinator(place).serve(say)))
+    sys.exit(as_service(place, lambda say: Coordinator(place).serve(say, int(sys.argv[2]))))

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from dualfl.deploy import keys, pages
+from dualfl.deploy import certificates, keys, pages
 from dualfl.deploy.project import MINIMUM, NAME, write_script
 from dualfl.deploy.service import LOGIN
 from dualfl.errors import InputError
@@ -53,7 +53,7 @@ def join(
     if minimum < 1:
         raise InputError(f"minimum must be at least 1 silo, but it is {minimum}.")
     if ca is not None:
-        check_certificate(ca)
+        certificates.read(ca)
     rows = read_rows(data, target, rules)  # a file that cannot be read is known now, not in the first round
     private, public = keys.new_key_pair()
     login, login_public = keys.new_key_pair()
@@ -102,19 +102,11 @@ def default_policy(rows: SiloRows, ca: Path | None) -> Policy:
     return replace(Policy() if ca is not None else OPEN, task=task, classes=classes)
 
 
-def check_certificate(path: Path) -> None:
-    from cryptography import x509
+def trust(folder: Path, roster: Path) -> list[tuple[str, str, str]]:
+    """Take over the roster of all silos' keys; returns names, fingerprints and what changed.
 
-    try:
-        x509.load_pem_x509_certificate(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"There is no certificate {path} ({error.strerror}); the coordinator hands it out.") from error
-    except ValueError as error:
-        raise InputError(f"{path} is not a certificate; the coordinator hands it out as ca.crt.") from error
-
-
-def trust(folder: Path, roster: Path) -> list[tuple[str, str]]:
-    """Take over the roster of all silos' keys; returns names and fingerprints, to be compared with their operators."""
+    Every line is to be compared with the operator of that silo.
+    """
     home = SiloFolder(folder)
     try:
         found = dict(json.loads(roster.read_text()))
@@ -126,6 +118,18 @@ def trust(folder: Path, roster: Path) -> list[tuple[str, str]]:
     mine = keys.check_public((folder / "key.pub").read_text(), home.name)
     if told.get(home.name) != mine:
         raise InputError(f"{roster} has another key for {home.name!r} than this silo's own; do not trust it.")
-    write_atomically(folder / "roster.json", (json.dumps(told, indent=2) + "\n").encode())
+    path = folder / "roster.json"
+    before = home.registered() if path.exists() else {}
+    write_atomically(path, (json.dumps(told, indent=2) + "\n").encode())
     home.log.note("roster", silos={name: keys.fingerprint(key) for name, key in told.items()})
-    return [(name, keys.fingerprint(key)) for name, key in told.items()]
+    return [
+        *((name, keys.fingerprint(key), changed(before, name, key)) for name, key in told.items()),
+        *((name, keys.fingerprint(key), "gone") for name, key in before.items() if name not in told),
+    ]
+
+
+def changed(before: dict[str, str], name: str, key: str) -> str:
+    """What is new about a silo's key; nothing the first time, when all are."""
+    if not before or before.get(name) == key:
+        return ""
+    return f"CHANGED, was {keys.fingerprint(before[name])}" if name in before else "new"

@@ -14,8 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dualfl.deploy.certificates import lifetimes
+from dualfl.deploy.condition import condition
 from dualfl.deploy.service import ALIVE, SAID, SERVICE, Record, Say, age, alone_in, as_service
-from dualfl.deploy.supervisor import LIMIT, Part, Supervisor
+from dualfl.deploy.status_page import shown
+from dualfl.deploy.supervisor import LIMIT, Daily, Part, Supervisor
+from dualfl.deploy.upkeep import check_in
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 
@@ -76,6 +80,7 @@ class SiloService:
     @contextlib.contextmanager
     def running(self, say: Say) -> Iterator[Record]:
         with alone_in(self.folder, "silo", say) as record:
+            check_in(self.folder, say)
             self.supervisor = Supervisor({"silo": self.part}, record, say)
             try:
                 self.supervisor.start()
@@ -83,17 +88,22 @@ class SiloService:
             finally:
                 self.supervisor.stop()
 
-    def serve(self, say: Say) -> None:
-        """Until interrupted; what ends or hangs is started again, and what the process says is said here."""
+    def serve(self, say: Say, port: int = 0) -> None:
+        """Until interrupted; what ends or hangs is started again, and what the process says is said here.
+
+        port : of the status page on loopback; 0: none.
+        """
         if sentence := runtime.untested_version():
             say(sentence)
-        with self.running(say):
+        daily = Daily(lambda: [one["sentence"] for one in lifetimes(self.folder, ("ca.crt",))])
+        with self.running(say), shown(lambda: condition(self.folder), port, say):
             assert self.supervisor is not None
             say(f"Silo {self.settings['name']!r} connects to {self.settings['coordinator']} ...")
             while True:
                 time.sleep(LOOK)
                 self.supervisor.look()
                 self._pass_on(say)
+                daily.look(say)
 
     def _pass_on(self, say: Say) -> None:
         with contextlib.suppress(OSError, ValueError):
@@ -117,4 +127,4 @@ def explain(log: Path, begins: int) -> str:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    sys.exit(as_service(place, lambda say: SiloService(place).serve(say)))
+    sys.exit(as_service(place, lambda say: SiloService(place).serve(say, int(sys.argv[2]))))

@@ -20,6 +20,7 @@ LIMIT = 45.0  # seconds without a good word after which a part counts as hanging
 FIRST, LONGEST = 1.0, 15.0  # seconds before a part is started again
 STEADY = 60.0  # seconds after which a part counts as started well
 LARGEST, KEPT = 5 << 20, 5  # bytes of a log before it is rotated, and how many old ones are kept
+DAY = 86_400.0
 GRACE = 15.0  # seconds that a part has for ending
 
 
@@ -110,11 +111,33 @@ class Supervisor:
             part._pause = min(2 * part._pause, LONGEST)
             self.say(f"{error} It is tried again.")
 
+    def renew(self, why: str) -> None:
+        """Start all parts again, politely, one after the other."""
+        self.say(why)
+        for name, part in self.parts.items():
+            if part.process is not None:
+                part.process.stop(GRACE)
+                part.process = None
+            self._again(name)
+
     def stop(self) -> None:
         for part in reversed(self.parts.values()):
             if part.process is not None:
                 part.process.stop(GRACE)
                 part.process = None
+
+
+class Daily:
+    """Sentences that are said once a day as long as they are true."""
+
+    def __init__(self, find: Callable[[], Sequence[str]]) -> None:
+        self.find, self.next = find, 0.0
+
+    def look(self, say: Say) -> None:
+        if time.monotonic() >= self.next:
+            self.next = time.monotonic() + DAY
+            for sentence in filter(None, self.find()):
+                say(sentence)
 
 
 def rotate(log: Path, largest: int = LARGEST, kept: int = KEPT) -> None:

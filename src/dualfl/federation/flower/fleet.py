@@ -17,7 +17,6 @@ import contextlib
 import datetime
 import email.utils
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -61,7 +60,7 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 
 from dualfl.errors import DualflError
 from dualfl.federation.flower.records import from_content, to_content
-from dualfl.files import write_atomically
+from dualfl.files import mark, write_atomically
 
 NOT_OURS = "This silo runs no app; it answers messages of dualfl and nothing else."
 HEARTBEAT = 30.0  # seconds, as Flower is told; it waits for two of them
@@ -111,7 +110,7 @@ class Headers:
         self.told[FLEET_HTTP_PUBLIC_KEY_HEADER] = base64.b64encode(public).decode()
 
     def intercept(self, context: Any, call_next: Any) -> Any:
-        now = datetime.datetime.now(datetime.UTC).isoformat()
+        now = datetime.datetime.fromtimestamp(time.time(), datetime.UTC).isoformat()
         signature = base64.b64encode(sign_message(self.private, now.encode())).decode()
         signed = {TIMESTAMP_HEADER: now, FLEET_HTTP_SIGNATURE_HEADER: signature}
         context.request.headers.update(self.told | signed)
@@ -289,12 +288,6 @@ class Fleet:
                 "coordinator's, which lets nobody in whose clock is wrong; set it, by NTP."
             )
         return LOCKED_OUT
-
-
-def mark(folder: Path) -> str:
-    """Of this folder on this machine; a copy has another."""
-    found = os.stat(folder)
-    return f"{found.st_dev}:{found.st_ino}"
 
 
 def in_words(error: Exception) -> str:

@@ -207,26 +207,41 @@ def wait_for_port(port: int, process: Process, seconds: float = 60.0) -> None:
 
 
 def flwr(arguments: Sequence[str], flower_home: Path) -> dict[str, Any]:
-    """A `flwr` command with JSON output; `success` is checked, because the exit code says nothing.
+    """A `flwr` command with JSON output.
 
     It takes the name of a connection for that of a folder if there is one, so it runs where there is none.
     """
-    command = [executable("flwr"), *arguments, "--format", "json"]
     done = subprocess.run(
-        command,
+        [executable("flwr"), *arguments, "--format", "json"],
         env=environment(flower_home) | without_proxy(),
         cwd=flower_home,
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
     )
-    start = done.stdout.find("{")
+    return taken(arguments, done.stdout, done.stderr)
+
+
+def flwr_here(arguments: Sequence[str], flower_home: Path) -> dict[str, Any]:
+    """The same in this process, whose environment and folder it changes: for many commands one after the other."""
+    from flwr.cli.app import app
+    from typer.testing import CliRunner
+
+    os.environ.update(environment(flower_home) | without_proxy())
+    os.chdir(flower_home)
+    done = CliRunner().invoke(app, [*arguments, "--format", "json"])
+    return taken(arguments, done.stdout, done.stderr)
+
+
+def taken(arguments: Sequence[str], output: str, errors: str) -> dict[str, Any]:
+    """`success` is checked, because the exit code of `flwr` says nothing."""
+    start = output.find("{")
     try:
-        found: dict[str, Any] = json.loads(done.stdout[start:]) if start >= 0 else {}
+        found: dict[str, Any] = json.loads(output[start:]) if start >= 0 else {}
     except ValueError:
         found = {}
     if not found.get("success"):
-        why = found.get("error-message") or done.stderr.strip() or done.stdout.strip() or "no reason given"
+        why = found.get("error-message") or errors.strip() or output.strip() or "no reason given"
         raise RunFailed(f"flwr {arguments[0]} failed: {str(why).splitlines()[-1] if why else why}")
     return found
 
