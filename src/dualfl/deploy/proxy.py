@@ -103,7 +103,7 @@ class Seen:
         if status >= 400:
             self.turned_away[str(status)] = self.turned_away.get(str(status), 0) + 1
         elif KEY in headers:
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(ValueError, LookupError):
                 written = base64.b64decode(base64.b64decode(headers[KEY]).split(b"-----")[2])
                 before = self.silos.get(key_id(written), {"requests": 0, "bytes": 0})
                 told = {word: plain_text(headers.get(f"dualfl-{word}", ""), 40) for word in TOLD}
