@@ -77,7 +77,7 @@ def seen_by_proxy(study, name, ago=0.0, **told):
     path = study / "service" / "seen.json"
     path.parent.mkdir(exist_ok=True)
     before = json.loads(path.read_text())["silos"] if path.exists() else {}
-    last = {"time": time.time() - ago, "version": "0.2.0", "protocol": "8", "policy": "ask 1234abcd"} | told
+    last = {"time": time.time() - ago, "version": "1.2.3", "protocol": "8", "policy": "ask 1234abcd"} | told
     before[key_id(base64.b64decode(login.split()[1]))] = last
     path.write_text(json.dumps({"silos": before, "turned_away": {"401": 3}}))
 
@@ -86,7 +86,7 @@ def test_status_of_a_coordinator_says_who_is_there_and_what_to_do(place):
     study = place / "study"
     seen_by_proxy(study, "north")
     seen_by_proxy(study, "south", ago=4000.0)
-    seen_by_proxy(study, "west", protocol="7", version="0.1.0")
+    seen_by_proxy(study, "west", protocol="7", version="1.1.9")
     said = dualfl("status", study)
     lines = {line.split()[0]: line for line in said.splitlines() if line.startswith(SILOS)}
     assert "connected" in lines["north"] and "ask 1234abcd" in lines["north"] and " 8 " in lines["north"]
