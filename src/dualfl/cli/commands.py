@@ -64,8 +64,8 @@ class Lazy(click.Group):
             return super().invoke(ctx)
         except DualflError as error:
             fail(str(error))
-        except KeyboardInterrupt:
-            click.echo("\nInterrupted; nothing was written.", err=True)
+        except KeyboardInterrupt as error:
+            click.echo(f"\n{str(error) or 'Interrupted; nothing was written.'}", err=True)
             sys.exit(INTERRUPTED)
         except MemoryError as error:
             fail(f"There is not enough memory for this ({str(error) or 'it is used up'}); take fewer rows or columns.")

@@ -17,6 +17,9 @@ the first one every exchange carries two trials, t = 1 and t = 0.4. So E falls m
 only decides how fast; docs/auto.md has the proof. Nothing depends on the units of columns, nor, beside a free
 intercept, on where they have their zeros (see `coordinates`).
 
+Clients with fewer rows than `least_rows` send no curvature. Then H0 is never taken to be the Hessian, and secant pairs
+learn what it lacks, a matrix of as many ranks as these clients have rows.
+
 More features than `widest`: C does not travel. Clients send C Omega for a common random Omega of a few hundred columns,
 more of them while the last eigenvalue of the sketch is still felt beside mu, and all of them once more, in better
 coordinates, if the units of columns or their means turn out to be all that was sketched.
@@ -28,7 +31,7 @@ Hessian was the identity. What clients compute is in sketched_sums.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -51,10 +54,19 @@ from dualfl.algorithms.few_exchanges.self_concordance import (
 )
 from dualfl.algorithms.few_exchanges.sketch_size import Budget, heaviest, more_columns
 from dualfl.algorithms.few_exchanges.sketched_state import Local, Server, radius, scale, share
-from dualfl.algorithms.few_exchanges.sketched_sums import BEYOND, RAY, Wanted, directions, first_sums, sums_at
+from dualfl.algorithms.few_exchanges.sketched_sums import (
+    BEYOND,
+    RAY,
+    Wanted,
+    directions,
+    first_sums,
+    sums_at,
+    without_second_order,
+)
 from dualfl.algorithms.few_exchanges.straight_pieces import kept_promise
-from dualfl.algorithms.few_exchanges.upload_limits import check_rows
+from dualfl.algorithms.few_exchanges.upload_limits import has_few_rows
 from dualfl.algorithms.messages import floats
+from dualfl.algorithms.states import replace
 from dualfl.errors import InputError, NoMinimiser
 from dualfl.typing import Array
 
@@ -62,6 +74,7 @@ ARMIJO = 1e-4
 FLAT = 1.9  # times half its decrement: a step that gains more met no curvature
 SHORTER = 0.4  # the second trial, once one has failed
 NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
+CLOSE = 0.02  # of the energy: where exchanges cost nothing, a proof is tried only below such a decrement
 SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly changes, and a dear one is worth its price
 PATIENCE = 3  # exchanges with one metric before a dear one is asked for
 LARGEST = 4_000_000
@@ -80,7 +93,7 @@ class SketchedNewton(Algorithm):
     local : whether the clients' own minimisers are raced as a start.
     widest : features up to which their second moment travels as a whole; beyond, a sketch of it.
     columns : of the sketch, at first.
-    least_rows : clients with fewer rows refuse to send second-order sums.
+    least_rows : clients with fewer rows send energies and gradients, and no second-order sums.
     """
 
     far: int = 0
@@ -150,25 +163,30 @@ class SketchedNewton(Algorithm):
         s = Server(
             np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu),
             m.sizes2, float(m.grid), Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)), heaviest=heaviest(at.N),
+            part=bool(m.few > 0),
         )  # fmt: skip
         budget = self.budget(s)
         sketched = C is not None or CO is not None
         more = more_columns(basis, Omega, self.columns) if sketched else self.columns
         guesses = dependence.guessed(C, ~basis.M.any(axis=1)) if C is not None and budget.small else None
         s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)], prove=budget.small)
+        s = replace(s, close=self.local or -float(m.g @ newton) <= CLOSE * abs(s.E))
         s = replace(s, guesses=guesses if guesses is not None and len(guesses) else None)
         return replace(s, bounds=s.bounds.with_point(s.mu, mean_cut(s.x, s.E, s.g, m.off, m.off_g, at.N), self.cuts))
 
     def round(self, s: Server, at: Place) -> Round:
         X = s.rivals if len(s.rivals) else self.trials(s)
+        prove = s.prove and s.close
+        if prove and not s.reach < np.inf:
+            s = replace(s, sent=False)  # the rows' reach comes with a basis
+        if not s.sent:
+            s = replace(s, reach=np.inf, inner=inner_of(sketch.whole_matrix(s.metric), s.basis.m) if prove else None)
         U, B = (NONE, NONE) if s.sent else (s.basis.U, s.basis.B)
-        if s.prove and not s.sent:
-            s = replace(s, inner=inner_of(sketch.whole_matrix(s.metric), s.basis.m))
         inner = NONE if s.inner is None or s.sent else s.inner
         where = (s.basis.at.scale, s.basis.at.centre) if s.more else (NONE, NONE)
         m = yield ask(
             self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more),
-            scale=where[0], centre=where[1], prove=s.prove, radius=radius(s), inner=inner,
+            scale=where[0], centre=where[1], prove=prove, radius=radius(s), inner=inner,
             guesses=NONE if s.guesses is None else s.guesses,
         )  # fmt: skip
         s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)))
@@ -231,9 +249,9 @@ class SketchedNewton(Algorithm):
         if self.accepts(s, X[best], float(m.E[best]), m.g[best]):
             s = replace(s, trusted=best == 0 and s.t == 1 and kept_promise(s.E - float(m.E[best]), s.decrement))
             return self.stepped(self.arrived(s, best, X, m))
-        s = replace(s, rejected=s.rejected + 1, request=(), slow=not s.metric.exact, trusted=False)
-        if s.metric.exact:  # Newton's direction; how far to go is known from the ray
-            return replace(self.shortened(s, m.ray), request=(s.basis.q,))
+        s = replace(s, rejected=s.rejected + 1, request=(), slow=not s.exact, trusted=False)
+        if s.exact:  # Newton's direction; how far to go is known from the ray
+            return replace(self.shortened(s, getattr(m, "ray", NONE)), request=(s.basis.q,))
         if s.rejected >= 3:
             s = replace(s, S=(), Y=())
         if s.near and s.rejected == 1:
@@ -246,7 +264,7 @@ class SketchedNewton(Algorithm):
         Beside a whole Hessian they are chords that lie behind, and none is kept; unless a step has gained about all of
         its decrement, twice what it should: then there was next to no curvature where the metric has some.
         """
-        if s.metric.exact and not 2 * (s.E - float(np.min(m.E))) > FLAT * s.decrement * s.t:
+        if s.exact and not 2 * (s.E - float(np.min(m.E))) > FLAT * s.decrement * s.t:
             return replace(s, S=(), Y=())
         S, Y = s.S, s.Y
         for i in np.argsort(-m.E, kind="stable"):  # the best last, where it counts most
@@ -276,10 +294,10 @@ class SketchedNewton(Algorithm):
         i = min(i, len(s.request) - 1)  # of two trials on a ray only the first has one, and it is near enough
         metric = sketch.metric(s.basis, *(getattr(m, f"{name}{i}") for name in "MTW"))
         grown = s.near and metric.rank > s.metric.rank > 0
-        if metric.exact and (s.trusted or grown):
+        if metric.exact and not s.part and (s.trusted or grown):
             keep = 0  # the pairs are chords of Hessians that lie behind
         else:
-            keep = len(s.S) if grown else min(3, len(s.S))
+            keep = len(s.S) if grown or s.part else min(3, len(s.S))
         return replace(s, metric=metric, since=0, S=s.S[len(s.S) - keep :], Y=s.Y[len(s.Y) - keep :])
 
     def stepped(self, s: Server) -> Server:
@@ -288,8 +306,10 @@ class SketchedNewton(Algorithm):
         decrement = float(s.g @ p)
         self.check_minimiser(s, p, decrement)
         near = decrement <= NEAR * scale(s)
-        s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=p if s.metric.exact or not near else NONE)
-        if near and s.prove and s.basis.spans and s.basis.q == s.metric.rank:
+        close = decrement <= (NEAR if self.local else CLOSE) * scale(s)
+        along = self.local or not close if s.exact else not near
+        s = replace(s, trial=s.x - p, decrement=decrement, near=near, close=close, p=p if along else NONE)
+        if close and s.prove and s.basis.spans and s.basis.q == s.metric.rank:
             basis, metric = sketch.whitened(s.basis, s.metric)
             s = replace(s, basis=basis, metric=metric, sent=s.sent and basis is s.basis)
         due = self.due(s)
@@ -303,7 +323,7 @@ class SketchedNewton(Algorithm):
         good = [(E, t) for E, t in steps if E <= s.E - ARMIJO * t * slope]
         t = min(good)[1] if good else SHORTER * (steps[-1][1] if steps else s.t)
         p = t * full
-        return replace(s, trial=s.x - p, p=p, t=t, near=False, request=())
+        return replace(s, trial=s.x - p, p=p, t=t, near=False, close=False, request=())
 
     def check_minimiser(self, s: Server, p: Array, decrement: float) -> None:
         """Without a ridge there may be none: then energies have converged and the model still grows."""
@@ -350,12 +370,15 @@ class SketchedNewton(Algorithm):
     @client_step
     def first(self, f: MomentCost, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
         """E, E' and the second moment at the start, what is regularised, and this client's own minimiser."""
-        check_rows(self.name, at.j, f.objective, self.least_rows)
-        return at.send(**first_sums(f, at, columns, self.widest, self.local)), c
+        sums, few = first_sums(f, at, columns, self.widest, self.local), has_few_rows(f.objective, self.least_rows)
+        ridge = sums["M"]  # which is no secret, and everybody's
+        sums = without_second_order(sums) | {"M": ridge} if few else sums
+        return at.send(**sums, few=float(few)), c
 
     @client_step
     def look(self, f: MomentCost, c: Any, at: Place, **asked: Any) -> tuple[Upload, Any]:
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(asked["U"]):
             c = Local(asked["U"], asked["B"])
-        return at.send(**sums_at(f, at, c.U, c.B, Wanted(**asked))), c
+        sums = sums_at(f, at, c.U, c.B, Wanted(**asked))
+        return at.send(**(without_second_order(sums) if has_few_rows(f.objective, self.least_rows) else sums)), c
