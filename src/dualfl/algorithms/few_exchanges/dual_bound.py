@@ -143,8 +143,9 @@ def leaning(R: Regulariser, x: Array, off: Array, outputs: int = 1) -> Array:
         wide = (-1, *(1,) * (grouped.ndim - 1))
         norms, errors = (R.group._norms(part)[1].reshape(wide) for part in (grouped, off.reshape(grouped.shape)))
         return np.asarray(lean * errors * grouped / np.where(norms > 0, norms, 1.0)).ravel()
-    low, high = (np.isfinite(end) & (outputs == 1 or np.isfinite(P.lo + P.hi)) for end in (P.lo, P.hi))
-    side = np.where(P.l1 > 0, np.sign(x), np.where(low & ~high, 1.0, np.where(high & ~low, -1.0, 0.0)))
+    low, high = np.isfinite(P.lo), np.isfinite(P.hi)
+    one_sided = np.where(low & ~high, 1.0, np.where(high & ~low, -1.0, 0.0)) if outputs == 1 else 0.0
+    side = np.where(P.l1 > 0, np.sign(x), one_sided)
     return np.asarray(np.where(flat, side * lean * off, 0.0))
 
 
