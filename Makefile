@@ -10,7 +10,7 @@ TESTED  = $(VENV)/.tested
 # start a process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint types unit test-extras test-deploy test-oldest reproduce bench bench-deploy theory refresh clean
+.PHONY: demo test docs wheel lint types unit test-extras test-deploy test-oldest reproduce bench bench-deploy theory refresh clean
 
 demo: $(READY)
 	$(RUN) -m dualfl demo --out demo
@@ -50,6 +50,19 @@ $(OLDEST)/.ready: constraints-oldest.txt pyproject.toml setup.py $(wildcard nati
 	@$(OLDEST)/bin/pip install -q --no-compile --disable-pip-version-check -r constraints-oldest.txt -e .
 	@touch $@
 
+# The site: offline, with its tutorials run, and every warning an error. External links are listed, not followed.
+SITE = build/site
+
+docs: $(VENV)/.docs
+	rm -rf $(SITE) docs/reference/api
+	OMP_NUM_THREADS=1 $(VENV)/bin/sphinx-build -q -j 2 -W --keep-going -d build/doctrees docs $(SITE)
+	$(RUN) docs/links.py $(SITE)
+
+$(VENV)/.docs: $(READY)
+	@echo "Installing what the site needs into $(VENV) ..."
+	@$(PIP) "dualfl[docs]"
+	@touch $@
+
 reproduce: $(READY)  # tables, figure and matrix of docs/experiments.md; a finished part is not run again
 	$(VENV)/bin/dualfl reproduce all
 
@@ -81,4 +94,4 @@ $(TESTED): $(READY)
 	@touch $(TESTED)
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build demo src/*.egg-info src/dualfl/kernels/*.so
+	rm -rf $(VENV) $(OLDEST) build demo dist docs/reference/api src/*.egg-info src/dualfl/kernels/*.so

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+__all__ = [
+    "BrokenAlgorithm",
+    "Diverged",
+    "DualflError",
+    "InputError",
+    "NoMinimiser",
+    "NotSupported",
+    "WrongEncoding",
+]
+
 
 class DualflError(Exception):
     """The root of all errors that dualfl raises on purpose."""

@@ -34,6 +34,8 @@ from dualfl.objectives import Hinge, LinearModel, Logistic, Loss, Objective, Qua
 from dualfl.solvers import DampedNewton
 from dualfl.typing import Array
 
+__all__ = ["CHECKS", "ContractBroken", "check_algorithm"]
+
 ROUNDS, FEATURES = 3, 5
 LOSSES: tuple[Loss, ...] = (Logistic(), Squared(), Hinge())
 SIGNED = ("mu",)

@@ -16,7 +16,7 @@ from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
 from dualfl.algorithms.few_exchanges.coordinates import Coordinates
 from dualfl.algorithms.few_exchanges.straight_pieces import kept_promise
 from dualfl.engines import Problem, run
-from dualfl.errors import InputError, NoMinimiser
+from dualfl.errors import NoMinimiser
 from dualfl.objectives import Huber, LinearModel, Logistic, Loss, Poisson, Softmax, Squared, SquaredHinge
 from dualfl.solvers import DampedNewton, GradientNorm, minimise
 from dualfl.typing import Array
@@ -227,14 +227,6 @@ def test_separable_classes_without_a_ridge_are_told_apart_from_a_solution() -> N
     here = Problem([LinearModel(X[p], y[p], Logistic(), intercept=True) for p in np.array_split(np.arange(80), 4)])
     with pytest.raises(NoMinimiser):
         run(here, SketchedNewton(), rounds=80, threads=1)
-
-
-def test_a_tiny_silo_refuses_second_order_sums() -> None:
-    X, y = RNG.standard_normal((23, 3)), np.where(RNG.uniform(size=23) > 0.5, 1.0, -1.0)
-    here = Problem([LinearModel(X[:20], y[:20], Logistic(), 0.1), LinearModel(X[20:], y[20:], Logistic(), 0.1)])
-    with pytest.raises(InputError, match="Client 1 has 3 rows"):
-        run(here, SketchedNewton(), rounds=2)
-    assert run(here, SketchedNewton(least_rows=3), rounds=8).energy is not None
 
 
 def test_all_parabolas_prove_more_than_the_best_one_and_never_too_much() -> None:

@@ -16,8 +16,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, mean_poisson_deviance, roc_auc_score
 
 from dualfl.cli import main
-from dualfl.fits.predicting import harmless
 from dualfl.report.results import read
+from dualfl.report.sheets import harmless
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = [EXAMPLES / "hospitals" / f"{name}.csv" for name in ("north", "river", "hill")]

@@ -119,6 +119,9 @@ def test_tuned_values_are_taken(tmp_path):
         (["matrix", "--rows", "svm/lasso"], "No row is 'svm/lasso'"),
         (["matrix", "--out", "/proc/x"], "cannot be written to"),
         (["matrix", "--bandwidth", "0"], "bandwidth"),
+        (["matrix", "--whole", "--quick"], "--whole"),
+        (["matrix", "--seeds", "0"], "seeds"),
+        (["matrix", "--tune", "-1", "--rows", "lasso"], "budget"),
         (["figure2"], "figure1"),
     ],
 )
@@ -195,9 +198,9 @@ def test_the_matrix_on_one_row(tmp_path):
     done = run(*words, "--quick", "--processes", 1, "--cell-minutes", 2)
     page = (tmp_path / "report.html").read_text()
     assert "prox-newton" in page and "data:image/svg+xml" in page
-    assert "<legend>lasso, 5,000 x 200, one label, mu = 0.01</legend>" in page
+    assert "<legend>lasso, 200 columns, one label, mu = 0.01</legend>" in page
     assert {path.name for path in tmp_path.iterdir()} >= {"matrix.csv", "matrix.md", "exchanges.png", "time.svg"}
-    assert "lasso, 5,000 x 200, one label, mu = 0.01" in done.stdout
+    assert "lasso, 200 columns, one label, mu = 0.01" in done.stdout
     rows = {row["algorithm"]: row for row in csv.DictReader((tmp_path / "matrix.csv").read_text().splitlines())}
     assert rows["fedpd"]["ended_by"].startswith("does not apply") and rows["prox-newton"]["exchanges_to_1e-06"]
 

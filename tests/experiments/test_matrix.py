@@ -8,10 +8,14 @@ import pytest
 from dualfl.errors import InputError
 from dualfl.experiments import matrix as experiment
 from dualfl.experiments.cells import COLUMNS, Outcome
-from dualfl.experiments.matrix import Matrix, MatrixRow, score, table
+from dualfl.experiments.matrix import Matrix, MatrixRow
+from dualfl.experiments.matrix_auto import certified, reached, regrets
+from dualfl.experiments.matrix_auto import markdown as auto_markdown
+from dualfl.experiments.matrix_scores import csv_rows, markdown, middle, places, score, table
+from dualfl.experiments.matrix_tuning import read_tuned, tune, tuned_file
 from dualfl.experiments.network import Network
 from dualfl.experiments.running import run_cell
-from dualfl.experiments.store import Store
+from dualfl.experiments.store import Store, pack, unpack
 from dualfl.report.matrix import heat_map
 
 NETWORK = Network(latency=0.1, bandwidth=8.0)
@@ -25,17 +29,28 @@ def outcome(cell, errors, exchanges=1, status="ok"):
     return Outcome(cell, status, columns | {"contacts": 8 * exchanges * n, "payload": 1e6 / 8 * n}, 1.0)
 
 
-def test_forty_rows():
-    assert len(Matrix().chosen) == 40 and len(set(Matrix().chosen)) == 40
+def test_tasks_partitions_and_ridges():
+    rows = Matrix().chosen
+    assert len(rows) == 6 * 4 * 2 + 2 * 2 and len(set(rows)) == len(rows)
 
 
 def test_rows_are_chosen_by_words():
     assert len(Matrix(rows=("svm",)).chosen) == 8
     assert Matrix(rows=("svm/labels:1/0.01",)).chosen == [ROW]
-    assert len(Matrix(rows=("labels:1", "lasso")).chosen) == 10 + 6
+    assert len(Matrix(rows=("labels:1", "lasso")).chosen) == 12 + 6
 
 
-@pytest.mark.parametrize("given", [{"rows": ("sv",)}, {"rows": ("svm/nowhere",)}, {"only": ("dualf",)}, {"minutes": 0}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rows": ("sv",)},
+        {"rows": ("svm/nowhere",)},
+        {"only": ("dualf",)},
+        {"minutes": 0},
+        {"seeds": 0},
+        {"size": "huge"},
+    ],
+)
 def test_bad_input_is_one_sentence(given):
     with pytest.raises(InputError):
         Matrix(**given)
@@ -57,7 +72,7 @@ def test_similarity_methods_run_as_in_practice_too():
 def test_methods_that_need_no_gradient_run_on_the_svm(tmp_path):
     """Theory's steps are those of a finite L; without a value of their own they would be said not to apply."""
     for name in experiment.WITH_KINKS:
-        cell = replace(Matrix(quick=True).cell(ROW, name), dataset="breast_cancer", partition="shuffled", rounds=3)
+        cell = replace(Matrix(size="quick").cell(ROW, name), dataset="breast_cancer", partition="shuffled", rounds=3)
         assert run_cell(cell).status == "ok"
     assert Matrix().cell(MatrixRow("logistic", "shuffled", 1e-2), "fedpd").hyperparameters == {}
 
@@ -82,11 +97,11 @@ def test_the_best_of_a_row_is_marked(tmp_path):
     store.put(outcome(matrix.cell(ROW, "gd"), [], status="does not apply: no gradient"))
     found = table(matrix, store, NETWORK)
     assert found.best(ROW, 1e-6, "exchanges") == 2 and found.used == ["dualfl", "bundle"]
-    rows = {line[3]: line for line in experiment.csv_rows(found)[1:]}
+    rows = {line[3]: line for line in csv_rows(found)[1:]}
     assert "exchanges" in rows["dualfl"][-4] and rows["bundle"][-4] == ""
     assert rows["gd"][-1] == "does not apply: no gradient"
-    assert rows["bundle"][-3:] == ["1e-05", "2", "time"] and rows["dualfl"][-1] == "reached"
-    text = experiment.markdown(found, NETWORK)
+    assert rows["bundle"][-3:] == ["1e-05", "2", "500 exchanges"] and rows["dualfl"][-1] == "reached"
+    text = markdown(found, NETWORK)
     assert "| dualfl | **1** / **2** |" in text and "Not to 1e-4: none." in text
     assert len(heat_map(found).axes) == 2
 
@@ -112,3 +127,95 @@ def test_nothing_to_draw_is_an_error(tmp_path):
 def test_a_network_is_checked(given):
     with pytest.raises(InputError):
         Network(**given)
+
+
+def test_a_thousand_clients_and_columns_as_they_come():
+    many = Matrix().cell(MatrixRow("many", "shuffled", 1e-2), "dualfl")
+    raw = Matrix().cell(MatrixRow("raw", "shuffled", 1e-2), "dualfl")
+    assert many.clients == 1000 and raw.scale == "raw" and many.rows == 2000
+    assert Matrix(size="whole").cell(ROW, "dualfl").rows is None
+
+
+def test_who_tosses_coins_runs_once_a_seed_and_the_middle_counts(tmp_path):
+    matrix, store = Matrix(rows=("svm/labels:1/0.01",), only=("dualfl", "randprox")), Store(tmp_path)
+    runs = matrix.runs(ROW, "randprox")
+    assert [cell.seed for cell in runs] == [0, 1, 2] and len(matrix.runs(ROW, "dualfl")) == 1
+    store.put(outcome(matrix.cell(ROW, "dualfl"), [1, 1e-6]))
+    for cell, errors in zip(runs, ([1, 1e-6], [1, 1e-2, 1e-3, 1e-6], [1, 1e-2, 1e-6])):
+        store.put(outcome(cell, errors))
+    found = table(matrix, store, NETWORK)
+    assert found.scores[ROW]["randprox"][1e-6].exchanges == 2
+    diverged = outcome(runs[0], [1], status="diverged at round 1")
+    assert middle([diverged, store[runs[1]], store[runs[2]]], 1e-6).cell.seed == 1
+    assert places(found, "dualfl") == {ROW: (1, 2)} and places(found, "randprox") == {ROW: (2, 2)}
+    assert "DualFL: place 1 of 2 by exchanges." in markdown(found, NETWORK)
+
+
+def test_who_does_not_get_there_comes_after_and_by_its_error(tmp_path):
+    matrix, store = Matrix(rows=("svm/labels:1/0.01",), only=("dualfl", "bundle", "gd", "lbfgs")), Store(tmp_path)
+    store.put(outcome(matrix.cell(ROW, "dualfl"), [1, 1e-3]))
+    store.put(outcome(matrix.cell(ROW, "bundle"), [1, 1e-2]))
+    store.put(outcome(matrix.cell(ROW, "gd"), [1], status="diverged at round 1"))
+    store.put(outcome(matrix.cell(ROW, "lbfgs"), [], status="does not apply: no gradient"))
+    found = table(matrix, store, NETWORK)
+    assert [places(found, name)[ROW] for name in matrix.algorithms] == [(1, 3), (2, 3), (3, 3), None]
+
+
+def test_auto_against_the_others(tmp_path):
+    """`auto` sends ten times as much and needs half of the exchanges: a fast line decides for it, a slow one not."""
+    matrix, store = Matrix(rows=("svm/labels:1/0.01",), only=("auto", "lbfgs")), Store(tmp_path)
+    quiet = {"seconds": np.zeros(3)}
+    auto = outcome(matrix.cell(ROW, "auto"), [1, 1e-6, 1e-8])
+    auto = replace(auto, columns=auto.columns | quiet | {"certificate": np.array([np.nan, 1e-3, 1e-7])})
+    rival = outcome(matrix.cell(ROW, "lbfgs"), [1, 1e-3, 1e-6])
+    rival = replace(rival, columns=rival.columns | quiet | {"payload": np.array([0.0, 5e3, 1e4])})
+    store.put(auto)
+    store.put(rival)
+    runs = reached(matrix, store)
+    assert certified(auto) == 2
+    (slow,), (fast,) = regrets(runs, Network(0.05, 1.0)), regrets(runs, Network(1.0, 10_000.0))
+    assert (slow.fastest, fast.fastest) == ("lbfgs", "auto") and fast.factor == 1
+    # auto: 1 exchange and 125,000 floats over a line; lbfgs: 2 and 10,000
+    assert slow.factor == pytest.approx((0.05 + 125_000 * 64e-6) / (2 * 0.05 + 10_000 * 64e-6))
+    text = auto_markdown(runs)
+    assert f"| {ROW.title} | 1 | 2 | lbfgs | 2 | 12 | 12 |" in text
+    assert auto_markdown({ROW: {"lbfgs": rival}}).splitlines()[4] == f"| {ROW.title} | - | - | lbfgs | 2 | - | - |"
+
+
+def test_a_search_finds_a_step_that_theory_does_not_take(tmp_path, monkeypatch):
+    monkeypatch.setitem(experiment.TASKS, "lasso", experiment.Task("diabetes", "squared", "diabetes", 10))
+    matrix = Matrix(rows=("lasso/0.01",), only=("gd", "auto"), size="quick")
+    tune(matrix, tmp_path, minutes=1.0)
+    assert tuned_file(tmp_path, "lasso", 0.01).exists()
+    values = read_tuned(tmp_path)
+    assert list(values) == [("lasso", 0.01)] and list(values["lasso", 0.01]) == ["gd"]
+    tuned = replace(matrix, tuned=values)
+    cell = tuned.cell(MatrixRow("lasso", "shuffled", 1e-2), "gd")
+    assert cell.hyperparameters == values["lasso", 0.01]["gd"]
+    assert tuned.cell(MatrixRow("lasso", "shuffled", 1e-4), "gd").hyperparameters == {}
+
+
+def test_a_long_run_is_kept_by_what_tells(tmp_path):
+    """Counts to every power of ten are the same after the file, and the file is short."""
+    cell, store = Matrix().cell(ROW, "dualfl"), Store(tmp_path)
+    errors = np.geomspace(1, 1e-6, 500)
+    long = outcome(cell, errors)
+    store.put(long)
+    for level in (1e-2, 1e-4, 1e-6):
+        assert score(store[cell], level, NETWORK) == score(long, level, NETWORK)
+    assert len(store[cell].errors) < 70 and store[cell].errors[-1] == errors[-1]
+
+
+def test_cells_are_kept_in_one_file(tmp_path):
+    cell, store = Matrix().cell(ROW, "dualfl"), Store(tmp_path / "cells")
+    store.put(outcome(cell, [1, 1e-6]))
+    pack(store.folder, tmp_path / "cells.zip")
+    first = (tmp_path / "cells.zip").read_bytes()
+    pack(store.folder, tmp_path / "cells.zip")
+    assert (tmp_path / "cells.zip").read_bytes() == first
+    unpack(tmp_path / "cells.zip", tmp_path / "other")
+    assert Store(tmp_path / "other")[cell].errors[-1] == 1e-6
+    unpack(tmp_path / "nowhere.zip", tmp_path / "other")
+    (tmp_path / "cells.zip").write_bytes(first[:-30])
+    with pytest.raises(InputError, match="damaged"):
+        unpack(tmp_path / "cells.zip", tmp_path / "third")

@@ -4,15 +4,28 @@ import csv
 import json
 
 import pytest
-from far import make_homes
+from click.testing import CliRunner
+from far import far_silos, make_homes
+from loopback import Loopback
 
+from dualfl.algorithms.registry import make
+from dualfl.analysis.descriptions import TableCheck
 from dualfl.cli.check import lines
+from dualfl.cli.commands import main
 from dualfl.errors import InputError
+from dualfl.federation.consent import Consent, in_words
+from dualfl.federation.fixed_point import BITS
 from dualfl.federation.inspecting import inspected
+from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.silo_folder import LOG, SiloFolder
+from dualfl.federation.wire import decode, encode
+from dualfl.silos import drive
+from dualfl.silos.verbs import request_to_json
 from dualfl.tables.comparison import compare
+from dualfl.tables.schema import Request
 
 SECRET = "Xenophon-1973"
+DESCRIBE = {"request": request_to_json(Request("died")), "least": None}
 
 
 def write(path, rows, encoding="utf-8"):
@@ -93,3 +106,78 @@ def test_another_target_is_refused_and_none_is_the_silos_own(paths, tmp_path):
     with pytest.raises(InputError, match="this silo's target is 'died', and the check is about 'sex'"):
         checked(homes, target="sex")
     assert {silo.target for silo in checked(make_homes(tmp_path / "more", paths, "died", None), target="")} == {"died"}
+
+
+# -- over messages --------------------------------------------------------------------------------------------
+
+
+def over_messages(homes, secure):
+    """What silos tell, and all bytes that left them."""
+    analysis, heard = TableCheck("died", True), []
+    transport = Loopback(homes, lambda *call: heard.append(call[3]), resident=True)
+    silos = far_silos(homes, secure, transport=transport, analysis=analysis.as_json())
+    return drive(analysis.conversation(silos), silos), b"".join(heard)
+
+
+def homes_with(paths, tmp_path, secure=BITS, **policy):
+    usual = {"approval": "none", "least_rows": 0, "least_per_level": 0, "least_per_cell": 0}
+    return make_homes(tmp_path / "silos", paths, "died", secure, policy=usual | policy)
+
+
+@pytest.mark.parametrize("secure", [None, BITS])
+def test_silos_are_asked_and_entries_stay_with_them(paths, tmp_path, secure):
+    paths[2].write_bytes(b'age,"crp,sex\n')  # cannot be read, and the others are heard all the same
+    homes = homes_with(paths, tmp_path, secure)
+    silos, heard = over_messages(homes, secure)
+    assert silos[0].as_json() == inspected(SiloFolder(homes[0]), "died", True).as_json()
+    assert [(one.kind, one.column) for one in silos[2].findings] == [("unreadable", "")] and not silos[2].columns
+    assert SECRET.encode() not in heard and str(tmp_path).encode() not in heard
+    assert b"decimal" in heard
+
+
+def test_a_check_needs_the_operators_word(paths, tmp_path):
+    homes = homes_with(paths, tmp_path, approval="ask")
+    with pytest.raises(InputError, match="the plan waits for this silo's operator"):
+        over_messages(homes, BITS)
+    for home in homes:
+        home = SiloFolder(home)
+        consent = Consent(home.path, home.policy, home.log)
+        ((name, plan),) = consent.waiting().items()
+        assert "no entry, no row, no count" in in_words(plan, "here").replace("\n", " ")
+        consent.decide(name, "once")
+    assert len(over_messages(homes, BITS)[0]) == 3
+
+
+def test_before_a_plan_and_by_the_plan_of_a_fit_no_faults_are_told(paths, tmp_path):
+    homes = homes_with(paths, tmp_path, None)
+    keeper, head = Keeper(homes[2]), {"protocol": PROTOCOL, "experiment": "x", "to": None}
+    ask = {"verb": "inspect", "given": {"target": "died", "classes": True}, "reduce": "each"}
+    analysis = TableCheck("died", True).as_json()
+
+    def refused(**content):
+        return decode(keeper.handle(encode(head | content))).get("refusal", "")
+
+    assert "before there is a plan" in refused(kind="open", analysis=analysis, asks=[ask])
+    greeting = {"verb": "greet", "given": {}, "reduce": "each"}
+    for number, (kind, wanted) in enumerate([(analysis, "count"), ({"analysis": "fit"}, "inspect")]):
+        head["experiment"] = f"x{number}"
+        first = greeting if number == 0 else {"verb": "describe", "given": DESCRIBE, "reduce": "each"}
+        refused(kind="open", analysis=kind, asks=[first])
+        plan = {"names": ("a", "b", "c"), "offers": None, "secure": None, "algorithm": make("auto").to_json()}
+        plan |= {"analysis": kind, "withheld": ()}
+        given = ask["given"] if wanted == "inspect" else {"draft": {}}
+        asks = [{"verb": wanted, "given": given, "reduce": "each"}]
+        assert f"'{wanted}' is not of it" in refused(kind="join", plan=plan, ended=[], asks=asks)
+
+
+def test_another_kind_of_target_is_refused_in_a_sentence(paths, tmp_path):
+    homes = homes_with(paths, tmp_path, task="regression")
+    with pytest.raises(InputError, match="the target of this silo is for regression"):
+        over_messages(homes, BITS)
+
+
+def test_the_operator_sees_all_of_it(paths, tmp_path):
+    homes = homes_with(paths, tmp_path, None)
+    result = CliRunner().invoke(main, ["deploy", "check", str(homes[1])])
+    assert result.exit_code == 1 and SECRET in result.output and "row 7" in result.output
+    assert "in silo.json" in result.output and max(map(len, result.output.splitlines())) <= 80

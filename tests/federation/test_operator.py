@@ -16,6 +16,7 @@ from dualfl.cli import main
 from dualfl.errors import InputError
 from dualfl.federation import row_sets
 from dualfl.federation.audit import AuditLog
+from dualfl.federation.fixed_point import BITS
 from dualfl.federation.guarded import joined, rarest_cell
 from dualfl.federation.policy import Policy
 from dualfl.federation.remote import Terms
@@ -36,7 +37,7 @@ def change(home, **policy):
 
 
 def terms(experiment="e", names="abc", **options):
-    return Terms(experiment, tuple(names), make("dualfl", nu=0.1, rho=0.15), TABLE, secure=40, **options)
+    return Terms(experiment, tuple(names), make("dualfl", nu=0.1, rho=0.15), TABLE, secure=BITS, **options)
 
 
 @pytest.fixture
@@ -182,10 +183,10 @@ def test_a_plan_waits_until_its_operator_says_yes_once_or_always_or_no(homes):
     command("approve", homes[2], "--all", "always")
     go(homes, "g", names="abcd")
     with pytest.raises(InputError, match="waits"):  # a plan that changed
-        run_over(Loopback(homes), Terms("h", tuple("abcd"), make("lbfgs"), TABLE, secure=40), None, rounds=1)
+        run_over(Loopback(homes), Terms("h", tuple("abcd"), make("lbfgs"), TABLE, secure=BITS), None, rounds=1)
     command("approve", homes[2], "--all", "no")
     with pytest.raises(InputError, match="has said no to this plan"):
-        run_over(Loopback(homes), Terms("h", tuple("abcd"), make("lbfgs"), TABLE, secure=40), None, rounds=1)
+        run_over(Loopback(homes), Terms("h", tuple("abcd"), make("lbfgs"), TABLE, secure=BITS), None, rounds=1)
     roster = json.loads((homes[2] / "roster.json").read_text())
     (homes[2] / "roster.json").write_text(json.dumps(roster | {"e": roster["d"]}))
     change(homes[2], whole_roster=False)

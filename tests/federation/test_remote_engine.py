@@ -20,6 +20,7 @@ from dualfl.engines.session import Session
 from dualfl.errors import InputError
 from dualfl.federation.courier import Courier
 from dualfl.federation.experiment import Experiment
+from dualfl.federation.fixed_point import BITS
 from dualfl.federation.model import template
 from dualfl.federation.remote import Federation, Remote, Terms
 from dualfl.federation.silo_folder import SiloFolder
@@ -237,7 +238,7 @@ def write_parquet(path, X, y):
 
 
 @pytest.mark.parametrize("cost", ["exchanges", "floats"])
-@pytest.mark.parametrize("secure", [None, pytest.param(40, marks=needs("cryptography", "flower"))])
+@pytest.mark.parametrize("secure", [None, pytest.param(BITS, marks=needs("cryptography", "flower"))])
 def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(secure, cost, tmp_path):
     homes = csv_homes(tmp_path, (60, 45, 52))
     if secure:
@@ -265,7 +266,7 @@ def test_auto_with_a_penalty_and_few_rows(tmp_path):
 
 
 @pytest.mark.parametrize("standardise", [True, False])
-@pytest.mark.parametrize("secure", [None, pytest.param(40, marks=needs("cryptography", "flower"))])
+@pytest.mark.parametrize("secure", [None, pytest.param(BITS, marks=needs("cryptography", "flower"))])
 def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(secure, standardise, tmp_path):
     homes = csv_homes(tmp_path)
     path = homes[1] / "data.csv"

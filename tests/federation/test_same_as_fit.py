@@ -13,13 +13,14 @@ from dualfl.algorithms.registry import make
 from dualfl.analysis.models import SMALL_RIDGE, Recipe
 from dualfl.analysis.whole_fit import Wishes, fit_tables
 from dualfl.deploy.project import ProjectSettings, plain
+from dualfl.federation.fixed_point import BITS
 from dualfl.federation.remote import Terms
 from dualfl.tables.encoding import Scaling, features, scaling
 from dualfl.tables.reading import read_table
 from dualfl.tables.schema import Request, agree, summarise, used
 
 HOSPITALS = Path(__file__).parents[2] / "examples" / "hospitals"
-SECURE = [None, pytest.param(40, id="masks")]
+SECURE = [None, pytest.param(BITS, id="masks")]
 
 
 def hospitals(folder):

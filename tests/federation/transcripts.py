@@ -30,6 +30,7 @@ import numpy as np
 from loopback import Loopback, csv_homes, run_over, sign_up
 
 from dualfl.algorithms.registry import make
+from dualfl.federation.fixed_point import BITS
 from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.remote import Terms
 from dualfl.federation.wire import decode
@@ -50,7 +51,7 @@ PROBLEM = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept":
 CONVERSATIONS = {
     "dualfl": Terms(EXPERIMENT, NAMES, make("dualfl"), PROBLEM),
     "cohorts": Terms(EXPERIMENT, NAMES, make("feddyn", C=2), PROBLEM, seed=1),
-    "auto-masked": Terms(EXPERIMENT, NAMES, make("auto"), PROBLEM, secure=40),
+    "auto-masked": Terms(EXPERIMENT, NAMES, make("auto"), PROBLEM, secure=BITS),
 }
 
 

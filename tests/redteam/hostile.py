@@ -14,6 +14,7 @@ from loopback import Loopback, csv_homes, sign_up
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes
 from dualfl.federation.audit import AuditLog
+from dualfl.federation.fixed_point import BITS
 from dualfl.federation.wire import decode, encode
 from dualfl.tables.schema import Request
 
@@ -75,7 +76,7 @@ def retagged(answer, asked):
 def fit(homes, lie=None, experiment="e", transport=None):
     """The fit by such a coordinator; returns its transport."""
     transport = transport or Hostile(homes, lie)
-    silos = far_silos(homes, 40, experiment=experiment, transport=transport)
+    silos = far_silos(homes, BITS, experiment=experiment, transport=transport)
     far_fit(silos, RECIPE, WISHES)
     return transport
 

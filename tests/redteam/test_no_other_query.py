@@ -9,6 +9,7 @@ from hostile import Hostile, asks, change, fit, make_homes, refusals
 
 from dualfl.errors import InputError
 from dualfl.federation.field import P
+from dualfl.federation.fixed_point import BITS
 from dualfl.federation.keeper import Keeper
 from dualfl.federation.wire import decode, encode
 
@@ -334,10 +335,10 @@ def test_a_plan_with_another_grid_is_refused(homes):
     def lie(number, content):
         if content["kind"] != "join":
             return None
-        content["plan"]["secure"] = 55
+        content["plan"]["secure"] = 40
         return content
 
-    with pytest.raises(InputError, match="40 bits after the point, and the plan has 55"):
+    with pytest.raises(InputError, match="57 bits after the point, and the plan has 40"):
         fit(homes, lie)
 
 
@@ -350,7 +351,7 @@ def test_runs_that_a_silo_cannot_follow_need_the_operators_word(homes):
     problem = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
     for name in ("dualfl", "disco", "feddyn"):
         with pytest.raises(InputError, match="answers only what it can foresee"):
-            run_over(Loopback(homes), Terms(name, ("a", "b", "c"), make(name), problem, secure=40), None, rounds=1)
+            run_over(Loopback(homes), Terms(name, ("a", "b", "c"), make(name), problem, secure=BITS), None, rounds=1)
 
 
 # -- h: what is left behind ------------------------------------------------------------------------------

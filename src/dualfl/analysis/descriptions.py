@@ -13,8 +13,10 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from dualfl.analysis.agreeing import ColumnWishes, agreeing
+from dualfl.analysis.checking import checking
 from dualfl.analysis.evaluating import evaluating
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.tabulating import TableWishes, describing
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
 from dualfl.silos.predictor import Predictor
@@ -60,6 +62,33 @@ class WholeFit:
     def from_json(content: Mapping[str, Any]) -> WholeFit:
         request = request_from_json(content["request"], IN_FILES)
         return WholeFit(Recipe(**content["recipe"]), Wishes(request, **content["wishes"]))
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """`dualfl describe`."""
+
+    wishes: TableWishes
+
+    def conversation(self, silos: Silos) -> Conversation[Any]:
+        return describing(silos, self.wishes)
+
+    def as_json(self) -> dict[str, Any]:
+        wishes = self.wishes
+        return {
+            "analysis": "describe",
+            "request": request_to_json(wishes.request),
+            "by": wishes.by,
+            "crosses": [list(pair) for pair in wishes.crosses],
+            "small": wishes.small,
+            "cut": wishes.cut,
+        }
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> TableDescription:
+        request = request_from_json(content["request"], IN_FILES)
+        crosses = tuple((str(a), str(b)) for a, b in content["crosses"])
+        return TableDescription(TableWishes(request, content["by"], crosses, content["small"], content["cut"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +169,24 @@ class EstimatorFit:
         return EstimatorFit.of(kind(**content["parameters"]), str(content["target"]))
 
 
+@dataclass(frozen=True)
+class TableCheck:
+    """`dualfl check`: what is wrong with the silos' tables. `classes`: whether the target is names of classes."""
+
+    target: str = ""
+    classes: bool | None = None
+
+    def conversation(self, silos: Silos) -> Conversation[Any]:
+        return checking(silos, self.target, self.classes)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"analysis": "check", "target": self.target, "classes": self.classes}
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> TableCheck:
+        return TableCheck(str(content["target"]), content["classes"])
+
+
 def plain(value: Any) -> Any:
     """A parameter that travels: numbers, texts and lists of them."""
     if value is None or isinstance(value, bool | int | float | str):
@@ -165,8 +212,10 @@ WISHES = (
 )
 KINDS: dict[str, Any] = {
     "fit": WholeFit,
+    "describe": TableDescription,
     "evaluate": ModelEvaluation,
     "estimator": EstimatorFit,
+    "check": TableCheck,
 }
 
 

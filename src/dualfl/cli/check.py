@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dualfl.analysis.models import MODELS
-from dualfl.cli.reading import check_columns, rules_for, table_options
+from dualfl.cli.reading import check_columns, refuse_reading, rules_for, table_options
 from dualfl.errors import InputError
 from dualfl.lines import WIDTH
 
@@ -28,7 +28,10 @@ NAME = 24  # characters of a file's name
 
 
 @click.command("check")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(path_type=Path))
+@click.option(
+    "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="Ask the silos of this deployment instead."
+)
 @click.option("--target", default="", help="The column to predict; without it, nothing is said about a target.")
 @click.option("--model", type=click.Choice(list(MODELS)), metavar="NAME", help="The model to fit, as for `dualfl fit`.")
 @table_options
@@ -39,6 +42,7 @@ def check_command(
     ctx: click.Context,
     /,
     files: tuple[Path, ...],
+    study: Path | None,
     target: str,
     model: str | None,
     strict: bool,
@@ -51,6 +55,11 @@ def check_command(
     and rows, and what can be done about it; where options of `dualfl fit`
     do it, they are named. Given to this command, they show what is left.
 
+    With --study every silo of a deployment looks at its own table, when
+    its operator has approved that, and tells which columns have which
+    faults: no entry, no row, no count. Its operator sees those by `dualfl
+    deploy check`, and mends them in silo.json.
+
     The exit code is 1 if a finding would stop a fit, 0 if there are only
     warnings (1 with --strict) or nothing, and 2 if the command is wrong.
 
@@ -58,12 +67,18 @@ def check_command(
     Example:
       dualfl check a.csv b.csv c.csv --target outcome --model logistic
     """
-    silos, found = examined(files, rules_for(given, files)[1], target, model)
+    if bool(files) == (study is not None):
+        said = "both were given." if study else "neither was given."
+        raise InputError(f"Give files to check, or --study with the folder of a deployment; {said}")
+    if study is None:
+        silos, found = examined(files, rules_for(given, files)[1], target, model)
+    else:
+        silos, found = examined_afar(ctx, study, target, model)
     if as_json:
         content = {"silos": [silo.as_json() for silo in silos], "together": [one.as_json() for one in found]}
         click.echo(json.dumps(content, indent=2, ensure_ascii=False))
     else:
-        click.echo("\n".join(lines(silos, found)))
+        click.echo("\n".join(lines(silos, found, far=study is not None)))
     findings = [one for silo in silos for one in silo.findings] + list(found)
     if any(one.stops for one in findings) or (strict and findings):
         ctx.exit(1)
@@ -100,6 +115,19 @@ def examined(
     if target and not any(one.stops for one in (*found, *(one for silo in silos for one in silo.findings))):
         found += tuple(refusals(tables, rules[0], silos[0], model))
     return silos, found
+
+
+def examined_afar(
+    ctx: click.Context, study: Path, target: str, model: str | None
+) -> tuple[list[Inspection], tuple[Finding, ...]]:
+    """What each silo tells of its table, and what they show together."""
+    from dualfl.cli.run import say
+    from dualfl.deploy.study import connect
+    from dualfl.tables.comparison import compare
+
+    refuse_reading(ctx, ("columns", "drop", "categorical"))
+    silos = connect(study, say=say).check(target, None if model is None else MODELS[model].classes)
+    return silos, compare(silos)
 
 
 def copies(files: Sequence[Path]) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ COMMANDS = {
     "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep the results."),
     "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem."),
     "check": ("dualfl.cli.check:check_command", "Say what is wrong with files before a model is fitted to them."),
+    "describe": ("dualfl.cli.describe:describe_command", "Describe tables, as the first table of a paper does."),
     "fit": ("dualfl.cli.fit:fit_command", "Fit a model to files, each a silo, as if they were pooled."),
     "predict": ("dualfl.cli.predict:predict_command", "Predict the rows of a file with a fitted model."),
     "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files, from sums."),

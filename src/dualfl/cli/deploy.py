@@ -45,7 +45,7 @@ def deploy_command() -> None:
     \b
     On one machine, to see it:    dualfl deploy try --silos 3
     The coordinator:              init, admit, start, status, run
-    A silo's operator:            join, trust, serve, approve, audit
+    A silo's operator:            join, trust, serve, check, approve, audit
     """
 
 
@@ -326,6 +326,25 @@ def serve_command(folder: Path) -> None:
     except KeyboardInterrupt:
         say("Stopped.")
         sys.exit(0)
+
+
+@deploy_command.command("check")
+@click.argument("folder", type=FOLDER)
+@click.pass_context
+def check_command(ctx: click.Context, folder: Path) -> None:
+    """Silo: say everything that is wrong with the silo's own table.
+
+    The entries and rows are for the operator. Of the rest, others hear
+    what `dualfl check --study` shows, if a plan for it was approved.
+    """
+    from dualfl.cli.check import lines
+    from dualfl.federation.inspecting import found_here
+    from dualfl.federation.silo_folder import SiloFolder
+
+    found, _ = found_here(SiloFolder(folder))
+    click.echo("\n".join(lines([found], (), far=True)))
+    if any(one.stops for one in found.findings):
+        ctx.exit(1)
 
 
 @deploy_command.command("approve")

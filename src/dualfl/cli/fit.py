@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from dualfl.analysis.models import MODELS, PENALTIES, SMALL_RIDGE
 from dualfl.cli.options import page_option
-from dualfl.cli.reading import check_columns, rules_for, table_options
+from dualfl.cli.reading import check_columns, refuse_reading, rules_for, table_options
 from dualfl.cli.run import command_line, say
 from dualfl.errors import InputError
 
@@ -202,12 +202,7 @@ def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) ->
     """The silos of a deployment; how their files are read is their operators' to say."""
     from dualfl.deploy.study import connect
 
-    for option in ("na", "recode", "decimal", "encoding", "fold_case", "dates", "id"):
-        if option in given and ctx.get_parameter_source(option) is not ParameterSource.DEFAULT:
-            raise InputError(
-                f"--{option.replace('_', '-')} says how a file is read, and with --study that is the operators' to "
-                "say, in silo.json; leave it out."
-            )
+    refuse_reading(ctx)
     columns = tuple(given.get("columns") or ())
     request = replace(wishes.request, columns=columns)
     study = connect(given["study"], say=say)

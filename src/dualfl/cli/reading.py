@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from dualfl.cli.options import Command
 from dualfl.errors import InputError
@@ -60,6 +61,16 @@ def table_options(command: Command) -> Command:
     for option in reversed((*COLUMNS, *SPELLING)):
         command = option(command)
     return command
+
+
+def refuse_reading(ctx: click.Context, more: Sequence[str] = ()) -> None:
+    """With --study, options that say how files are read are not the analyst's."""
+    for option in ("na", "recode", "decimal", "encoding", "fold_case", "dates", "id", *more):
+        if ctx.get_parameter_source(option) not in (None, ParameterSource.DEFAULT):
+            raise InputError(
+                f"--{option.replace('_', '-')} says how a file is read, and with --study that is the operators' to "
+                "say, in silo.json; leave it out."
+            )
 
 
 def rules_for(given: Mapping[str, Any], files: Sequence[Path], base: Rules = USUAL_RULES) -> tuple[Rules, list[Rules]]:

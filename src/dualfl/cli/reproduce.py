@@ -9,19 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dualfl.cli.options import page_option
-from dualfl.cli.plugins import plugin_option
+from dualfl.cli.reproduce_matrix import matrix_command, run_matrix
 from dualfl.cli.reproduce_network import network_command
 from dualfl.cli.run import command_line
-from dualfl.cli.watching import check_out, drawing, finish, shortened, wrapped
+from dualfl.cli.watching import check_out, drawing, finish, wrapped
 from dualfl.errors import InputError
 from dualfl.names import nearest
 
 if TYPE_CHECKING:
     from dualfl.experiments.figure1 import Plan
-    from dualfl.experiments.matrix import Matrix
-    from dualfl.experiments.network import Network
-
-MATRIX_MINUTES = 3.0  # of a cell
 
 
 class Words(click.Group):
@@ -235,114 +231,6 @@ def _short(value: Any) -> str:
     return "-" if value is None else f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
-# -- the matrix -------------------------------------------------------------------------------------------
-
-
-@reproduce_command.command("matrix", context_settings={"show_default": True})
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("runs/matrix"),
-    help="Folder of the results.",
-)
-@click.option(
-    "--rows",
-    multiple=True,
-    metavar="WORD",
-    help="Only these rows, such as svm, labels:1, 0.01 or mnist/shuffled; repeatable.",
-)
-@click.option("--only", metavar="NAMES", help="Only these algorithms, separated by commas.  [default: all]")
-@click.option("--cell-minutes", default=MATRIX_MINUTES, help="Largest processor time of a cell, in minutes.")
-@click.option("--quick", is_flag=True, help="4,000 rows of every data set.")
-@click.option("--latency", default=0.05, help="Seconds of a round trip, for the map of times.")
-@click.option("--bandwidth", default=10.0, help="Megabits per second of each client, for the map of times.")
-@click.option("--processes", type=int, help="Cells that run at once.  [default: one per processor]")
-@page_option
-@plugin_option
-@click.pass_context
-def matrix_command(ctx: click.Context, /, **given: Any) -> None:
-    """All algorithms on forty problems beyond the paper's.
-
-    Counts rounds, exchanges and floats to relative errors of 1e-4 and
-    1e-6. Writes matrix.csv, matrix.md, heat maps of exchanges and of time
-    on a network, report.html, a page for the browser, and about.txt.
-
-    \b
-    Example:
-      dualfl reproduce matrix --quick --rows svm --out runs/svm
-    """
-    with drawing():
-        run_matrix(command_line(ctx, kept=True), **given)
-
-
-def run_matrix(
-    command: str,
-    *,
-    out: Path,
-    rows: Sequence[str] = (),
-    only: str | None = None,
-    cell_minutes: float = MATRIX_MINUTES,
-    quick: bool = False,
-    latency: float = 0.05,
-    bandwidth: float = 10.0,
-    processes: int | None = None,
-    page: bool = True,
-) -> None:
-    from dualfl.experiments import matrix as experiment
-    from dualfl.experiments.network import Network
-    from dualfl.outputs import alone
-
-    network = Network(latency, bandwidth)
-    names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
-    matrix = experiment.Matrix(tuple(rows), names, cell_minutes, quick)
-    check_out(out)
-    with alone(out):
-        draw_matrix(command, out, matrix, network, quick, processes, page)
-
-
-def draw_matrix(
-    command: str, out: Path, matrix: Matrix, network: Network, quick: bool, processes: int | None, page: bool
-) -> None:
-    from dualfl.experiments import matrix as experiment
-    from dualfl.files import write_atomically
-    from dualfl.report.matrix import heat_map
-    from dualfl.report.reproduction import write_about, write_csv, write_figure
-    from dualfl.report.reproduction_page import EXCHANGES, SEED, Part, write_report
-
-    store, cpu = finish(out, matrix.cells, processes)
-    found = experiment.table(matrix, store, network)
-    # drawn first: if there is nothing to draw, nothing of before is lost
-    maps = {"exchanges": heat_map(found), "time": heat_map(found, "seconds", network=str(network))}
-    write_csv(out / "matrix.csv", experiment.csv_rows(found))
-    write_atomically(out / "matrix.md", experiment.markdown(found, network).encode())
-    pictures = [file for name, drawn in maps.items() for file in write_figure(drawn, out / name)]
-    notes = [f"{experiment.QUICK_ROWS:,} rows of every data set."] if quick else []
-    write_about(out, command, cpu, notes)
-    click.echo("\nFewest exchanges to a relative error of 1e-6:\n")
-    for row in found.rows:
-        click.echo(best_line(found, row))
-    click.echo()
-    click.echo(wrapped("Files", f"matrix.csv, matrix.md, {', '.join(pictures)} and about.txt in {out}"))
-    if page:
-        curves = {
-            row: {name: outcome for name in matrix.algorithms if (outcome := store[matrix.cell(row, name)]).applies}
-            for row in matrix.chosen
-        }
-        parts = [
-            Part(f"{row.task} {row.partition} {row.ridge:g}", row.title, outcomes, note=SEED)
-            for row, outcomes in curves.items()
-        ]
-        title = "All algorithms on many problems"
-        click.echo(wrapped("Page", str(write_report(out, parts, command, title, EXCHANGES, notes=notes))))
-
-
-def best_line(found: Any, row: Any) -> str:
-    best = found.best(row, 1e-6, "exchanges")
-    first = [name for name in found.algorithms if found.scores[row][name][1e-6].exchanges == best]
-    result = f"{best:.0f}  {', '.join(first)}" if first else "nobody reached it"
-    return shortened(f"{row.title:<50}{result}", 80)
-
-
 # -- everything -------------------------------------------------------------------------------------------
 
 
@@ -353,11 +241,11 @@ def best_line(found: Any, row: Any) -> str:
     default=Path("runs/reproduction"),
     help="Folder of the results.",
 )
-@click.option("--quick", is_flag=True, help="Digits for the figure, 4,000 rows for the matrix.")
+@click.option("--quick", is_flag=True, help="Digits for the figure, 400 rows for the matrix.")
 @click.option(
     "--cell-minutes",
     type=float,
-    help="Largest processor time of a cell, in minutes.  [default: no limit, and 3 in the matrix]",
+    help="Largest processor time of a cell, in minutes.  [default: no limit]",
 )
 @click.option("--processes", type=int, help="Cells that run at once.  [default: one per processor]")
 @click.pass_context
@@ -376,8 +264,8 @@ def all_command(ctx: click.Context, out: Path, quick: bool, cell_minutes: float 
     given: dict[str, Any] = {"quick": quick, "processes": processes}
     run_figure1(command, datasets=datasets, out=out / "figure1", cell_minutes=cell_minutes, **given)
     click.echo()
-    minutes = MATRIX_MINUTES if cell_minutes is None else cell_minutes
-    run_matrix(command, out=out / "matrix", cell_minutes=minutes, **given)
+    run_matrix(command, out=out / "matrix", cell_minutes=cell_minutes, **given)
 
 
+reproduce_command.add_command(matrix_command)
 reproduce_command.add_command(network_command)

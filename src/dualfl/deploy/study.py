@@ -14,8 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dualfl.analysis.descriptions import Analysis, EstimatorFit, ModelEvaluation, WholeFit
+from dualfl.analysis.descriptions import (
+    Analysis,
+    EstimatorFit,
+    ModelEvaluation,
+    TableCheck,
+    TableDescription,
+    WholeFit,
+)
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.tabulating import Description, TableWishes
 from dualfl.analysis.whole_fit import Fit, Wishes
 from dualfl.deploy.project import Project
 from dualfl.deploy.runs import checked_name, open_experiment, submit_and_watch
@@ -26,6 +34,7 @@ from dualfl.federation.far_silos import AnalysisTerms
 from dualfl.federation.fixed_point import BITS
 from dualfl.federation.flower.analysis_job import Analysed, AnalysisJob
 from dualfl.files import write_atomically
+from dualfl.tables.findings import Inspection
 
 Say = Callable[[str], None]
 
@@ -61,10 +70,21 @@ class Study:
         fit: Fit = found.result
         return replace(fit, wishes=wishes, spent=found.spent)
 
+    def describe(self, wishes: TableWishes | None = None) -> Description:
+        """What `dualfl describe` prints, as numbers."""
+        found = self.analyse(TableDescription(wishes or TableWishes()))
+        description: Description = found.result
+        return replace(description, spent=found.spent)
+
     def evaluate(self, model: Any, bins: int = 1000) -> Evaluation:
         """A model that was read from its folder, on the rows that silos have now."""
         evaluation: Evaluation = self.analyse(ModelEvaluation.of(model, bins)).result
         return evaluation
+
+    def check(self, target: str = "", classes: bool | None = None) -> list[Inspection]:
+        """What every silo finds wrong with its table: columns and faults, without entries, rows and counts."""
+        found: list[Inspection] = self.analyse(TableCheck(target, classes), fresh=True).result
+        return found
 
     def fit_estimator(self, estimator: Any) -> None:
         """What an estimator's `fit_silos` does with a study: silos' columns as they are, all of them."""

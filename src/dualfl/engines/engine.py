@@ -57,11 +57,34 @@ class Energy(NamedTuple):
 class Result:
     """The result of a run.
 
-    theta : the model with the lowest energy seen; of several that rounding does not tell apart, the last one.
-    certificate : proven bound of E(theta) - E*, rounding included, or None; then `certificate_reason` says why.
-    stopped : why the run ended: "tol" (also by `stop`), "rounds", "time", "interrupted", "diverged", or
-        "contradiction" where what the clients sent proves a lower bound of E* above an energy.
-    choice : what `auto` picked and why; "" if the algorithm was given.
+    `print(result)` says it in a few lines. It can be pickled, and `result.history.to_csv(path)` writes the account.
+
+    Attributes
+    ----------
+    theta : ndarray
+        The model with the lowest energy seen, flat; of several that rounding does not tell apart, the last one.
+        `result.model` has it in the shape of the model.
+    energy : float or None
+        E(theta).
+    certificate : float or None
+        A proven bound of E(theta) - E*, rounding included. Where it is None, `certificate_reason` says why.
+    stopped : str
+        Why the run ended: "tol" (also by `stop`), "rounds", "time", "interrupted", "diverged", or "contradiction"
+        where what the clients sent proves a lower bound of E* above an energy.
+    history : History
+        One row a round: exchanges, floats, energy, certificate and more.
+    algorithm : Algorithm
+        The one that ran, with every default filled in.
+    choice : str
+        What `auto` picked and why; "" if the algorithm was given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.DualFL(), rounds=200, tol=1e-6)
+    >>> result.stopped, result.model.shape, result.certificate <= 1e-6 * result.energy
+    ('tol', (5, 3), True)
     """
 
     theta: Array

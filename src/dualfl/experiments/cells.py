@@ -22,7 +22,7 @@ from dualfl.typing import Array
 FORMAT = 2  # of the files, and of what the settings mean
 COLUMNS = (
     *("round", "exchanges", "floats_up", "floats_down", "local_gradients", "seconds", "relative_error"),
-    *("contacts", "payload"),
+    *("contacts", "payload", "certificate"),
 )
 STATUSES = ("ok", "diverged", "does not apply")
 
@@ -140,7 +140,10 @@ class Outcome:
         return int(there[0]) if there.size else None
 
     def to_json(self) -> str:
-        columns = {name: [_short(x) for x in values] for name, values in self.columns.items()}
+        """For a file. Of a long run some rounds are enough to draw it; every round at which it comes to a new power of
+        ten, in truth or by proof, is among them."""
+        kept = telling(self.errors, self.columns["certificate"] / abs(self.minimum or np.nan))
+        columns = {name: [_short(x) for x in values[kept]] for name, values in self.columns.items()}
         content = {"cell": asdict(self.cell), "status": self.status, "minimum": self.minimum}
         content |= {"cpu": round(self.cpu, 3), "data": self.data, "columns": columns}
         return json.dumps(content, allow_nan=False) + "\n"
@@ -157,6 +160,23 @@ class Outcome:
         if len({len(values) for values in columns.values()}) > 1 or not status.startswith(STATUSES):
             raise ValueError("not a cell")
         return Outcome(cell, status, columns, content["minimum"], float(content["cpu"]), content.get("data", ""))
+
+
+def telling(*errors: Array, most: int = 200, drawn: int = 60) -> np.ndarray[Any, Any]:
+    """Indices of the rounds that are kept: all of a run of at most `most`, else the first ones, some more at equal
+    ratios, the last, and the first round of every power of ten of each of the errors.
+
+    >>> telling(np.ones(3)), len(telling(np.ones(500)))
+    (array([0, 1, 2]), 48)
+    """
+    n = len(errors[0])
+    if n <= most:
+        return np.arange(n)
+    kept = {0, n - 1, *np.unique(np.geomspace(1, n - 1, drawn).astype(int)).tolist()}
+    for values in errors:
+        for power in range(-16, 1):
+            kept.update(np.flatnonzero(values <= 10.0**power)[:1].tolist())
+    return np.array(sorted(kept))
 
 
 def _former(name: str, stored: Mapping[str, Array], cell: Cell) -> Array:

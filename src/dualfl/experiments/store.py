@@ -6,10 +6,13 @@ A file is written as a whole or not at all. Cells run in parallel, one process a
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import sys
 import threading
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from multiprocessing import get_context, parent_process
@@ -58,6 +61,29 @@ class Store:
         if found is None:
             raise KeyError(cell.label)
         return found
+
+
+def pack(folder: Path, archive: Path) -> None:
+    """All cells of a folder as one file, to be kept; the same cells make the same bytes."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as zipped:
+        for file in sorted(folder.glob("*.json")):
+            zipped.writestr(zipfile.ZipInfo(file.name), file.read_bytes(), zipfile.ZIP_DEFLATED)
+    write_atomically(archive, content.getvalue())
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """The cells of an archive that a folder does not have; nothing where there is no archive."""
+    if not archive.exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with zipfile.ZipFile(archive) as zipped:
+            for name in zipped.namelist():
+                if Path(name).name == name and name.endswith(".json") and not (folder / name).exists():
+                    write_atomically(folder / name, zipped.read(name))
+    except (zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{archive} is damaged ({error}); delete it, and its cells are run again.") from error
 
 
 Tell = Callable[[Cell, Outcome], None]

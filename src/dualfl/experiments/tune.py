@@ -118,7 +118,7 @@ class Search:
             self.basis,
             algorithm=name,
             hyperparameters=dict(hyperparameters),
-            rows=None if rows >= self.rows else rows,
+            rows=self.basis.rows if rows >= self.rows else rows,
             rounds=rounds,
         )
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
-from dualfl.federation.chambers import FarChamber
+from dualfl.federation.chambers import CHECKS, TABLE_NAMES, FarChamber
 from dualfl.federation.sealing import Seal
 from dualfl.federation.upload import WORK_BITS
 
 Content = dict[str, Any]
-NAMES = ("describe",)  # tells names alone, and every silo must
+NAMES = (*TABLE_NAMES, *CHECKS)  # told in words, by every silo
 
 
 def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None) -> Content:
@@ -32,7 +32,7 @@ def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None) -> C
     maxima: dict[str, float] = {}
     among = list(experiment.plan["names"])
     for i, record in enumerate(records):
-        sums |= {f"{i}/{name}": part for name, part in record.parts(experiment.plan["secure"], len(among)).items()}
+        sums |= {f"{i}/{name}": part for name, part in record.parts(len(among)).items()}
         maxima |= {f"{i}/{name}": value for name, value in record.maxima.items()}
     content: Content = {"own": own}
     if sums:
@@ -63,7 +63,7 @@ class Record:
             return {"wire": self.summed, "own": self.shown}
         return {"wire": self.maxima or self.summed, "value": self.value, "work": self.work}
 
-    def parts(self, bits: int, silos: int) -> dict[str, fixed_point.Part]:
+    def parts(self, silos: int) -> dict[str, fixed_point.Part]:
         """As whole numbers: sums in limbs that lose nothing, uploads of runs on the grid that their silo knows."""
         parts: dict[str, fixed_point.Part] = {}
         if self.weight is None:
@@ -72,13 +72,13 @@ class Record:
             return parts
         for name, x in fixed_point.flatten(self.summed or {}).items():
             if np.shape(x):
-                parts[name] = fixed_point.Part(x, self.weight, bits)
+                parts |= fixed_point.limbs(name, self.weight * x, silos, fixed_point.VECTOR)
             else:
                 parts |= fixed_point.limbs(name, self.weight * x, silos)
         for name, x in (self.value or {}).items():
             parts |= fixed_point.limbs(f"probe:{name}", self.weight * x, silos)
         for name, x in ({} if self.work is None else self.work._asdict()).items():
-            parts[f"work:{name}"] = fixed_point.Part(float(x), 1.0, WORK_BITS, silos)
+            parts[f"work:{name}"] = fixed_point.Part(float(x), WORK_BITS, silos)
         return parts
 
 

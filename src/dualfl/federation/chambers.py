@@ -21,17 +21,22 @@ from dualfl.engines.engine import bound, check_fit, server_penalty
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.experiment import Experiment
+from dualfl.federation.inspecting import inspected
 from dualfl.federation.rows import not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
 from dualfl.federation.wire import decode, encode
 from dualfl.objectives import L1
-from dualfl.silos.chamber import Chamber, Dealing
+from dualfl.silos.chamber import Chamber, Dealing, Least
 from dualfl.silos.costs import Cost
 from dualfl.silos.verbs import answered
 from dualfl.tables.refusals import IN_SILOS, Unfit
 
 Content = dict[str, Any]
 SURVEYS = ("survey", "inquiry")
+CHECKS = ("greet", "inspect")  # the questions of a check of tables
+DESCRIBES = ("outline", "tally", "spreads", "cells", "own_cells")  # those of a description
+TABLE_NAMES = ("describe", "outline")  # tell names of columns and levels
+TOLD = (*TABLE_NAMES, "encode")  # what a chamber remembers
 QUOTING = "its rows do not suit what was asked"
 
 
@@ -48,6 +53,7 @@ class FarChamber:
         rows = self.home.rows(held_out=self.evaluates)
         self.experiment.check_data()  # after reading, so that a file which is changed meanwhile is noticed
         made = Chamber(rows.table, fold_dealing(self.home), self.home.name, IN_SILOS)
+        made.least = Least(self.home.policy.least_per_level, self.home.policy.least_per_cell)
         self._recall(made)
         return made
 
@@ -56,14 +62,19 @@ class FarChamber:
         return (self.experiment.path / "plan").exists()
 
     @cached_property
+    def analysis(self) -> str:
+        """What kind of analysis this is."""
+        path = self.experiment.path / "analysis"
+        return str(decode(path.read_bytes()).get("analysis", "")) if path.exists() else ""
+
+    @property
     def evaluates(self) -> bool:
         """Whether this is an evaluation, for which rows may have been kept apart."""
-        path = self.experiment.path / "analysis"
-        return path.exists() and decode(path.read_bytes()).get("analysis") == "evaluate"
+        return self.analysis == "evaluate"
 
     def _recall(self, chamber: Chamber) -> None:
         """What it was told before: which columns, and how they become numbers."""
-        for verb in ("describe", "encode"):
+        for verb in TOLD:
             path = self.experiment.path / "told" / verb
             if path.exists():
                 answered(chamber, verb, decode(path.read_bytes()))
@@ -72,20 +83,35 @@ class FarChamber:
 
     def query(self, verb: str, given: Mapping[str, Any]) -> Content:
         """The answer to a question; what is said of cells stays with the operator."""
-        if verb == "describe":
+        self.check_suits(verb)
+        if verb == "greet":
+            return {}
+        if verb == "inspect":
+            return inspected(self.home, str(given["target"]), given["classes"]).as_json()
+        if verb in TABLE_NAMES:
             given = self.allowed(given)
         with not_quoted(QUOTING):
             found = answered(self.chamber, verb, given)
-            if verb == "describe":
+            if verb in TABLE_NAMES:
                 self.check_told(found)
-        if verb in ("describe", "encode"):
+        if verb in TOLD:
             write(self.experiment.path / "told" / verb, encode(dict(given)))
         return found
+
+    def check_suits(self, verb: str) -> None:
+        """The plan of a check lets out faults of columns and nothing else, and no other plan does; the same goes for a
+        description of tables."""
+        for kind, verbs, words in (("check", CHECKS, "check"), ("describe", DESCRIBES, "description")):
+            plan = self.analysis == kind
+            if plan != (verb in verbs) or (verb == "inspect" and not self.has_plan):
+                what = f"a {words}" if plan else f"no {words}"
+                raise InputError(f"the plan is {what} of tables, and {verb!r} is not of it")
 
     def check_told(self, told: Content) -> None:
         """Class labels leave only as they were shown to the operator."""
         known = self.home.policy.classes
-        strange = [] if known is None else [label for label in told.get("classes") or () if label not in known]
+        labels = told.get("classes") or told["columns"].get(self.home.rows().target) or ()
+        strange = [] if known is None else [label for label in labels if label not in known]
         if strange:
             raise Unfit(
                 f"The target has the label {strange[0]!r}, which was not there when the silo joined; add it to "
@@ -104,7 +130,8 @@ class FarChamber:
                 "can change 'target' in silo.json"
             )
         fixed = self.home.policy.task
-        if fixed is not None and bool(request["numeric_target"]) != (fixed == "regression"):
+        described = "small" in given  # whatever the target is
+        if fixed is not None and not described and bool(request["numeric_target"]) != (fixed == "regression"):
             raise InputError(
                 f"the target of this silo is for {fixed}, and the analysis is for another kind of target; its operator "
                 "can change 'task' of the policy in silo.json"
@@ -122,6 +149,8 @@ class FarChamber:
             )
         columns = set(mine.table.columns)
         request["categorical"] = tuple(name for name in mine.categorical if name in columns)
+        if described and fixed == "classification" and mine.target not in request["categorical"]:
+            request["categorical"] += (mine.target,)
         return {**given, "request": request}
 
     # -- runs ---------------------------------------------------------------------------------------
@@ -132,6 +161,7 @@ class FarChamber:
 
     def step(self, asked: Content) -> tuple[Reply, Content | None, float]:
         """A client step of one fit, the value at the probe, and how much this silo counts in it."""
+        self.check_suits("step")
         from dualfl.federation.keeper import algorithm_of
 
         algorithm = algorithm_of(asked["algorithm"])
@@ -154,6 +184,7 @@ class FarChamber:
     def value(self, asked: Content) -> tuple[Content, float]:
         from dualfl.federation.keeper import algorithm_of
 
+        self.check_suits("value")
         cost, _, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
         return measured(cost.objective, asked["probe"]), weight
 
@@ -188,7 +219,7 @@ class FarChamber:
             objective.d,
             start=start if algorithm.warm else None,
             penalty=server_penalty(objective, penalty, cost.origin) if algorithm.penalty == "server" else None,
-            codec=None if plan["secure"] is None or not weight else fixed_point.FixedPoint(weight, plan["secure"]),
+            codec=None if plan["secure"] is None or not weight else fixed_point.FixedPoint(weight),
         )
         return cost, place, weight
 

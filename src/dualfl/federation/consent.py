@@ -146,7 +146,14 @@ def in_words(waiting: Content, coordinator: str) -> str:
     ]
     if plan["analysis"]:
         lines += ["The analysis:", *(f"    {name}: {json.dumps(one)}" for name, one in plan["analysis"].items())]
-    if plan["masks"]:
+    if plan["model"] == "check":
+        lines.append(
+            "This is a check of tables. The coordinator and all silos will learn the names of this silo's columns and "
+            "of levels that the policy lets out, which columns have which faults (gaps, odd entries, dates, an "
+            "identifier, ...), which are constant, and which are 0 and 1: no entry, no row, no count. `dualfl deploy "
+            "check` shows all of it here."
+        )
+    elif plan["masks"]:
         lines.append(
             "Sums are masked. The coordinator and all silos will learn sums over all silos: the number of rows, of "
             "each column its mean, spread and gaps, how many rows have each level, and gradients and the like on the "

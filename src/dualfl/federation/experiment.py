@@ -239,7 +239,7 @@ class Experiment:
             objective.d,
             start=start if algorithm.warm else None,
             penalty=server_penalty(objective, penalty, cost.origin) if algorithm.penalty == "server" else None,
-            codec=codec_of(plan["codec"]) if plan["secure"] is None else fixed_point.FixedPoint(weight, plan["secure"]),
+            codec=codec_of(plan["codec"]) if plan["secure"] is None else fixed_point.FixedPoint(weight),
         )
         return cost, place, j, weight
 

@@ -1,13 +1,14 @@
 """Numbers as whole numbers modulo p (`field`), so that masks cancel exactly and sums do not depend on their order.
 
-A silo of weight w sends q = round(w x 2^BITS); the sum of all q, divided by 2^BITS, is the weighted mean to within
-N 2^-(BITS+1). What a silo keeps is q / (2^BITS w), the number that the server will really use: rounding that the
-silo did not know of would break the sums that algorithms rely on.
+A number travels in several words, each of which holds what the one before it has left (`LIMBS`). Of vectors, which a
+silo of weight w sends as w x, two words are sent: the sum of all is the weighted mean to within N 2^-(BITS+1), up to
+1e15. What a silo keeps is what it sent, divided by w: rounding that the silo did not know of would break the sums that
+algorithms rely on. Scalars, and sums of raw columns, whose size nobody knows, take all words and lose nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +21,13 @@ from dualfl.federation.field import Words, signed_to_words, words_to_signed
 from dualfl.streams import Stream
 from dualfl.typing import Array
 
-BITS = 40  # after the point: a grid of 1e-12
+# Bits after the point. What is left of a number after one of them is at most half a step of it, so 2^47 steps of the
+# next, which leaves room to add up those of 2^12 silos.
+# The last one is for squares of small columns: 2^-153 is 1e-46, so a spread of 1e-16 keeps a dozen digits.
+LIMBS = {"high": -39, "coarse": 9, "fine": 57, "finer": 105, "finest": 153}
+ALL = tuple(LIMBS)
+VECTOR = ("coarse", "fine")  # words of a number in a vector
+BITS = LIMBS["fine"]  # the grid of vectors: 7e-18
 LARGEST = 2.0**59  # sums of whole numbers stay below it, so a quarter of p away from wrapping around
 
 
@@ -29,12 +36,11 @@ class FixedPoint(Codec):
     """Rounds uploads to the grid on which they will be added. It compresses nothing and remembers nothing."""
 
     weight: float
-    bits: int = BITS
 
     @property
     def step(self) -> float:
         """Of the grid, for what this silo sends."""
-        return float(1 / (self.weight * 2.0**self.bits))
+        return float(1 / (self.weight * 2.0**BITS))
 
     def compress(self, x: Array, stream: Stream) -> Quantised:
         raise NotImplementedError  # `encode` is all there is
@@ -51,8 +57,8 @@ class FixedPoint(Codec):
         x = np.asarray(dense(value))
         if not x.shape:  # scalars travel in five words, and lose nothing
             return canonical(value)
-        words = to_words(name, x, self.weight, self.bits).reshape(x.shape)
-        return canonical(words_to_signed(words) / (self.weight * 2.0**self.bits))
+        sent = whole({limb: part.x for limb, part in limbs(name, self.weight * x, 1, VECTOR).items()})[name]
+        return canonical(sent / self.weight)
 
 
 def dense(value: Any) -> Any:
@@ -61,40 +67,32 @@ def dense(value: Any) -> Any:
 
 
 class Part(NamedTuple):
-    """Numbers that travel as words; `added` says how many silos add theirs where weights do not add up to 1."""
+    """Numbers that travel as words; `added` says how many silos add theirs."""
 
     x: Any
-    weight: float
     bits: int
     added: int = 1
 
 
-def to_words(name: str, x: Any, weight: float, bits: int, added: int = 1) -> Words:
-    """round(weight x 2^bits) modulo p, flat; refused where the sum could wrap around."""
+def to_words(name: str, x: Any, bits: int, added: int = 1) -> Words:
+    """round(x 2^bits) modulo p, flat; refused where the sum could wrap around."""
     x = np.asarray(x, dtype=np.float64).ravel()
     if not_finite(x):
         raise InputError(f"{name!r} holds NaN or infinity")
-    # Weights add up to 1 at most, so if no x is too large, no weighted sum is; what has no weight is added N times.
-    limit = LARGEST / 2.0**bits / max(weight * added, 1.0)
+    limit = LARGEST / 2.0**bits / added
     if float(np.abs(x).max(initial=0.0)) >= limit:  # by how much stays here, since this sentence goes to the server
         raise InputError(
             f"{name!r} holds a number of {limit:.3g} or more, which secure sums do not carry; scale the columns "
             "in every silo"
         )
-    return signed_to_words(np.rint(x * weight * 2.0**bits).astype(np.int64))
+    return signed_to_words(np.rint(x * 2.0**bits).astype(np.int64))
 
 
 def from_words(words: Words, bits: int) -> Array:
     return words_to_signed(words) / 2.0**bits
 
 
-# -- scalars, and sums of raw columns, whose size is not known: five words a number ------------------------
-
-# Bits after the point. What is left of a number after one of them is at most half a step of it, so 2^47 steps of the
-# next, which leaves room to add up those of 2^12 silos.
-# The last one is for squares of small columns: 2^-153 is 1e-46, so a spread of 1e-16 keeps a dozen digits.
-LIMBS = {"high": -39, "coarse": 9, "fine": 57, "finer": 105, "finest": 153}
-
+# -- several words a number -----------------------------------------------------------------------------
 
 FINEST = 2.0 ** -LIMBS["fine"]  # how far off two scalars of one silo may be together
 
@@ -104,12 +102,13 @@ def reach(silos: int) -> float:
     return float(LARGEST / 2.0 ** LIMBS["high"] / silos)
 
 
-def limbs(name: str, x: Any, silos: int) -> dict[str, Part]:
-    """x, which so many silos add with no weight, in parts that together lose nothing of a float64 below `reach`."""
+def limbs(name: str, x: Any, silos: int, chosen: Sequence[str] = ALL) -> dict[str, Part]:
+    """x, which so many silos add with no weight; all parts together lose nothing of a float64 below `reach`."""
     rest, parts = np.asarray(x, dtype=np.float64), {}
-    for limb, bits in LIMBS.items():
-        rounded = from_words(to_words(name, rest, 1.0, bits, silos), bits).reshape(rest.shape)
-        parts[f"{name}:{limb}"] = Part(rounded, 1.0, bits, silos)
+    for limb in chosen:
+        bits = LIMBS[limb]
+        rounded = from_words(to_words(name, rest, bits, silos), bits).reshape(rest.shape)
+        parts[f"{name}:{limb}"] = Part(rounded, bits, silos)
         rest = rest - rounded
     return parts
 

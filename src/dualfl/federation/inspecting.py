@@ -9,26 +9,43 @@ from dataclasses import replace
 
 from dualfl.errors import InputError
 from dualfl.federation.guarded import guarded
-from dualfl.federation.rows import not_quoted, read_rows
+from dualfl.federation.rows import SiloRows, not_quoted, read_rows
 from dualfl.federation.silo_folder import SiloFolder
 from dualfl.tables.advice import matters
 from dualfl.tables.findings import Inspection
-from dualfl.tables.inspection import inspect
+from dualfl.tables.inspection import inspect, inspect_file
+
+
+def found_here(home: SiloFolder, classes: bool | None = None) -> tuple[Inspection, SiloRows | None]:
+    """All that the operator may see, and the rows, if they could be read as silo.json says."""
+    classes = classes if home.policy.task is None else home.policy.task == "classification"
+    try:
+        rows = read_rows(home.data, home.settings.get("target"), home.rules)
+    except InputError:
+        return inspect_file(home.data, home.rules, str(home.settings.get("target") or ""), classes)[0], None
+    return inspect(rows.table, home.rules, rows.target, classes), rows
 
 
 def inspected(home: SiloFolder, target: str, classes: bool | None) -> Inspection:
     """What leaves; the operator reads the rest in the silo's log."""
-    rows = read_rows(home.data, home.settings.get("target"), home.rules)
-    if target and target != rows.target:
+    task = home.policy.task
+    if task is not None and classes not in (None, task == "classification"):
         raise InputError(
-            f"this silo's target is {rows.target!r}, and the check is about {target!r}; its operator can change "
-            "'target' in silo.json"
+            f"the target of this silo is for {task}, and the check is for another kind of target; its operator can "
+            "change 'task' of the policy in silo.json"
         )
     with not_quoted("its rows cannot be looked at"):
-        own = inspect(rows.table, home.rules, rows.target, classes)
-        shown = inspect(guarded(rows, home.policy).table, home.rules, rows.target, own.classes).columns
+        own, rows = found_here(home, classes)
+    if target and own.target and target != own.target:
+        raise InputError(
+            f"this silo's target is {own.target!r}, and the check is about {target!r}; its operator can change "
+            "'target' in silo.json"
+        )
     for matter in matters(own.findings):
-        home.note(f"check: {matter.line([rows.table.name])}")
-    columns = {name: replace(own.columns[name], levels=shown[name].levels) for name in shown}
-    findings = tuple(replace(one, silos=(home.name,)) for one in own.findings if one.column in (*shown, ""))
+        home.note(f"check: {matter.line([own.silo])}")
+    columns = {}
+    if rows is not None:  # otherwise nobody knows yet what its columns are
+        shown = inspect(guarded(rows, home.policy).table, home.rules, rows.target, own.classes).columns
+        columns = {name: replace(own.columns[name], levels=shown[name].levels) for name in shown}
+    findings = tuple(replace(one, silos=(home.name,)) for one in own.findings if one.column in (*columns, ""))
     return replace(own, silo=home.name, columns=columns, findings=findings).told

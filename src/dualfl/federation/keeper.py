@@ -20,6 +20,7 @@ from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer, mea
 from dualfl.errors import DualflError, InputError
 from dualfl.federation import declared, row_sets
 from dualfl.federation.answers import answer_all
+from dualfl.federation.chambers import TABLE_NAMES
 from dualfl.federation.consent import Consent
 from dualfl.federation.experiment import CHANGED, Experiment, purge
 from dualfl.federation.fixed_point import BITS
@@ -226,13 +227,17 @@ class Keeper:
         ]
         if len(begun) >= policy.experiments_per_day:
             raise InputError("this silo's policy allows no more experiments today ('experiments_per_day')")
+        consent = Consent(home.path, policy, home.log)
+        if (plan.get("analysis") or {}).get("analysis") == "check":  # no sum leaves, and rows may not be readable yet
+            consent.check(plan, experiment.id, roster)
+            return
         used = home.rows().used()
         if plan.get("draft") is not None:
             policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
         if policy.least_per_cell:
             policy.check_cells(rarest_cell(used))
         columns = sorted(name for name in used.columns if name != home.rows().target)
-        Consent(home.path, policy, home.log).check(plan, experiment.id, roster, columns)
+        consent.check(plan, experiment.id, roster, columns)
         if policy.least_rows:
             row_sets.check(home.path, row_sets.digests(used, home.salt), policy.least_rows)
 
@@ -347,8 +352,8 @@ class Keeper:
             raise InputError("this silo's policy allows no more exchanges in this experiment ('exchanges')")
         line.follow(request, now, group)
         for ask in request["asks"]:
-            if ask.get("verb") == "encode":
-                home.policy.check_size(home.rows().used().rows, len(ask["given"]["mean"]) + 1)
+            if ask.get("verb") in ("encode", "tally"):
+                home.policy.check_size(home.rows().used().rows, len(ask["given"].get("mean", ())) + 1)
         seal, chain = line.seal(message, now, group)
         content = answer_all(experiment.far, request["asks"], seal)
         if any(one is not None for one in content["own"]):
@@ -361,8 +366,8 @@ def probe_of(request: Content, cost: LocalCost) -> Array:
 
 
 def check_first(asks: Any, task: str | None) -> None:
-    """Before there is a plan a silo tells names, and which columns have which faults, and nothing else."""
-    if len(asks) != 1 or asks[0].get("verb") not in ("describe", "inspect") or asks[0].get("reduce") != "each":
+    """Before there is a plan a silo tells names, or greets, and nothing else."""
+    if len(asks) != 1 or asks[0].get("verb") not in (*TABLE_NAMES, "greet") or asks[0].get("reduce") != "each":
         raise InputError("before there is a plan this silo tells the names of its columns, and nothing else")
     if task is not None and asks[0]["given"].get("classes") not in (None, task == "classification"):
         raise InputError(f"the target of this silo is for {task}, and another kind of target is asked about")

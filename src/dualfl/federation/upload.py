@@ -43,13 +43,11 @@ class Uploads:
         parts: dict[str, fixed_point.Part] = {}
         for field, x in wire.items():
             if np.shape(x):
-                parts[field] = fixed_point.Part(x, weight, self.plan["secure"])
+                parts |= fixed_point.limbs(field, weight * x, len(among), fixed_point.VECTOR)
             else:
                 parts |= fixed_point.limbs(field, weight * x, len(among))
         work: Work = reply.work
-        parts |= {
-            f"work:{k}": fixed_point.Part(float(v), 1.0, WORK_BITS, len(among)) for k, v in work._asdict().items()
-        }
+        parts |= {f"work:{k}": fixed_point.Part(float(v), WORK_BITS, len(among)) for k, v in work._asdict().items()}
         return masked(self.masks, parts, name, among)
 
     def _check_among(self, among: list[str]) -> None:

@@ -10,10 +10,9 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.estimators.metrics import Evaluation, evaluate
 from dualfl.fits.model_folder import Model
+from dualfl.report.sheets import harmless
 from dualfl.tables.encoding import features, substituted, targets
 from dualfl.tables.reading import Table, check_usable, missing
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how a cell begins that a spreadsheet would compute
 
 
 def predictions(model: Model, table: Table, unseen: str = "error") -> tuple[list[str], Iterator[list[Any]]]:
@@ -41,16 +40,6 @@ def _predicted(model: Model, table: Table, unseen: str) -> tuple[list[str], Iter
     head = ["row", "prediction", *(f"{what} {name}" for name in names)]
     shown = {name: harmless(name) for name in model.schema.classes}
     return head, ([i + 1, shown[label], *map(float, line)] for i, (label, line) in enumerate(zip(labels, scores)))
-
-
-def harmless(text: str) -> str:
-    """A text as a spreadsheet may open it: what looks like a formula gets an apostrophe in front. Numbers stay."""
-    if not text.startswith(FORMULA):
-        return text
-    try:
-        return text if np.isfinite(float(text)) and text.isascii() else f"'{text}"
-    except ValueError:
-        return f"'{text}"
 
 
 def substitutions(model: Model, table: Table) -> str:

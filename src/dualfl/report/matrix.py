@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.experiments.matrix import MOST, TIME, Ending, MatrixTable
+from dualfl.experiments.matrix import MOST
+from dualfl.experiments.matrix_scores import TIME, Ending, MatrixTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +26,9 @@ TITLES = {
 }
 
 
-def heat_map(found: MatrixTable, count: str = "exchanges", level: float = 1e-6, network: str = "") -> Figure:
+def heat_map(
+    found: MatrixTable, count: str = "exchanges", level: float = 1e-6, network: str = "", about: str = ""
+) -> Figure:
     """Dark is few. A box marks the best of a line; grey did not get there, light grey had no more time, and both say
     how far they came; white does not apply."""
     names = found.used
@@ -70,7 +73,7 @@ def heat_map(found: MatrixTable, count: str = "exchanges", level: float = 1e-6, 
     bar.ax.yaxis.set_major_formatter("{x:g}")
     bar.ax.yaxis.set_minor_locator(NullLocator())
     bar.ax.tick_params(labelsize=8)
-    title = TITLES[count].format(level=level) + (f", {network}" if network else "")
+    title = ", ".join(filter(None, (TITLES[count].format(level=level), network, about)))
     figure.suptitle(
         fill(f"{title[0].upper()}{title[1:]}", width) + "\n" + fill(KEY, width), fontsize=9.5, x=0.01, ha="left"
     )

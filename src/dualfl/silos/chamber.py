@@ -61,6 +61,14 @@ class SiloRows:
 
 
 @dataclass(frozen=True)
+class Least:
+    """How many rows a level, and two levels together, must have before a silo tells of them; 0: it has no such rule."""
+
+    level: int = 0
+    cell: int = 0
+
+
+@dataclass(frozen=True)
 class Dealing:
     """How a silo deals its rows into folds: a secret, the number of the silo, and whether class by class."""
 
@@ -87,6 +95,7 @@ class Chamber:
         self.table = source if isinstance(source, Table) else None
         self._rows = source if isinstance(source, SiloRows) else None
         self.dealing = dealing
+        self.least = Least()
         self._chosen: dict[Rows, SiloRows] = {}
         self._models: dict[Cost, LinearModel] = {}  # fits differ in their penalty, and share everything else
         self.request: Request | None = None

@@ -25,7 +25,8 @@ Kind = Literal["numeric", "categorical", "empty"]
 
 @dataclass(frozen=True)
 class Request:
-    """What every silo is asked. `remedies` are those that whoever has the table can take."""
+    """What every silo is asked. `remedies` are those that whoever has the table can take. Without a target all rows
+    count."""
 
     target: str
     numeric_target: bool = False
@@ -122,14 +123,19 @@ def order(text: str) -> tuple[int, float, str]:
         return 1, 0.0, text
 
 
-def used(table: Table, request: Request) -> tuple[Table, int, int]:
-    """The rows to be used, and how many lack the target, and how many another entry."""
-    if request.target not in table.columns:
-        hint = nearest("column", request.target, table.columns).partition("; ")[2]
+def check_target(table: Table, target: str) -> None:
+    if target not in table.columns:
+        hint = nearest("column", target, table.columns).partition("; ")[2]
         raise InputError(
-            f"{table.name} has no column {request.target!r}, the target; {hint} "
+            f"{table.name} has no column {target!r}, the target; {hint} "
             "Rename it in the file, or give another --target."
         )
+
+
+def used(table: Table, request: Request) -> tuple[Table, int, int]:
+    """The rows to be used, and how many lack the target, and how many another entry."""
+    if request.target:
+        check_target(table, request.target)
     lacking = [name for name in request.columns if name not in table.columns]
     if lacking:
         raise InputError(f"{table.name}: {nearest('column', lacking[0], table.columns)}")
@@ -142,7 +148,7 @@ def used(table: Table, request: Request) -> tuple[Table, int, int]:
             check_odd(table, name, request.remedies)
     columns |= {name: table.levels(name) for name in request.categorical if name in columns}
     table = replace(table, columns=columns)
-    there = ~missing(table.columns[request.target])
+    there = ~missing(table.columns[request.target]) if request.target else np.ones(table.rows, dtype=bool)
     if not there.any():
         raise InputError(
             f"{table.name} has no entry at all in column {request.target!r}, the target; fill it, "
@@ -158,6 +164,7 @@ def used(table: Table, request: Request) -> tuple[Table, int, int]:
 
 def summarise(table: Table, request: Request) -> Summary:
     """A silo's answer."""
+    check_target(table, request.target)
     kept, without, gaps = used(table, request)
     target = kept.columns[request.target]
     if request.numeric_target and not is_numeric(target):

@@ -48,7 +48,8 @@ class Auto(Algorithm):
     Parameters
     ----------
     cost : "exchanges", "floats", or "time" of a fit in one process, where exchanges cost nothing.
-    least_rows : clients with fewer rows send no second-order sums; then a first-order method runs.
+    least_rows : clients with fewer rows send no second-order sums. For smooth losses without a penalty the others'
+        serve; otherwise, or if no client has so many, a first-order method runs.
     memory : bytes that a client or the server may take beside its rows.
     proof : the method itself must prove how near it is, also where the intercept is free; a fit in one process need not
         ask for that, because it has a proof of its own.
@@ -101,6 +102,9 @@ class Auto(Algorithm):
         """The fewest exchanges."""
         what, race = describe(facts, penalty), self.cost == "exchanges"
         if 0 < facts.least < self.least_rows:
+            if facts.smooth and facts.moments and penalty is None and k.n >= self.least_rows:
+                chosen, why = self.newton(k, facts, what)
+                return chosen, f"{why}; clients with fewer than {self.least_rows} rows send gradients only"
             return self.first_order(
                 k, facts, penalty, f"a client has {facts.least} rows, and second-order sums of fewer than "
                 f"{self.least_rows} could reveal them"

@@ -17,6 +17,9 @@ the first one every exchange carries two trials, t = 1 and t = 0.4. So E falls m
 only decides how fast; docs/auto.md has the proof. Nothing depends on the units of columns, nor, beside a free
 intercept, on where they have their zeros (see `coordinates`).
 
+Clients with fewer rows than `least_rows` send no curvature. Then H0 is never taken to be the Hessian, and secant pairs
+learn what it lacks, a matrix of as many ranks as these clients have rows.
+
 More features than `widest`: C does not travel. Clients send C Omega for a common random Omega of a few hundred columns,
 more of them while the last eigenvalue of the sketch is still felt beside mu, and all of them once more, in better
 coordinates, if the units of columns or their means turn out to be all that was sketched.
@@ -51,9 +54,17 @@ from dualfl.algorithms.few_exchanges.self_concordance import (
 )
 from dualfl.algorithms.few_exchanges.sketch_size import Budget, heaviest, more_columns
 from dualfl.algorithms.few_exchanges.sketched_state import Local, Server, radius, scale, share
-from dualfl.algorithms.few_exchanges.sketched_sums import BEYOND, RAY, Wanted, directions, first_sums, sums_at
+from dualfl.algorithms.few_exchanges.sketched_sums import (
+    BEYOND,
+    RAY,
+    Wanted,
+    directions,
+    first_sums,
+    sums_at,
+    without_second_order,
+)
 from dualfl.algorithms.few_exchanges.straight_pieces import just_beyond, kept_promise
-from dualfl.algorithms.few_exchanges.upload_limits import check_rows
+from dualfl.algorithms.few_exchanges.upload_limits import has_few_rows
 from dualfl.algorithms.messages import floats
 from dualfl.errors import InputError, NoMinimiser
 from dualfl.typing import Array
@@ -80,7 +91,7 @@ class SketchedNewton(Algorithm):
     local : whether the clients' own minimisers are raced as a start.
     widest : features up to which their second moment travels as a whole; beyond, a sketch of it.
     columns : of the sketch, at first.
-    least_rows : clients with fewer rows refuse to send second-order sums.
+    least_rows : clients with fewer rows send energies and gradients, and no second-order sums.
     """
 
     far: int = 0
@@ -150,6 +161,7 @@ class SketchedNewton(Algorithm):
         s = Server(
             np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu),
             m.sizes2, float(m.grid), Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)), heaviest=heaviest(at.N),
+            part=bool(m.few > 0),
         )  # fmt: skip
         budget = self.budget(s)
         sketched = C is not None or CO is not None
@@ -231,8 +243,8 @@ class SketchedNewton(Algorithm):
         if self.accepts(s, X[best], float(m.E[best]), m.g[best]):
             s = replace(s, trusted=best == 0 and s.t == 1 and kept_promise(s.E - float(m.E[best]), s.decrement))
             return self.stepped(self.arrived(s, best, X, m))
-        s = replace(s, rejected=s.rejected + 1, request=(), slow=not s.metric.exact, trusted=False)
-        if s.metric.exact:  # Newton's direction; how far to go is known from the ray
+        s = replace(s, rejected=s.rejected + 1, request=(), slow=not s.exact, trusted=False)
+        if s.exact:  # Newton's direction; how far to go is known from the ray
             return replace(self.shortened(s, m.ray), request=(s.basis.q,))
         if s.rejected >= 3:
             s = replace(s, S=(), Y=())
@@ -246,7 +258,7 @@ class SketchedNewton(Algorithm):
         Beside a whole Hessian they are chords that lie behind, and none is kept; unless a step has gained about all of
         its decrement, twice what it should: then there was next to no curvature where the metric has some.
         """
-        if s.metric.exact and not 2 * (s.E - float(np.min(m.E))) > FLAT * s.decrement * s.t:
+        if s.exact and not 2 * (s.E - float(np.min(m.E))) > FLAT * s.decrement * s.t:
             return replace(s, S=(), Y=())
         S, Y = s.S, s.Y
         for i in np.argsort(-m.E, kind="stable"):  # the best last, where it counts most
@@ -276,22 +288,22 @@ class SketchedNewton(Algorithm):
         i = min(i, len(s.request) - 1)  # of two trials on a ray only the first has one, and it is near enough
         metric = sketch.metric(s.basis, *(getattr(m, f"{name}{i}") for name in "MTW"))
         grown = s.near and metric.rank > s.metric.rank > 0
-        if metric.exact and (s.trusted or grown):
+        if metric.exact and not s.part and (s.trusted or grown):
             keep = 0  # the pairs are chords of Hessians that lie behind
         else:
-            keep = len(s.S) if grown else min(3, len(s.S))
+            keep = len(s.S) if grown or s.part else min(3, len(s.S))
         return replace(s, metric=metric, since=0, S=s.S[len(s.S) - keep :], Y=s.Y[len(s.Y) - keep :])
 
     def stepped(self, s: Server) -> Server:
         """The next trial x - p, and what is asked with it."""
         p = two_loops(s.g, s.S, s.Y, lambda g: s.metric.solve(s.basis, g))
         decrement = float(s.g @ p)
-        if s.metric.exact and len(s.S) and decrement > 2 * scale(s):  # more than there is: pairs of a straight piece
+        if s.exact and len(s.S) and decrement > 2 * scale(s):  # more than there is: pairs of a straight piece
             p = s.metric.solve(s.basis, s.g)
             decrement = float(s.g @ p)
         self.check_minimiser(s, p, decrement)
         near = decrement <= NEAR * scale(s)
-        s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=p if s.metric.exact or not near else NONE)
+        s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=p if s.exact or not near else NONE)
         if near and s.prove and s.basis.spans and s.basis.q == s.metric.rank:
             basis, metric = sketch.whitened(s.basis, s.metric)
             s = replace(s, basis=basis, metric=metric, sent=s.sent and basis is s.basis)
@@ -305,7 +317,7 @@ class SketchedNewton(Algorithm):
         steps = [(float(E), t * s.t) for E, t in zip(ray, RAY)]
         good = [(E, t) for E, t in steps if E <= s.E - ARMIJO * t * slope]
         t = min(good)[1] if good else SHORTER * (steps[-1][1] if steps else s.t)
-        if s.metric.exact and good:
+        if s.exact and good:
             t = just_beyond(s.E, slope, t, steps)
         p = t * full
         return replace(s, trial=s.x - p, p=p, t=t, near=False, request=())
@@ -355,12 +367,15 @@ class SketchedNewton(Algorithm):
     @client_step
     def first(self, f: MomentCost, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
         """E, E' and the second moment at the start, what is regularised, and this client's own minimiser."""
-        check_rows(self.name, at.j, f.objective, self.least_rows)
-        return at.send(**first_sums(f, at, columns, self.widest, self.local)), c
+        sums, few = first_sums(f, at, columns, self.widest, self.local), has_few_rows(f.objective, self.least_rows)
+        ridge = sums["M"]  # which is no secret, and everybody's
+        sums = without_second_order(sums) | {"M": ridge} if few else sums
+        return at.send(**sums, few=float(few)), c
 
     @client_step
     def look(self, f: MomentCost, c: Any, at: Place, **asked: Any) -> tuple[Upload, Any]:
         """E and E' at the rows of X, losses on the ray that ends in the first of them, metrics, and more of C Omega."""
         if len(asked["U"]):
             c = Local(asked["U"], asked["B"])
-        return at.send(**sums_at(f, at, c.U, c.B, Wanted(**asked))), c
+        sums = sums_at(f, at, c.U, c.B, Wanted(**asked))
+        return at.send(**(without_second_order(sums) if has_few_rows(f.objective, self.least_rows) else sums)), c

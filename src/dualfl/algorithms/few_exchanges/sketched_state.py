@@ -37,6 +37,7 @@ class Server:
     mu: float  # strong convexity, for the bound
     sizes2: Array  # of the columns, and the grid of what travels: how far off gradients may be, see `Doubt`
     grid: float
+    part: bool = False  # some clients send no second-order sums, so the metric lacks what they have
     prove: bool = False  # whether Hessians come with what makes a bound of them
     guesses: Array | None = None  # of columns that are others
     inner: Array | None = None  # the norm in which it is, for several outputs
@@ -61,6 +62,11 @@ class Server:
     trusted: bool = False  # the last step gained what its metric had promised
     bounds: Parabolas = NOTHING_YET
     decrement: float = np.inf
+
+    @property
+    def exact(self) -> bool:
+        """Whether the metric is the Hessian."""
+        return self.metric.exact and not self.part
 
 
 def share(s: Server) -> float:

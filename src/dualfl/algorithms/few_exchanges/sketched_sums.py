@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +23,24 @@ from dualfl.typing import Array
 
 RAY = (*(0.5**i for i in range(1, 6)), 2.0**-7, 2.0**-10, 2.0**-14, 2.0**-20, 2.0**-30)
 BEYOND = 1e100  # stands for an energy that overflows, as a Poisson loss can; such a trial is rejected
+
+
+# Second-order sums, by name, and what else tells of single rows; without the number of the point behind it.
+SECOND_ORDER = ("C", "CO", "own", "cross", "q", "theta", "M", "T", "W", "rough", "slip", "kinks_", "reach")
+
+
+def without_second_order(sums: dict[str, Any], among: Sequence[str] = SECOND_ORDER) -> dict[str, Any]:
+    """The sums of a client with few rows: E and E' as they are, and no curvature.
+
+    What the others send is then less than the Hessian, by a matrix that is positive semidefinite. A bound of E* needs
+    no more: along every line E is at least as curved as what the others have, and their rows alone must keep it.
+    """
+    found = {name: np.zeros_like(x) if name.rstrip("0123456789") in among else x for name, x in sums.items()}
+    if "sizes2" in found:  # one number for all columns bounds them all
+        found["sizes2"] = np.full_like(sums["sizes2"], np.max(sums["sizes2"]))
+    if "unlike" in found:  # whether columns are others is not told, so none is taken to be
+        found["unlike"] = np.ones_like(sums["unlike"])
+    return found
 
 
 def first_sums(f: MomentCost, at: Place, columns: int, widest: int, local: bool) -> dict[str, Any]:

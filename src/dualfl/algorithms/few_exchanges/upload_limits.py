@@ -18,12 +18,24 @@ def check_size(name: str, d: int, largest: int, instead: str) -> None:
         )
 
 
-def check_rows(name: str, j: int, f: Objective, least: int) -> None:
-    """Refuse a client whose few rows a d x d sum would give away, whatever ridge or tilt is around them."""
+def rows_in(f: Objective) -> int | None:
+    """How many there are, whatever ridge or tilt is around them; None for a cost without rows."""
     while isinstance(f, Tilted):
         f = f.base
-    if isinstance(f, LinearModel) and f.n < least:
+    return f.n if isinstance(f, LinearModel) else None
+
+
+def has_few_rows(f: Objective, least: int) -> bool:
+    """Whether a d x d sum would give rows away."""
+    n = rows_in(f)
+    return n is not None and n < least
+
+
+def check_rows(name: str, j: int, f: Objective, least: int) -> None:
+    """Refuse a client whose few rows a d x d sum would give away."""
+    if has_few_rows(f, least):
         raise InputError(
-            f"Client {j} has {f.n} rows, and {name} sends d x d sums that could reveal so few (least_rows = {least}); "
+            f"Client {j} has {rows_in(f)} rows, and {name} sends d x d sums that could reveal so few (least_rows = "
+            f"{least}); "
             "join it with another client, leave it out, or set least_rows lower if sums are aggregated securely."
         )

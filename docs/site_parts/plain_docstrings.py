@@ -1,0 +1,55 @@
+"""Docstrings are plain text for `help`, where |x| is a length, E* a minimum and `name` a name. Sphinx takes the same
+signs for its own marks, so they are protected before it reads them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+
+CODE = re.compile(r"(?<![`:\w])(`+)([^`]+)\1(?!_)")
+MARKS = re.compile(r"([|*\\])|_(?=[\s,.;:)\]']|$)")
+
+
+def protected(line: str) -> str:
+    """A line of prose, with names as code and every other sign as itself."""
+    pieces, at = [], 0
+    for found in CODE.finditer(line):
+        pieces += [MARKS.sub(r"\\\g<0>", line[at : found.start()]), f"``{found[2]}``"]
+        at = found.end()
+    return "".join([*pieces, MARKS.sub(r"\\\g<0>", line[at:])])
+
+
+def prose(lines: list[str]) -> list[str]:
+    """All lines but examples: a prompt opens one, and an empty line ends it. A line after `::` is code as well."""
+    done, example, block = [], False, None
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        example = bool(line.strip()) and (example or line.lstrip().startswith(">>>"))
+        if block is not None and line.strip() and indent <= block:
+            block = None
+        keep = example or block is not None
+        if not keep and line.lstrip().startswith("* "):  # an entry of a list stays one
+            done.append(line[: indent + 2] + protected(line[indent + 2 :]))
+        else:
+            done.append(line if keep else protected(line))
+        if not keep and line.rstrip().endswith("::"):
+            block = indent
+    return done
+
+
+def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    lines[:] = prose(lines)
+
+
+def process_command(app: Sphinx, context: Any, lines: list[str]) -> None:
+    """What click says of a command and its options; `|E|` is no mark there either."""
+    lines[:] = [line if line.lstrip().startswith((".. ", ":")) else line.replace("|", r"\|") for line in lines]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("autodoc-process-docstring", process, priority=100)  # before numpydoc
+    for part in ("description", "options", "arguments", "epilog"):
+        app.connect(f"sphinx-click-process-{part}", process_command)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

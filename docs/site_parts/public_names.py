@@ -1,0 +1,134 @@
+"""The pages of the reference: one a module, and one for every name that a module exports.
+
+They are written anew whenever the site is built, so a name that is exported has a page and nothing else has one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+FOLDER = Path(__file__).parents[1] / "reference" / "api"
+# In the order in which a reader meets them. A name belongs to the first module that exports it.
+MODULES = (
+    "dualfl",
+    "dualfl.estimators",
+    "dualfl.algorithms",
+    "dualfl.objectives",
+    "dualfl.solvers",
+    "dualfl.engines",
+    "dualfl.data",
+    "dualfl.optimum",
+    "dualfl.report",
+    "dualfl.testing",
+    "dualfl.theory",
+    "dualfl.kernels",
+    "dualfl.errors",
+)
+# What these promise is said once, on their own page, and not on those of all who inherit.
+CONTRACTS = ("Algorithm", "Codec", "Loss", "Objective", "Penalty", "Solver", "StopRule", "Point", "Ray")
+
+
+def exported(module: str) -> dict[str, Any]:
+    """The names of a module that are not modules themselves."""
+    home = import_module(module)
+    names = {name: getattr(home, name) for name in home.__all__ if not name.startswith("_")}
+    return {name: thing for name, thing in names.items() if not inspect.ismodule(thing)}
+
+
+def pages() -> dict[str, Any]:
+    """Every public name with its module, once: `dualfl.DualFL` and what it is."""
+    found: dict[int, str] = {}
+    things: dict[str, Any] = {}
+    for module in MODULES:
+        for name, thing in exported(module).items():
+            if id(thing) not in found:
+                found[id(thing)] = f"{module}.{name}"
+                things[f"{module}.{name}"] = thing
+    return things
+
+
+def methods(thing: type) -> list[str]:
+    """The public methods and properties that dualfl wrote and described."""
+    names: dict[str, None] = {}
+    for kind in reversed(thing.__mro__):
+        inherited_contract = kind is not thing and kind.__name__ in CONTRACTS
+        if not kind.__module__.startswith("dualfl") or inherited_contract:
+            continue
+        for name, member in vars(kind).items():
+            callable_ = inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod)
+            if not name.startswith("_") and callable_ and (inspect.getdoc(getattr(thing, name, None)) or ""):
+                names[name] = None
+    if any(kind.__name__ in CONTRACTS for kind in thing.__mro__[1:]):
+        names = {name: None for name in names if not any(hasattr(k, name) for k in contracts_of(thing))}
+    return sorted(names)
+
+
+def contracts_of(thing: type) -> list[type]:
+    return [kind for kind in thing.__mro__[1:] if kind.__name__ in CONTRACTS]
+
+
+def page(name: str, thing: Any) -> str:
+    """The page of one name."""
+    module, _, leaf = name.rpartition(".")
+    title = f"{leaf}\n{'=' * len(leaf)}\n\n.. currentmodule:: {module}\n\n"
+    if inspect.isclass(thing):
+        shown = "".join(f"   .. automethod:: {method}\n" for method in methods(thing) if not is_property(thing, method))
+        shown += "".join(f"   .. autoproperty:: {each}\n" for each in methods(thing) if is_property(thing, each))
+        return f"{title}.. autoclass:: {leaf}\n\n{shown}"
+    if callable(thing):
+        return f"{title}.. autofunction:: {leaf}\n"
+    return f"{title}.. autodata:: {leaf}\n   :no-value:\n"
+
+
+def is_property(thing: type, name: str) -> bool:
+    return isinstance(inspect.getattr_static(thing, name), property)
+
+
+def contents(module: str, known: dict[str, Any]) -> str:
+    """The page of a module: what it is for, and its names with a line each."""
+    names = [f"{module}.{name}" for name in exported(module)]
+    own = [name for name in names if name in known]
+    by_id = {id(thing): name for name, thing in known.items()}
+    elsewhere = [by_id[id(thing)] for name, thing in exported(module).items() if f"{module}.{name}" not in known]
+    lines = [module, "=" * len(module), "", f".. automodule:: {module}", "   :no-members:", ""]
+    lines += [f".. currentmodule:: {module}", ""]
+    if own:
+        leaves = [name.removeprefix(module + ".") for name in sorted_names(own)]
+        lines += [".. autosummary::", "   :nosignatures:", "", *(f"   {leaf}" for leaf in leaves), ""]
+        lines += [".. toctree::", "   :hidden:", "", *(f"   {name}" for name in sorted_names(own)), ""]
+    if elsewhere:
+        lines += [f"``{module}`` also exports:", "", ".. autosummary::", "   :nosignatures:", ""]
+        lines += [f"   {name}" for name in sorted_names(elsewhere)]
+    return "\n".join(lines) + "\n"
+
+
+def sorted_names(names: list[str]) -> list[str]:
+    return sorted(names, key=str.lower)
+
+
+def write(path: Path, text: str) -> None:
+    """Only where it changed, so that Sphinx reads again what is new."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def write_pages(app: Sphinx) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    known = pages()
+    wanted = {f"{name}.rst": page(name, thing) for name, thing in known.items()}
+    wanted |= {f"{module}.names.rst": contents(module, known) for module in MODULES}
+    for old in FOLDER.glob("*.rst"):
+        if old.name not in wanted:
+            old.unlink()
+    for file, text in wanted.items():
+        write(FOLDER / file, text)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("builder-inited", write_pages, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
