@@ -54,6 +54,7 @@ class LocalCost:
         self.solver = default_solver(objective) if solver is None else solver
         self.iterations = 0
         self.capped = 0
+        self.remembers = False  # points, from message to message: only for a run that nobody resumes
 
     @property
     def d(self) -> int:
@@ -220,7 +221,8 @@ def answer(
         )
     at = place.of_client(request.round, request.exchange, j, weight, silo.memory)
     # A resumed run remembers no points, so none may matter: value-then-gradient rounds differently from both at once.
-    forget(f.objective)
+    if not f.remembers:
+        forget(f.objective)
     cost = f.objective.cost
     # From zero: a gradient of one row is a fraction, and differences of totals would round by what was done before.
     gradients, products, iterations, capped = cost.gradients, cost.hessian_products, f.iterations, f.capped
@@ -237,9 +239,12 @@ def answer(
     return reply, ClientMemory(as_remembered(state), request.id, reply, sent.memory or {})
 
 
-def measured(f: Objective, x: Array) -> dict[str, float]:
-    """f at a point, and how far off it may be; infinite outside of a constraint."""
-    E = f.value(x)
+def measured(f: Objective, x: Array, remembered: bool = False) -> dict[str, float]:
+    """f at a point, and how far off it may be; infinite outside of a constraint.
+
+    `remembered`: with its gradient, in one pass, because the next step is likely to ask for it.
+    """
+    E = f.value_gradient(x)[0] if remembered and f.smooth else f.value(x)
     return {"E": E, "off": f.rounding(x).value if np.isfinite(E) else 0.0}
 
 

@@ -121,7 +121,9 @@ class InProcess(Engine):
         return [result for part in self._pool.map(several, pieces) for result in part]
 
     def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
-        values = self._each(lambda j: measured(self.costs[j].objective, theta), range(self.place.N))
+        values = self._each(
+            lambda j: measured(self.costs[j].objective, theta, self.costs[j].remembers), range(self.place.N)
+        )
         m = mean(values, range(self.place.N), self.sizes, self.mass)
         return float(m.E), float(m.off)
 

@@ -28,7 +28,7 @@ there replaces that of zero, which may be far larger.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +42,7 @@ from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
+from dualfl.algorithms.states import replace
 from dualfl.errors import NotSupported
 from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.solvers.coordinate_descent import is_quadratic

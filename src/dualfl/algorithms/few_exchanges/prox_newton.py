@@ -23,7 +23,7 @@ Certificate. The slopes of the losses at x, scaled, are a dual point: smooth_sum
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +40,7 @@ from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, Null, SmoothSilo, all_rows, lower_bound
 from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise, lighter
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
+from dualfl.algorithms.states import replace
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised
 from dualfl.objectives.rounding import of_mean
