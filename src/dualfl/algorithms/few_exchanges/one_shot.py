@@ -37,7 +37,15 @@ from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges import dependence
-from dualfl.algorithms.few_exchanges.dual_bound import FEW, MEAN, Doubt, at_scale, conjugate_above, largest_scale, leaning
+from dualfl.algorithms.few_exchanges.dual_bound import (
+    FEW,
+    MEAN,
+    Doubt,
+    at_scale,
+    conjugate_above,
+    largest_scale,
+    leaning,
+)
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo

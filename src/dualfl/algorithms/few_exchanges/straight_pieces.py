@@ -12,6 +12,7 @@ delta/|r|, as in iteratively reweighted least squares, is safe from anywhere, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 STRAIGHT = 0.1
@@ -40,9 +41,9 @@ def just_beyond(E: float, slope: float, t: float, ray: Sequence[tuple[float, flo
     over = sorted((s, value - (E - slope * (s - s * s / 2))) for value, s in ray if s > t)[:3]
     if len(over) < 3 or not all(excess > 1e-12 * abs(E) for _, excess in over):
         return t
-    (near, first), (far, second), (further, third) = over
-    root = (second**0.5 - first**0.5) / (far - near)
-    kink = near - first**0.5 / root if root > 0 else -1.0
-    if not t <= kink < near or not LIKE[0] < third**0.5 / (root * (further - kink)) < LIKE[1]:
+    (near, first), (far, second), (further, third) = ((s, math.sqrt(excess)) for s, excess in over)
+    root = (second - first) / (far - near)
+    kink = near - first / root if root > 0 else -1.0
+    if not t <= kink < near or not LIKE[0] < third / (root * (further - kink)) < LIKE[1]:
         return t
     return (slope + 2 * root**2 * kink) / (slope + 2 * root**2)
