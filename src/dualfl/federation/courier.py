@@ -71,6 +71,7 @@ class Courier:
     again: float = 60.0
     fixed: bool = False
     say: Callable[[str], None] = lambda sentence: None
+    waits: Callable[[list[str]], None] = lambda names: None  # told who is missing, at every look
     names: dict[int, str] = field(default_factory=dict)  # of the nodes that have answered
     identities: dict[str, str] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
@@ -107,6 +108,7 @@ class Asking:
             now = time.monotonic()
             if now > end:
                 raise OutOfTime
+            post.waits([name for name in self.wanted if name not in self.answers])
             if len(self.answers) > before:
                 heard = now
             if now - heard > post.patience:

@@ -29,8 +29,8 @@ from dualfl.errors import InputError, NotSupported
 from dualfl.federation import fixed_point
 from dualfl.federation.courier import Courier
 from dualfl.federation.field import Words, add
-from dualfl.federation.keeper import PROTOCOL
 from dualfl.federation.ladders import from_rungs, ladder
+from dualfl.federation.protocol import PROTOCOL
 from dualfl.federation.rows import agree
 from dualfl.federation.wire import encode
 from dualfl.objectives.base import Objective
