@@ -114,7 +114,17 @@ def csv_homes(folder: Path, rows: Sequence[int] = (40, 25, 35), seed: int = 0) -
 
 
 def run_over(
-    transport, terms: Terms, template, penalty=None, *, rounds: int = 5, tol=None, path=None, resume=False, **post
+    transport,
+    terms: Terms,
+    template,
+    penalty=None,
+    *,
+    rounds=5,
+    tol=None,
+    path=None,
+    resume=False,
+    seconds=None,
+    **post,
 ):
     """A run by a remote engine; returns (result, engine)."""
     federation = Federation(Courier(transport, poll=0.0, patience=post.pop("patience", 5.0), **post), terms)
@@ -126,4 +136,4 @@ def run_over(
     algorithm, choice = decide(terms.algorithm, SilosAfar(federation, setup, template, penalty))
     engine = Remote(federation, setup, template, penalty, algorithm)
     session = Session(engine, Recording(checkpoint=path))
-    return replace(session.run(Limits(rounds, tol), resume), choice=choice), engine
+    return replace(session.run(Limits(rounds, tol, seconds), resume), choice=choice), engine

@@ -9,6 +9,7 @@ its own but the last.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
 from dualfl.engines.inprocess import digest
 from dualfl.errors import InputError
 from dualfl.federation.courier import Courier
-from dualfl.federation.keeper import PROTOCOL
+from dualfl.federation.protocol import PROTOCOL
 from dualfl.federation.rows import agree
 from dualfl.federation.wire import encode
 from dualfl.objectives.base import Objective
@@ -84,15 +85,17 @@ class Federation:
         self.everybody = list(terms.names)
         self.scaled: set[str] = set()  # the silos that know the scaling
 
-    def ask(self, kind: str, to: Sequence[str] | None = None, **content: Any) -> dict[str, Content]:
-        """The answers of these silos, or of all."""
+    def ask(
+        self, kind: str, to: Sequence[str] | None = None, seconds: float = math.inf, **content: Any
+    ) -> dict[str, Content]:
+        """The answers of these silos, or of all, if they come in time."""
         head = {
             "kind": kind,
             "protocol": PROTOCOL,
             "experiment": self.terms.experiment,
             "to": None if to is None else tuple(to),
         }
-        return self.post.ask(encode(head | content), self.everybody if to is None else to)
+        return self.post.ask(encode(head | content), self.everybody if to is None else to, seconds)
 
     def meet(self, known: Setup | None = None) -> Setup:
         """Hello, agreement, standardisation."""
@@ -237,6 +240,7 @@ class Remote(Engine):
         answers = self.federation.ask(
             "step",
             to,
+            self.deadline - time.perf_counter(),
             algorithm=algorithm.to_json(),
             under=self.bound.to_json(),
             round=request.round,

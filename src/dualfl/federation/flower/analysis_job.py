@@ -13,8 +13,6 @@ from typing import Any
 
 from dualfl.analysis.descriptions import Analysis
 from dualfl.analysis.one_algorithm import AlgorithmOutcome, OneAlgorithm
-from dualfl.engines.progress import Bar
-from dualfl.errors import DualflError
 from dualfl.federation.analysis_journal import AnalysisJournal
 from dualfl.federation.courier import Courier, Traffic, Transport
 from dualfl.federation.far_silos import AnalysisTerms, FarSilos
@@ -54,24 +52,24 @@ class Telling(FarSilos):
         return super().carry(exchange)
 
 
-def carry_out_analysis(
-    job: AnalysisJob,
-    folder: Path,
-    transport: Transport,
-    traffic: Traffic,
-    say: Callable[[str], None],
-    tell: Callable[[int, str], None],
-    bar: Bar,
-) -> Analysed:
+def carry_out_analysis(job: AnalysisJob, folder: Path, transport: Transport, traffic: Traffic, lines: Any) -> Analysed:
     """Drive the analysis over the transport; what was answered before is not asked again."""
-    post = Courier(transport, job.patience, job.poll, fixed=job.authenticated, say=say, traffic=traffic)
+    post = Courier(
+        transport,
+        job.patience,
+        job.poll,
+        fixed=job.authenticated,
+        say=lines.say,
+        waits=lines.waits,
+        traffic=traffic,
+    )
     silos = Telling(post, job.terms, AnalysisJournal(folder / JOURNAL))
-    silos.tell = tell
+    silos.tell = lines.at
     analysis = job.analysis
     if isinstance(analysis, OneAlgorithm):
-        analysis = replace(analysis, bar=bar)
+        analysis = replace(analysis, bar=lines)
     result = drive(analysis.conversation(silos), silos)
     if isinstance(result, AlgorithmOutcome) and result.result.stopped == "interrupted":
-        raise DualflError("The server app was interrupted; give the command again, and it goes on.")
+        raise KeyboardInterrupt
     silos.finish()
     return Analysed(result, silos.ledger.entries)
