@@ -209,6 +209,7 @@ WISHES = (
     "level",
     "influence",
     "said_nothing",
+    "first",
 )
 KINDS: dict[str, Any] = {
     "fit": WholeFit,
