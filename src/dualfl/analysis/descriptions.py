@@ -16,6 +16,7 @@ from dualfl.analysis.agreeing import ColumnWishes, agreeing
 from dualfl.analysis.checking import checking
 from dualfl.analysis.evaluating import evaluating
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.survival_curves import CurveWishes, drawing
 from dualfl.analysis.tabulating import TableWishes, describing
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
@@ -89,6 +90,24 @@ class TableDescription:
         request = request_from_json(content["request"], IN_FILES)
         crosses = tuple((str(a), str(b)) for a, b in content["crosses"])
         return TableDescription(TableWishes(request, content["by"], crosses, content["small"], content["cut"]))
+
+
+@dataclass(frozen=True)
+class SurvivalCurves:
+    """`dualfl km`."""
+
+    wishes: CurveWishes
+
+    def conversation(self, silos: Silos) -> Conversation[Any]:
+        return drawing(silos, self.wishes)
+
+    def as_json(self) -> dict[str, Any]:
+        wishes = {name: getattr(self.wishes, name) for name in ("by", "until", "intervals", "small", "level")}
+        return {"analysis": "km", "request": request_to_json(self.wishes.request), "wishes": wishes}
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> SurvivalCurves:
+        return SurvivalCurves(CurveWishes(request_from_json(content["request"], IN_FILES), **content["wishes"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,6 +232,7 @@ WISHES = (
 KINDS: dict[str, Any] = {
     "fit": WholeFit,
     "describe": TableDescription,
+    "km": SurvivalCurves,
     "evaluate": ModelEvaluation,
     "estimator": EstimatorFit,
     "check": TableCheck,

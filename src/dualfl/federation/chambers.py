@@ -35,6 +35,7 @@ Content = dict[str, Any]
 SURVEYS = ("survey", "inquiry")
 CHECKS = ("greet", "inspect")  # the questions of a check of tables
 DESCRIBES = ("outline", "tally", "spreads", "cells", "own_cells")  # those of a description
+CURVES = ("survival_counts", "log_rank")  # those of survival curves
 TABLE_NAMES = ("describe", "outline")  # tell names of columns and levels
 TOLD = (*TABLE_NAMES, "encode", "reweigh")  # what a chamber remembers
 QUOTING = "its rows do not suit what was asked"
@@ -96,6 +97,8 @@ class FarChamber:
                 self.check_told(found)
         if verb == "encode":
             self.check_weights()
+        if verb in CURVES:
+            self.home.policy.check_size(self.chamber.used[0].rows, len(given["arms"]) or 1)
         if verb in TOLD:
             write(self.experiment.path / "told" / verb, encode(dict(given)))
         return found
@@ -159,7 +162,9 @@ class FarChamber:
     def check_roles(self, roles: Mapping[str, str]) -> None:
         """Columns that say when, how much and against whom a row counts are the operator's to name."""
         allowed = self.home.roles
-        for role, column in {} if allowed is None else roles.items():
+        if allowed is None:
+            return
+        for role, column in roles.items():
             if column not in allowed.get(role, ()):
                 raise InputError(
                     f"column {column!r} may not be the {role} of rows at this silo; its operator can allow it by "
