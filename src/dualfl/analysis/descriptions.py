@@ -135,7 +135,7 @@ class ModelEvaluation:
     def of(model: Any, bins: int = BINS) -> ModelEvaluation:
         """Of a model as its folder has it."""
         kind = model.recipe.estimator(len(model.schema.classes)).kind
-        W, b = np.atleast_2d(model.W), np.atleast_1d(model.b)
+        W, b = np.atleast_2d(model.W), model.b if len(model.b) else np.zeros(1)
         predictor = Predictor.from_json({"kind": kind, "W": W, "b": b, "classes": len(model.schema.classes)})
         return ModelEvaluation(predictor, model.schema, bins, model.recipe.quantile)
 

@@ -68,6 +68,12 @@ class Fit:
     statistics: FitStatistics | None = None
     more: Mapping[str, Any] = field(default_factory=dict)  # `checks`, `baselines`, `site effect`, where there are any
     spent: tuple[Spent, ...] = ()
+    far: bool = False  # silos of a deployment, not files of this machine
+
+    @property
+    def place(self) -> str:
+        """What a silo is called."""
+        return "silo" if self.far else "file"
 
     @property
     def names(self) -> tuple[str, ...]:

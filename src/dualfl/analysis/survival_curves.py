@@ -90,7 +90,7 @@ def drawing(silos: Silos, wishes: CurveWishes) -> Conversation[Curves]:
     if not counts.events.sum():
         raise InputError(f"No event comes before {until:g}, where the curves would end; give a later --until.")
     told = delayed(counts, wishes.small)
-    found = tuple(shown(kaplan_meier(told, grid, k, wishes.level), 2 * wishes.small) for k in range(len(arms)))
+    found = tuple(shown(kaplan_meier(told, grid, k, wishes.level), 4 * wishes.small) for k in range(len(arms)))
     return Curves(
         wishes,
         silos.names,

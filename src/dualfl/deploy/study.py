@@ -72,7 +72,7 @@ class Study:
         """The whole of `dualfl fit`."""
         found = self.analyse(WholeFit(recipe, wishes), fresh=fresh)
         fit: Fit = found.result
-        return replace(fit, wishes=wishes, spent=found.spent)
+        return replace(fit, wishes=wishes, spent=found.spent, far=True)
 
     def curves(self, wishes: CurveWishes) -> Curves:
         """What `dualfl km` prints, as numbers."""

@@ -157,6 +157,7 @@ class FarSilos:
         if self._sent == 2:  # sums begin when all silos have a key in common
             joined = self.federation.ask("join", plan=self.plan(), met=self._met)
             shares = {name: joined[name]["boxes"] for name in self.names}
+            self.ledger.note("the silos' common key", 0, 0)
         return self.federation.ask("ask", ended=ended, shares=shares, opened=self._opened.handed_on(), **content)
 
     def _meet(self, met: Answers) -> None:

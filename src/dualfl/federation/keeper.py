@@ -231,12 +231,13 @@ class Keeper:
         if (plan.get("analysis") or {}).get("analysis") == "check":  # no sum leaves, and rows may not be readable yet
             consent.check(plan, experiment.id, roster)
             return
-        used = home.rows().used()
+        rows = home.rows()
+        used = rows.used()
         if plan.get("draft") is not None:
             policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
         if policy.least_per_cell:
             policy.check_cells(rarest_cell(used, home.clusters))
-        columns = sorted(name for name in used.columns if name != home.rows().target)
+        columns = sorted(name for name in used.columns if name != rows.target)
         consent.check(plan, experiment.id, roster, columns)
         if policy.least_rows:
             row_sets.check(home.path, row_sets.digests(used, home.salt), policy.least_rows)

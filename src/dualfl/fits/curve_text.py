@@ -23,7 +23,7 @@ def curve_text(found: Curves, lines: int) -> str:
         entry(
             "curves",
             f"approximate: from sums on a grid of {wishes.intervals} times, cells of fewer than {wishes.small} joined, "
-            f"up to where {2 * wishes.small} are at risk; "
+            f"up to where {4 * wishes.small} are at risk; "
             f"bands at {100 * wishes.level:.12g}%",
         ),
     ]
