@@ -79,7 +79,9 @@ class Fit:
     def in_order(self, names: Sequence[str]) -> Fit:
         """With the silos in this order, where they are shown."""
         places = [self.silos.index(name) for name in names]
-        each = {name: tuple(getattr(self, name)[i] for i in places) for name in ("silos", "own", "losses")}
+        each: dict[str, Any] = {
+            name: tuple(getattr(self, name)[i] for i in places) for name in ("silos", "own", "losses")
+        }
         without = tuple(sorted(self.without, key=lambda one: list(names).index(one.silo)))
         scores = {name: self.evaluation.silos[name] for name in names if name in self.evaluation.silos}
         return replace(self, **each, without=without, evaluation=replace(self.evaluation, silos=scores))
