@@ -72,6 +72,7 @@ class ColumnWishes:
     allow_empty: bool = False
     standardise: bool = True
     least: float | None = None  # of the targets, for models of counts
+    first: str = ""  # the silo whose columns come first, in its order; "" is the first by name
 
 
 def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
@@ -80,6 +81,7 @@ def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
     summaries = yield from told_names(silos, request, wishes.least)
     if request.numeric_target is None:
         request = replace(request, numeric_target=told_numbers(summaries))
+    summaries.sort(key=lambda one: bool(wishes.first) and one.name != wishes.first)
     draft = drafted(summaries, request, positive=wishes.positive, allow_empty=wishes.allow_empty)
     content = draft.as_json()
     (sums,) = yield Exchange("columns and levels", (Query("count", {"draft": content}),))

@@ -104,7 +104,8 @@ def query_answer(far: FarChamber, ask: Content) -> Record:
     if reduce == "none":
         return Record()
     if reduce == "each":
-        return Record(shown=found if verb in NAMES or shows(far) else None)
+        kept = verb == "baseline" and not far.home.settings.get("show_baseline", far.home.roles is None)
+        return Record(shown=found if verb in NAMES or (shows(far) and not kept) else None)
     if reduce != "sum":
         raise InputError(f"{reduce!r} is no way to put answers together")
     if verb in NAMES:

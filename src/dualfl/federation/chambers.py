@@ -37,8 +37,9 @@ Content = dict[str, Any]
 SURVEYS = ("survey", "inquiry")
 CHECKS = ("greet", "inspect")  # the questions of a check of tables
 DESCRIBES = ("outline", "tally", "spreads", "cells", "own_cells")  # those of a description
+CURVES = ("survival_counts", "log_rank")  # those of survival curves
 TABLE_NAMES = ("describe", "outline")  # tell names of columns and levels
-TOLD = (*TABLE_NAMES, "encode")  # what a chamber remembers
+TOLD = (*TABLE_NAMES, "encode", "reweigh")  # what a chamber remembers
 QUOTING = "its rows do not suit what was asked"
 
 
@@ -96,6 +97,10 @@ class FarChamber:
             found = answered(self.chamber, verb, given)
             if verb in TABLE_NAMES:
                 self.check_told(found)
+        if verb == "encode":
+            self.check_weights()
+        if verb in CURVES:
+            self.home.policy.check_size(self.chamber.used[0].rows, len(given["arms"]) or 1)
         if verb in TOLD:
             write(self.experiment.path / "told" / verb, encode(dict(given)))
         return found
@@ -150,6 +155,7 @@ class FarChamber:
                 f"column {strange[0]!r} is not among the 'categorical' of this silo's silo.json, and numbers that are "
                 "taken as categories are told to others; its operator can add it there"
             )
+        self.check_roles(request.get("roles") or {})
         if request["missing"] == "drop" and not settings.get("allow_drop_rows"):
             raise InputError(
                 "the analysis leaves out rows with gaps, and which rows count is the operator's to say; allow it by "
@@ -160,6 +166,34 @@ class FarChamber:
         if described and fixed == "classification" and mine.target not in request["categorical"]:
             request["categorical"] += (mine.target,)
         return {**given, "request": request}
+
+    def check_roles(self, roles: Mapping[str, str]) -> None:
+        """Columns that say when, how much and against whom a row counts are the operator's to name."""
+        allowed = self.home.roles
+        if allowed is None:
+            return
+        for role, column in roles.items():
+            if column not in allowed.get(role, ()):
+                raise InputError(
+                    f"column {column!r} may not be the {role} of rows at this silo; its operator can allow it by "
+                    f'"roles": {{"{role}": ["{column}"]}} in silo.json'
+                )
+
+    def check_weights(self) -> None:
+        """Weights that leave few rows to count would tell of these few."""
+        rows, policy = self.chamber.rows, self.home.policy
+        if rows.weights is None:
+            return
+        if not rows.weights.all() and policy.least_rows and not self.home.settings.get("allow_drop_rows"):
+            raise InputError(
+                "some rows have the weight 0, and which rows count is the operator's to say; allow it by "
+                '"allow_drop_rows": true in silo.json'
+            )
+        counting = rows.mass**2 / float(rows.weights @ rows.weights) if rows.mass > 0 else 0.0
+        if counting < policy.least_rows:
+            raise InputError(
+                "the weights let fewer rows of this silo count than its policy wants for any plan ('least_rows')"
+            )
 
     # -- runs ---------------------------------------------------------------------------------------
 

@@ -232,7 +232,7 @@ class Keeper:
         if plan.get("draft") is not None:
             policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
         if policy.least_per_cell:
-            policy.check_cells(rarest_cell(used))
+            policy.check_cells(rarest_cell(used, home.clusters))
         columns = sorted(name for name in used.columns if name != rows.target)
         consent.check(plan, experiment.id, roster, columns)
         if policy.least_rows:
