@@ -72,12 +72,14 @@ class ColumnWishes:
     allow_empty: bool = False
     standardise: bool = True
     least: float | None = None  # of the targets, for models of counts
+    first: str = ""  # the silo whose columns come first, in its order; "" is the first by name
 
 
 def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
     """From the names that silos use to columns of numbers that mean the same everywhere."""
     request = wishes.request
     summaries = yield from told_names(silos, request, wishes.least)
+    summaries.sort(key=lambda one: bool(wishes.first) and one.name != wishes.first)
     draft = drafted(summaries, request, positive=wishes.positive, allow_empty=wishes.allow_empty)
     content = draft.as_json()
     (sums,) = yield Exchange("columns and levels", (Query("count", {"draft": content}),))

@@ -228,6 +228,7 @@ WISHES = (
     "level",
     "influence",
     "said_nothing",
+    "first",
 )
 KINDS: dict[str, Any] = {
     "fit": WholeFit,

@@ -70,9 +70,10 @@ class Study:
 
     def fit(self, recipe: Recipe, wishes: Wishes, *, fresh: bool = False) -> Fit:
         """The whole of `dualfl fit`."""
-        found = self.analyse(WholeFit(recipe, wishes), fresh=fresh)
+        silos = self.project.settings.silos
+        found = self.analyse(WholeFit(recipe, replace(wishes, first=silos[0])), fresh=fresh)
         fit: Fit = found.result
-        return replace(fit, wishes=wishes, spent=found.spent, far=True)
+        return replace(fit, wishes=wishes, spent=found.spent, far=True).in_order(silos)
 
     def curves(self, wishes: CurveWishes) -> Curves:
         """What `dualfl km` prints, as numbers."""
