@@ -21,7 +21,7 @@ from dualfl.silos.costs import ALL, Cost, Rows
 from dualfl.streams import Stream
 from dualfl.tables.encoding import Scaling, features, targets
 from dualfl.tables.reading import Table
-from dualfl.tables.refusals import IN_FILES, Remedies
+from dualfl.tables.refusals import IN_FILES, Remedies, Unfit
 from dualfl.tables.roles import parts
 from dualfl.tables.schema import Schema
 from dualfl.tables.summaries import Request, Summary, summarise, used
@@ -66,10 +66,11 @@ class SiloRows:
 
 @dataclass(frozen=True)
 class Least:
-    """How many rows a level, and two levels together, must have before a silo tells of them; 0: it has no such rule."""
+    """How many rows a level, two levels together, and a fold must have before a silo tells of them; 0: no such rule."""
 
     level: int = 0
     cell: int = 0
+    fold: int = 0
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,9 @@ class Chamber:
             inside = dealt(self.rows, self.dealing, rows.folds) == rows.fold
             self._chosen[rows] = self.rows.rows(np.flatnonzero(inside == (rows.which == "test")))
         found = self._chosen[rows]
+        if 0 < found.n < self.least.fold:  # sums over one or two rows are these rows
+            told = f"one of {rows.folds} folds has too few rows of this silo ('least_per_fold' of its policy)"
+            raise Unfit(f"{self.name}: {told}, {found.n}; take fewer folds.", f"{told}; take fewer folds")
         return found if found.mass > 0 else None
 
     def objective(self, cost: Cost) -> Any:
