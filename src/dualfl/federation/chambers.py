@@ -104,8 +104,9 @@ class FarChamber:
             raise InputError(f"a histogram of scores has at most {BINS} bins, and {given['bins']} are asked for")
         if verb in TABLE_NAMES:
             given = self.allowed(given)
+        chamber = self.chamber  # what hinders its making quotes nothing
         with not_quoted(QUOTING):
-            found = answered(self.chamber, verb, given)
+            found = answered(chamber, verb, given)
             if verb in TABLE_NAMES:
                 self.check_told(found)
         if verb == "encode":
@@ -250,10 +251,11 @@ class FarChamber:
 
     def _client(self, fit: Content, algorithm: Algorithm) -> tuple[LocalCost, Place, float]:
         wanted, plan = Cost.from_json(fit["cost"]), self.experiment.plan
+        chamber = self.chamber
         with not_quoted(QUOTING):
-            objective = self.chamber.objective(wanted)
+            objective = chamber.objective(wanted)
             blank = objective is None
-            objective = self.chamber.blank(wanted) if objective is None else objective
+            objective = chamber.blank(wanted) if objective is None else objective
         penalty = L1(wanted.l1) if wanted.l1 else None
         check_fit([objective], penalty, algorithm, None)
         N = len(fit["among"])
