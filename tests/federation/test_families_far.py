@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from far import far_fit, far_silos, make_homes
 
+from dualfl.analysis.descriptions import SurvivalCurves
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.survival_curves import CurveWishes, curves_of_tables, drawing
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
 from dualfl.federation.fixed_point import BITS
@@ -97,3 +99,24 @@ def test_roles_are_the_operators_to_name(roles, settings, sentence, tmp_path):
     silos = far_silos(homes_for(tmp_path / "a", request, BITS, **settings), BITS)
     with pytest.raises(InputError, match=sentence):
         far_fit(silos, Recipe("cox", "none"), Wishes(request))
+
+
+def test_survival_curves_under_masks_are_those_of_the_files(tmp_path):
+    request = Request("died", columns=("treatment",), roles=TIME | {"strata": "stage"})
+    wishes = CurveWishes(request, "treatment", small=5)
+    expected = curves_of_tables([read_table(path) for path in sorted(PATHS)], wishes)
+    homes = homes_for(tmp_path / "a", request, BITS)
+    silos = far_silos(homes, BITS, analysis=SurvivalCurves(wishes).as_json())
+    found = drive(drawing(silos, wishes), silos)
+    assert found.arms == expected.arms == ("new", "usual")
+    assert found.stratified.statistic == pytest.approx(expected.stratified.statistic, rel=1e-9)
+    for one, other in zip(found.curves, expected.curves, strict=True):
+        np.testing.assert_allclose(one.survival, other.survival, rtol=1e-9)
+    # a silo with a rule tells of events in portions only
+    policy = {"approval": "none", "whole_roster": False, "least_per_cell": 0}
+    homes = homes_for(tmp_path / "b", request, BITS, policy=policy)
+    silos = far_silos(homes, BITS, analysis=SurvivalCurves(wishes).as_json())
+    rough = drive(drawing(silos, wishes), silos)
+    for one, other in zip(rough.curves, expected.curves, strict=True):
+        last = min(len(one.survival), len(other.survival))
+        assert 0 < np.abs(one.survival[:last] - other.survival[:last]).max() < 0.2
