@@ -54,22 +54,18 @@ def pages() -> dict[str, Any]:
 
 def methods(thing: type) -> list[str]:
     """The public methods and properties that dualfl wrote and described."""
-    names: dict[str, None] = {}
-    for kind in reversed(thing.__mro__):
-        inherited_contract = kind is not thing and kind.__name__ in CONTRACTS
-        if not kind.__module__.startswith("dualfl") or inherited_contract:
-            continue
-        for name, member in vars(kind).items():
-            callable_ = inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod)
-            if not name.startswith("_") and callable_ and (inspect.getdoc(getattr(thing, name, None)) or ""):
-                names[name] = None
     if any(kind.__name__ in CONTRACTS for kind in thing.__mro__[1:]):
-        names = {name: None for name in names if not any(hasattr(k, name) for k in contracts_of(thing))}
+        return []
+    names = {
+        name
+        for kind in thing.__mro__
+        if kind.__module__.startswith("dualfl")
+        for name, member in vars(kind).items()
+        if not name.startswith("_")
+        and (inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod))
+        and inspect.getdoc(getattr(thing, name, None))
+    }
     return sorted(names)
-
-
-def contracts_of(thing: type) -> list[type]:
-    return [kind for kind in thing.__mro__[1:] if kind.__name__ in CONTRACTS]
 
 
 def page(name: str, thing: Any) -> str:

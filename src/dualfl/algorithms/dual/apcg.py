@@ -69,6 +69,7 @@ class APCGDual(Algorithm):
         rate="(N/C + sqrt(kappa N/C)) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:1407.1296",
     )
 
     def check(self, k: Constants) -> None:

@@ -69,6 +69,7 @@ class Bundle(Algorithm):
         down="6d",
         needs="strongly convex",
         rate="1/(mu eps)",
+        paper="https://jmlr.org/papers/v11/teo10a.html",
     )
 
     def check(self, k: Constants) -> None:

@@ -65,6 +65,7 @@ class CoCoA(Algorithm):
         up="d + 4",
         needs="strongly convex",
         rate="kappa log(1/eps); nonsmooth 1/eps",
+        paper="arXiv:1502.03508",
     )
 
     def check(self, k: Constants) -> None:

@@ -131,6 +131,7 @@ class DualFL(Algorithm):
         needs="strongly convex (by regularisation: convex)",
         rate="sqrt(kappa) log(1/eps); nonsmooth 1/sqrt(eps)",
         accelerated=True,
+        paper="arXiv:2305.10294",
     )
 
     def check(self, k: Constants) -> None:

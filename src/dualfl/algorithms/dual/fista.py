@@ -96,6 +96,7 @@ class DualFISTA(Algorithm):
         needs="strongly convex (by regularisation: convex)",
         rate="sqrt(kappa) log(1/eps); nonsmooth 1/sqrt(eps)",
         accelerated=True,
+        paper="doi:10.1137/080716542",
     )
 
     def check(self, k: Constants) -> None:

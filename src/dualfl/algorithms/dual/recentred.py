@@ -77,6 +77,7 @@ class RecentredDualFL(Algorithm):
         reference="Park and Xu; Rockafellar",
         needs="smooth, convex or not",
         rate="a stationary point, 1/eps^2 for exact inner solutions",
+        paper="arXiv:2305.10294",
     )
 
     def check(self, k: Constants) -> None:

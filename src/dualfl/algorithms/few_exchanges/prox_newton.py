@@ -106,6 +106,7 @@ class ProxNewton(Algorithm):
         up="d (d + 1)/2 + d + 18; beyond d = 1000, |A| (|A| + 1)/2 + d + 18",
         needs="smooth, twice differentiable; any penalty with a prox",
         rate="local quadratic, independent of kappa",
+        paper="arXiv:1206.1623",
     )
 
     @property

@@ -60,6 +60,7 @@ class FedLin(Algorithm):
         up="2 d",
         down="2 d",
         rate="kappa log(1/eps)",
+        paper="arXiv:2102.07053",
     )
 
     def check(self, k: Constants) -> None:

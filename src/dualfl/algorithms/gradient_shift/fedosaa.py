@@ -63,6 +63,7 @@ class FedOSAA(Searching):
         up="2d + 10",
         down="3d",
         rate="local linear; faster the more alike the clients",
+        paper="arXiv:2503.10961",
     )
 
     def check(self, k: Constants) -> None:

@@ -73,6 +73,7 @@ class SLocalSVRG(Algorithm):
         down="(2 + q) d",
         rate="kappa log(1/eps)",
         deterministic=False,
+        paper="arXiv:2011.02828",
     )
 
     def check(self, k: Constants) -> None:

@@ -69,6 +69,7 @@ class Scaffold(Algorithm):
         down="2 d",
         participation="any C",
         rate="kappa log(1/eps)",
+        paper="arXiv:1910.06378",
     )
 
     def check(self, k: Constants) -> None:

@@ -64,6 +64,7 @@ class FedAc(Algorithm):
         participation="any C",
         rate="none: drifts if clients differ",
         accelerated=True,
+        paper="arXiv:2006.08950",
     )
 
     def check(self, k: Constants) -> None:

@@ -72,6 +72,7 @@ class FedAvg(Algorithm):
         reference="McMahan, Moore, Ramage, Hampson and Aguera y Arcas",
         participation="any C",
         rate="none: drifts if clients differ",
+        paper="arXiv:1602.05629",
     )
 
     def check(self, k: Constants) -> None:

@@ -60,6 +60,7 @@ class FedCM(Algorithm):
         down="2 d",
         participation="any C",
         rate="none: drifts if clients differ",
+        paper="arXiv:2106.10874",
     )
 
     def check(self, k: Constants) -> None:

@@ -62,6 +62,7 @@ class FedDualAvg(Algorithm):
         reference="Yuan, Zaheer and Reddi",
         participation="any C",
         rate="1/eps^(1/2) for the squared error",
+        paper="arXiv:2011.08474",
     )
 
     def check(self, k: Constants) -> None:

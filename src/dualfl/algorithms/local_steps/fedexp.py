@@ -57,6 +57,7 @@ class FedExP(FedAvg):
         up="d + 1",
         participation="any C",
         rate="none: drifts if clients differ",
+        paper="arXiv:2301.09604",
     )
 
     def check(self, k: Constants) -> None:

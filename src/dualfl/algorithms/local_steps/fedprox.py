@@ -65,6 +65,7 @@ class FedProx(Algorithm):
         reference="Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith",
         participation="any C",
         rate="none: drifts if clients differ",
+        paper="arXiv:1812.06127",
     )
 
     def check(self, k: Constants) -> None:

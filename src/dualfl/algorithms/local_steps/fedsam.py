@@ -45,6 +45,7 @@ class FedSAM(FedAvg):
         reference="Qu, Li, Duan, Liu, Tang and Lu",
         participation="any C",
         rate="none: drifts if clients differ",
+        paper="arXiv:2206.02618",
     )
 
     def check(self, k: Constants) -> None:

@@ -66,7 +66,14 @@ class FedAvgM(FedAvg):
 
     name = "fedavgm"
     grid: ClassVar = {"eta": STEPS, "beta": [0.0, 0.7, 0.9, 0.97, 0.99]}
-    card = Card(title="FedAvgM", year=2019, reference="Hsu, Qi and Brown", participation="any C", rate=NONE)
+    card = Card(
+        title="FedAvgM",
+        year=2019,
+        reference="Hsu, Qi and Brown",
+        participation="any C",
+        rate=NONE,
+        paper="arXiv:1909.06335",
+    )
 
     def check(self, k: Constants) -> None:
         self.require(0 <= self.beta < 1, "beta", "it must lie in [0, 1)")
@@ -114,6 +121,7 @@ def described(title: str) -> Card:
         reference="Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar and McMahan",
         participation="any C",
         rate=NONE,
+        paper="arXiv:2003.00295",
     )
 
 

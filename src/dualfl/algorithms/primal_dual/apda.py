@@ -88,6 +88,7 @@ class APDA(Algorithm):
         reference="Sadiev, Kovalev and Richtarik",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2207.03957",
     )
 
     @property
@@ -157,6 +158,7 @@ class APDAInexact(APDA):
         reference="Sadiev, Kovalev and Richtarik",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2207.03957",
     )
 
     def check(self, k: Constants) -> None:

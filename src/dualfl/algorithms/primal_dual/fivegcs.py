@@ -79,6 +79,7 @@ class FiveGCS(Algorithm):
         rate="(N/C + sqrt(kappa N/C)) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2212.14370",
     )
 
     def check(self, k: Constants) -> None:

@@ -67,6 +67,7 @@ class GradSkip(Algorithm):
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2210.16402",
     )
 
     def check(self, k: Constants) -> None:

@@ -87,6 +87,7 @@ class LoCoDL(Algorithm):
         rate="sqrt(kappa (1 + omega)(1 + omega/N)) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2403.04348",
     )
 
     def check(self, k: Constants) -> None:

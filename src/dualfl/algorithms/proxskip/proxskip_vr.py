@@ -67,6 +67,7 @@ class ProxSkipVR(Algorithm):
         rate="sqrt(L_row / mu) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2207.04338",
     )
 
     def check(self, k: Constants) -> None:

@@ -70,6 +70,7 @@ class RandProx(Algorithm):
         down="k",
         rate="(kappa + (d/k)^2) log(1/eps)",
         deterministic=False,
+        paper="arXiv:2207.12891",
     )
 
     def check(self, k: Constants) -> None:

@@ -69,6 +69,7 @@ class Scaffnew(Algorithm):
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2202.09357",
     )
 
     def check(self, k: Constants) -> None:

@@ -110,6 +110,7 @@ class TAMUNA(Algorithm):
         rate="sqrt(kappa N / s) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2302.09832",
     )
 
     def check(self, k: Constants) -> None:
@@ -169,6 +170,7 @@ class CompressedScaffnew(TAMUNA):
         rate="sqrt(kappa N / s) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2210.13277",
     )
 
     def check(self, k: Constants) -> None:

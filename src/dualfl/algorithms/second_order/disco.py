@@ -71,6 +71,7 @@ class DiSCO(Algorithm):
         down="d, then d per CG iteration",
         rate="sqrt(delta/mu) log(1/eps), self-concordant",
         accelerated=True,
+        paper="arXiv:1501.00263",
     )
 
     def check(self, k: Constants) -> None:

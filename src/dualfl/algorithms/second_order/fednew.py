@@ -66,6 +66,7 @@ class FedNew(Algorithm):
         2022,
         "Elgabli, Issaid, Bedi, Rajawat, Bennis and Aggarwal",
         rate="linear, by alpha and rho",
+        paper="arXiv:2206.08829",
     )
 
     def check(self, k: Constants) -> None:

@@ -89,6 +89,7 @@ class FedNL(Algorithm):
         "Safaryan, Islamov, Qian and Richtarik",
         up="d + p R (d + 1)/period + 4, at first d (d + 1)/2",
         rate="local superlinear, independent of kappa",
+        paper="arXiv:2106.02969",
     )
 
     def check(self, k: Constants) -> None:

@@ -63,6 +63,7 @@ class FedNS(Searching):
         down="2d",
         rate="linear, the faster the larger k N/d",
         deterministic=False,
+        paper="arXiv:2401.02734",
     )
 
     def check(self, k: Constants) -> None:

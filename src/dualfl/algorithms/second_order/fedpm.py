@@ -60,6 +60,7 @@ class FedPM(Searching):
         up="2d + d (d + 1)/2 + 10",
         down="2d",
         rate="quadratic for K = 1; drifts for K > 1",
+        paper="arXiv:2511.09100",
     )
 
     def check(self, k: Constants) -> None:

@@ -49,6 +49,7 @@ class GIANT(Searching):
         up="2d + 10",
         down="3d",
         rate="local linear-quadratic; faster the more alike the clients",
+        paper="arXiv:1709.03528",
     )
 
     def check(self, k: Constants) -> None:

@@ -89,6 +89,7 @@ class SHED(Searching):
         up="d + q (d + 1) + 11, no sum",
         down="2d",
         rate="superlinear by subsequences",
+        paper="arXiv:2202.05800",
     )
 
     def check(self, k: Constants) -> None:

@@ -36,7 +36,15 @@ class GradientDescent(Algorithm):
     compresses = True
     no_certificate = "E is not strongly convex, or a codec left no gradient to prove anything with"
     grid: ClassVar = {"step": [10.0**m for m in range(-4, 3)]}
-    card = Card("Gradient descent", 1847, "Cauchy", up="d + 3", needs="smooth", rate="kappa log(1/eps)")
+    card = Card(
+        "Gradient descent",
+        1847,
+        "Cauchy",
+        up="d + 3",
+        needs="smooth",
+        rate="kappa log(1/eps)",
+        paper="doi:10.1007/978-1-4419-8853-9",
+    )
 
     def check(self, k: Constants) -> None:
         self.require(0 < self.step < np.inf, "step", "it must be positive, and below 2/L to converge")

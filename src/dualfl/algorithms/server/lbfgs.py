@@ -55,6 +55,7 @@ class ServerLBFGS(Algorithm):
         up="d + 3",
         needs="smooth",
         rate="linear",
+        paper="doi:10.1007/BF01589116",
     )
 
     additive = True

@@ -34,7 +34,15 @@ class ServerNesterov(Algorithm):
     name = "nesterov"
     penalty = "server"
     grid: ClassVar = {"step": [10.0**m for m in range(-4, 3)]}
-    card = Card("Nesterov's method", 1983, "Nesterov", up="d + 3", rate="sqrt(kappa) log(1/eps)", accelerated=True)
+    card = Card(
+        "Nesterov's method",
+        1983,
+        "Nesterov",
+        up="d + 3",
+        rate="sqrt(kappa) log(1/eps)",
+        accelerated=True,
+        paper="doi:10.1007/978-1-4419-8853-9",
+    )
 
     def check(self, k: Constants) -> None:
         self.require(0 < self.step < np.inf, "step", "it must be positive, and at most 1/L in theory")

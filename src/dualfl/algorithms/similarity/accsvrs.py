@@ -89,6 +89,7 @@ class AccSVRS(Algorithm):
         rate="(N + N^(3/4) sqrt(delta/mu)) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2304.07504",
     )
 
     def check(self, k: Constants) -> None:

@@ -46,6 +46,7 @@ class AIDE(DANE):
         down="inner (3d + 1)",
         rate="sqrt(delta/mu) log(1/eps)",
         accelerated=True,
+        paper="arXiv:1608.06879",
     )
 
     def check(self, k: Constants) -> None:

@@ -61,7 +61,14 @@ class DANE(Algorithm):
     needs = frozenset({"gradient", "local"})
     grid: ClassVar = {"mu_D": [0.0] + [10.0**m for m in range(-4, 3)]}
     card = Card(
-        "DANE", 2014, "Shamir, Srebro and Zhang", exchanges="2", up="2d + 3", down="2d", rate="(delta/mu) log(1/eps)"
+        "DANE",
+        2014,
+        "Shamir, Srebro and Zhang",
+        exchanges="2",
+        up="2d + 3",
+        down="2d",
+        rate="(delta/mu) log(1/eps)",
+        paper="arXiv:1312.7853",
     )
 
     def check(self, k: Constants) -> None:

@@ -65,6 +65,7 @@ class AcceleratedExtragradient(Algorithm):
         down="2d",
         rate="sqrt(delta/mu) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2205.15136",
     )
 
     def check(self, k: Constants) -> None:

@@ -71,6 +71,7 @@ class FedRed(Algorithm):
         down="2d",
         rate="(delta/mu) log(1/eps)",
         deterministic=False,
+        paper="arXiv:2404.08447",
     )
 
     def check(self, k: Constants) -> None:

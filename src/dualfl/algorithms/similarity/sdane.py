@@ -89,6 +89,7 @@ class SDANE(Algorithm):
         down="2d + 1, adaptive 3d + 1",
         needs="convex, smooth",
         rate="(delta/mu) log(1/eps)",
+        paper="arXiv:2407.07084",
     )
 
     def check(self, k: Constants) -> None:
@@ -159,6 +160,7 @@ class AccSDANE(SDANE):
         needs="convex, smooth",
         rate="sqrt(delta/mu) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2407.07084",
     )
 
     def coupled(self, s: Server) -> tuple[float, Array]:

@@ -80,6 +80,7 @@ class SVRP(Algorithm):
         participation="one",
         rate="(N + (delta/mu)^2) log(1/eps)",
         deterministic=False,
+        paper="arXiv:2209.02257",
     )
 
     def check(self, k: Constants) -> None:
@@ -162,6 +163,7 @@ class CatalyzedSVRP(SVRP):
         down="d/N + (p + 1/T) d",
         rate="(N + N^(3/4) sqrt(delta/mu)) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2209.02257",
     )
 
     def check(self, k: Constants) -> None:

@@ -94,6 +94,7 @@ class FedDR(Algorithm):
         needs="convex",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2103.03452",
     )
 
     def check(self, k: Constants) -> None:

@@ -75,6 +75,7 @@ class FedDyn(Algorithm):
         needs="convex",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2111.04263",
     )
 
     def check(self, k: Constants) -> None:

@@ -72,6 +72,7 @@ class FedPD(Algorithm):
         needs="convex",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2005.11418",
     )
 
     def check(self, k: Constants) -> None:

@@ -64,6 +64,7 @@ class FedSplit(Algorithm):
         reference="Pathak and Wainwright",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2005.05238",
     )
 
     def check(self, k: Constants) -> None:
