@@ -344,7 +344,10 @@ def test_every_exchange_is_counted(pooled):
     assert counts.pop("products of columns") == (1, 3 * 21)
     # up: sums of the evaluation and of losses, the information and the residuals; down: the model three times, and what
     # is asked of it: quantile and centre, and twice the three numbers of a cost
-    assert counts.pop("errors and the table of silos") == (1, 3 * (7 + 1 + 21 + 1 + 3 * 6 + 2 + 2 * 3))
+    evaluated = 7 + 1 + 21 + 1 + 3 * 6 + 2 + 2 * 3
+    # eight sums of the likelihood, for the model and for one with an intercept only
+    likelihood = 8 + 6 + 3 + 8 + 1 + 3
+    assert counts.pop("errors and the table of silos") == (1, 3 * (evaluated + likelihood))
     exchanges, numbers = counts.pop("the fit")
     runs = [*found.estimator.results_]
     assert exchanges >= max(one.history[-1].exchanges for one in runs)

@@ -13,6 +13,7 @@ from dualfl.analysis import statistics as st
 from dualfl.errors import InputError
 from dualfl.objectives import CLogLog, Gamma, LinearModel, Logistic, NegativeBinomial, Poisson, Squared, Tweedie
 from dualfl.silos import likelihoods
+from dualfl.silos.row_scores import row_scores, summed_products
 
 
 def test_coefficients():
@@ -46,7 +47,7 @@ def test_least_squares_by_hand():
     assert fit.aic == pytest.approx(-2 * exact + 8) and fit.bic == pytest.approx(-2 * exact + 4 * np.log(40))
     cov = st.model_covariance(likelihoods.information(f, theta), fit.dispersion)
     assert_allclose(cov, r @ r / 37 * np.linalg.inv(rows.T @ rows), rtol=1e-8)
-    B = likelihoods.score_products(f, theta)
+    B = summed_products(row_scores(f, theta), np.arange(40))
     white = np.linalg.inv(rows.T @ rows) @ (rows.T @ (rows * r[:, None] ** 2)) @ np.linalg.inv(rows.T @ rows)
     assert_allclose(st.robust_covariance(likelihoods.information(f, theta), B), white, rtol=1e-7)
     assert_allclose(st.robust_covariance(likelihoods.information(f, theta), B, 40), white * 40 / 37, rtol=1e-7)
@@ -122,4 +123,4 @@ def test_refusals_and_names():
     with pytest.raises(InputError, match="so the dispersion has no estimate"):
         st.fit_statistics(Gamma(), few, None, 3)
     names = [st.ratio_name(k) for k in (Logistic(), Poisson(), CLogLog(), Gamma(), Squared(), "cox", "ordinal")]
-    assert names == ["odds ratio", "rate ratio", "hazard ratio", "ratio of means", "", "hazard ratio", "odds ratio"]
+    assert names == ["odds ratio", "rate ratio", "hazard ratio", "mean ratio", "", "hazard ratio", "odds ratio"]

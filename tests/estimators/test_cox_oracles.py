@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 from dualfl.errors import InputError
 from dualfl.estimators import CoxPH, survival_target
-from dualfl.estimators import survival_sums as sums
-from dualfl.estimators import survival_tests as tests_of
+from dualfl.silos import survival_sums as sums
+from dualfl.silos import survival_tests as tests_of
 from oracle_tables import Table, oracles
 
 TABLES = ["lung", "veteran", "pbc"]

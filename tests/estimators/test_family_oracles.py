@@ -20,6 +20,7 @@ from dualfl.estimators import (
 )
 from dualfl.objectives import CLogLog, Gamma, LinearModel, Logistic, Loss, NegativeBinomial, Poisson, Tweedie
 from dualfl.silos import likelihoods
+from dualfl.silos.row_scores import row_scores, summed_products
 from oracle_tables import SPLITS, Table, oracles, silos
 
 CLOSE = 1e-6
@@ -143,13 +144,14 @@ def test_robust_errors(table, loss):
     n, theta = len(y), np.append(r["coef"][1:], r["coef"][0])
     group = np.arange(n) // 60  # whole clusters in each
     H = summed(loss, t.X, y, group, theta, lambda f, x: f.mass * f.hessian(x))  # the observed one, as statsmodels has
-    B = summed(loss, t.X, y, group, theta, likelihoods.score_products)
+    B = summed(loss, t.X, y, group, theta, lambda f, theta: summed_products(row_scores(f, theta), np.arange(f.n)))
     errors = np.sqrt(np.diag(statistics.robust_covariance(H, B)))
     assert_allclose(np.append(errors[-1], errors[:-1]), r["hc0"], rtol=CLOSE)
     cluster = np.arange(n) // 5
     B = sum(
-        likelihoods.score_products(
-            LinearModel(t.X[group == j], y[group == j], loss, intercept="free"), theta, cluster[group == j]
+        summed_products(
+            row_scores(LinearModel(t.X[group == j], y[group == j], loss, intercept="free"), theta),
+            np.unique(cluster[group == j], return_inverse=True)[1],
         )
         for j in np.unique(group)
     )

@@ -17,6 +17,7 @@ from dualfl.experiments.network import Network
 from dualfl.experiments.running import run_cell
 from dualfl.experiments.store import Store, pack, unpack
 from dualfl.report.matrix import heat_map
+from dualfl.report.matrix_answers import fastest_figure, problems_figure, profile_figure
 
 NETWORK = Network(latency=0.1, bandwidth=8.0)
 ROW = MatrixRow("svm", "labels:1", 1e-2)
@@ -158,6 +159,10 @@ def test_who_does_not_get_there_comes_after_and_by_its_error(tmp_path):
     store.put(outcome(matrix.cell(ROW, "gd"), [1], status="diverged at round 1"))
     store.put(outcome(matrix.cell(ROW, "lbfgs"), [], status="does not apply: no gradient"))
     found = table(matrix, store, NETWORK)
+    crosses = [line for line in problems_figure(found, "some rows").axes[0].lines if line.get_marker() == "x"]
+    assert sum(len(line.get_xdata()) for line in crosses) == 2  # DualFL, and the best of the others
+    names = [text.get_text() for text in profile_figure(found, "some rows").axes[0].texts]
+    assert names == ["dualfl", "bundle", "gd"]
     assert [places(found, name)[ROW] for name in matrix.algorithms] == [(1, 3), (2, 3), (3, 3), None]
 
 
@@ -177,6 +182,8 @@ def test_auto_against_the_others(tmp_path):
     assert (slow.fastest, fast.fastest) == ("lbfgs", "auto") and fast.factor == 1
     # auto: 1 exchange and 125,000 floats over a line; lbfgs: 2 and 10,000
     assert slow.factor == pytest.approx((0.05 + 125_000 * 64e-6) / (2 * 0.05 + 10_000 * 64e-6))
+    drawn = fastest_figure(runs, "some rows").axes[0]
+    assert {text.get_text() for text in drawn.texts} == {"lbfgs 1", "auto 1"}
     text = auto_markdown(runs)
     assert f"| {ROW.title} | 1 | 2 | lbfgs | 2 | 12 | 12 |" in text
     assert auto_markdown({ROW: {"lbfgs": rival}}).splitlines()[4] == f"| {ROW.title} | - | - | lbfgs | 2 | - | - |"

@@ -10,7 +10,7 @@ from dualfl.federation.upload import Uploads
 
 REMEDY = (
     "A federation whose members take this version one after the other would not agree any more. If that is meant, "
-    f"raise PROTOCOL in src/dualfl/federation/keeper.py and record anew: {transcripts.COMMAND}"
+    f"raise PROTOCOL in src/dualfl/federation/protocol.py and record anew: {transcripts.COMMAND}"
 )
 EACH = [
     pytest.param(name, marks=[needs("cryptography", "flower")] if terms.secure else [])

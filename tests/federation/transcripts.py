@@ -2,7 +2,7 @@
 
 A federation goes on while its members take patch releases at different times: what must agree is the protocol. So a
 silo must give to the stored requests the stored answers, and a coordinator must ask the stored requests. Where they do
-not, PROTOCOL in dualfl/federation/keeper.py is raised, and the conversations are recorded anew, at the root of the
+not, PROTOCOL in dualfl/federation/protocol.py is raised, and the conversations are recorded anew, at the root of the
 repository:
 
     python tests/federation/transcripts.py
@@ -256,7 +256,7 @@ def main() -> None:
     if folder.exists() and not parser.parse_args().replace:
         parser.error(
             f"protocol {PROTOCOL} is recorded already. If a release speaks it, raise PROTOCOL in "
-            "src/dualfl/federation/keeper.py; if none does, give --replace."
+            "src/dualfl/federation/protocol.py; if none does, give --replace."
         )
     recorded = [record(name) for name in CONVERSATIONS]  # all of them, before anything is removed
     shutil.rmtree(FOLDER, ignore_errors=True)  # a silo refuses other protocols, so theirs cannot be replayed

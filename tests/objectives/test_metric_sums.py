@@ -23,8 +23,10 @@ def test_directions_that_are_differences_of_large_numbers_are_left_to_the_rows()
     X = 1e5 + RNG.normal(size=(100, 1))
     design, V = Design(X, intercept=True), np.full((100, 1), 0.01)
     centred = np.array([[1.0, 0.0], [-1e5, 1.0]])
-    assert moments.turned(design, V, centred) is None
-    assert moments.turned(design, V, np.eye(2)) is not None
+    sizes, turned = np.array([1e5, 1.0]), moments.turned(design, V, centred)
+    assert not moments.keeps_digits(turned, centred, sizes, 0.0)
+    assert moments.keeps_digits(turned, centred, sizes, 1e4)  # beside a ridge
+    assert moments.keeps_digits(moments.turned(design, V, np.eye(2)), np.eye(2), sizes, 0.0)
     dense = moments.turned(Design(X - 1e5, intercept=True), V, np.eye(2))
     np.testing.assert_allclose(dense, moments.metric(np.hstack([X - 1e5, np.ones((100, 1))]), V), rtol=1e-12)
 
@@ -39,6 +41,24 @@ def test_blocks_of_sparse_rows_say_what_dense_ones_do(monkeypatch):
     plain = list(moments.turned_blocks(Design(X.toarray(), scale=2.0, intercept=True), U))
     assert len(found) > 1
     for parts in (found, plain):
-        assert np.concatenate([np.arange(90)[rows] for rows, _, _ in parts]).tolist() == list(range(90))
-    np.testing.assert_allclose(np.vstack([Q for _, Q, _ in found]), np.vstack([Q for _, Q, _ in plain]), atol=1e-13)
-    np.testing.assert_allclose(np.max([s for *_, s in found], axis=0), np.max([s for *_, s in plain], axis=0))
+        assert np.concatenate([np.arange(90)[rows] for rows, _ in parts]).tolist() == list(range(90))
+    np.testing.assert_allclose(np.vstack([Q for _, Q in found]), np.vstack([Q for _, Q in plain]), atol=1e-13)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_digits_are_looked_for_on_the_diagonals(outputs):
+    V = RNG.random((50, outputs * (outputs + 1) // 2))
+    Q = RNG.normal(size=(50, 4))
+    M = moments.metric(Q, V)
+    own = moments.diagonal(M, 4)[:, moments.diagonal(np.arange(V.shape[1]), outputs)]
+    places = [i for i, (a, b) in enumerate(zip(*moments.pairs(outputs))) if a == b]
+    np.testing.assert_allclose(own, np.stack([Q.T**2 @ V[:, c] for c in places], axis=1))
+
+
+def test_extents_are_above_every_entry():
+    X = RNG.normal(size=(40, 5)) * [1, -30, 0, 1e-6, 1e6]
+    for kind in (X, np.asfortranarray(X), X.astype(np.float32), (np.abs(X) % 255).astype(np.uint8)):
+        design = Design(kind, scale=-0.5, intercept=True)
+        np.testing.assert_allclose(design.extents, np.append(0.5 * np.abs(kind.astype(float)).max(axis=0), 1.0))
+    assert (Design(sparse.csr_array(X)).extents >= np.abs(X).max(axis=0)).all()
+    assert Design(sparse.csr_array((3, 2))).extents.shape == (2,)

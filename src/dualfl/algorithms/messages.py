@@ -21,6 +21,7 @@ from dualfl.errors import InputError
 from dualfl.typing import Array, sealed
 
 BLOCK = 32
+SCALARS = frozenset({float, int, bool})  # asked for first: most of what a small message holds
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ def canonical(value: Any) -> Any:
 
     Arrays that somebody could still write to are copied.
     """
+    if type(value) in SCALARS:
+        return value
     if isinstance(value, np.ndarray):
         if value.ndim == 0:
             return value.item()
@@ -144,7 +147,7 @@ def _kept(value: Any) -> Any:
 
 def not_finite(value: Any) -> bool:
     """Whether there is NaN or infinity in something that travels."""
-    if isinstance(value, float | int):
+    if type(value) in SCALARS or isinstance(value, float | int):
         return not math.isfinite(value)
     if isinstance(value, tuple):
         return any(not_finite(v) for v in value)
@@ -159,6 +162,8 @@ def floats(message: Mapping[str, Any]) -> int:
 
 
 def _floats(value: Any) -> int:
+    if type(value) in SCALARS:
+        return 1
     if isinstance(value, np.ndarray):
         return value.size
     if isinstance(value, Sparse | LowRank | Quantised):

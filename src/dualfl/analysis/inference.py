@@ -22,10 +22,23 @@ import scipy.linalg
 from scipy.stats import norm, t
 
 from dualfl.errors import InputError
-from dualfl.objectives import Logistic, Loss, Poisson, Softmax, Squared
+from dualfl.objectives import (
+    CLogLog,
+    Cox,
+    Gamma,
+    Logistic,
+    Loss,
+    NegativeBinomial,
+    Ordered,
+    Poisson,
+    Softmax,
+    Squared,
+    Tweedie,
+)
 from dualfl.typing import Array
 
 LARGEST = 2000  # coefficients; a larger Hessian is no message
+LIKELIHOODS = (Logistic, Softmax, Squared, Poisson, NegativeBinomial, Gamma, Tweedie, CLogLog, Cox, Ordered)
 COLLINEAR = 1e-12  # of the largest eigenvalue of the scaled columns' Gram matrix
 ENDLESS = 1e-8  # of the curvature that a direction would have at even odds
 
@@ -37,6 +50,9 @@ class Errors:
     covariance: Array
     quantile: float  # of the intervals: estimate -+ quantile * standard error
     form: str
+    df: float = np.inf  # of Student's distribution; infinite for the normal one
+    clusters: int | None = None  # that errors are taken from, if they are
+    kind: str = ""  # which information they are taken from
 
     @property
     def standard(self) -> Array:
@@ -46,13 +62,13 @@ class Errors:
 
 def obstacle(loss: Loss, l1: float, coefficients: int, rows: int) -> str:
     """Why there are no standard errors; empty if there are."""
-    if not isinstance(loss, Logistic | Softmax | Squared | Poisson):
+    if not isinstance(loss, LIKELIHOODS):
         return "the loss is not the likelihood of a generalised linear model"
     if l1 > 0:
         return "an l1 penalty sets coefficients to zero, and no Hessian tells how surely"
     if coefficients > LARGEST:
         return f"there are {coefficients:,} coefficients, and Hessians are summed up to {LARGEST:,}"
-    if isinstance(loss, Squared) and coefficients >= rows:
+    if isinstance(loss, Squared | Gamma | Tweedie) and coefficients >= rows:
         which = "as many coefficients as rows" if coefficients == rows else "more coefficients than rows"
         return (
             f"there are {which} ({coefficients:,} and {rows:,}), so residuals say nothing of the spread around the fit"
@@ -61,12 +77,24 @@ def obstacle(loss: Loss, l1: float, coefficients: int, rows: int) -> str:
 
 
 def standard_errors(
-    H: Array, loss: Loss, ridge: float, n: float, residuals: float = 0.0, level: float = 0.95
+    H: Array,
+    loss: Loss,
+    ridge: float,
+    n: float,
+    residuals: float = 0.0,
+    level: float = 0.95,
+    free: int = 1,
+    extra: int = 0,
 ) -> Errors:
-    """From the summed Hessians of all silos, n rows in all; for least squares more than there are coefficients."""
+    """From the summed information of all silos, n rows in all; for least squares more than there are coefficients.
+
+    residuals : Pearson's statistic, where there is a dispersion to estimate.
+    free : how many coefficients, the last ones, are not penalised.
+    extra : intercepts that stayed in their silos.
+    """
     k = loss.outputs
     D = len(H) // k
-    penalised = np.repeat(np.append(np.ones(D - 1), 0.0), k)
+    penalised = np.repeat(np.append(np.ones(D - free), np.zeros(free)), k)
     A = H + np.diag(n * ridge * penalised)
     if k > 1:  # all directions that change nothing get a curvature of their own; H knows none of them
         shared = np.eye(D) if ridge == 0 else np.diag(1.0 - penalised[::k])
@@ -74,21 +102,47 @@ def standard_errors(
     B = np.linalg.solve(A, H)  # (H + P)^+ H
     covariance = np.linalg.solve(A, B.T)
     half = (1 + level) / 2
-    form = "inverse Fisher information" if ridge == 0 else "sandwich form for the ridge"
-    if not isinstance(loss, Squared):
+    inverse = "inverse observed information" if isinstance(loss, Cox | Ordered) else "inverse Fisher information"
+    form = inverse if ridge == 0 else "sandwich form for the ridge"
+    if not isinstance(loss, Squared | Gamma | Tweedie):
         return Errors((covariance + covariance.T) / 2, float(norm.ppf(half)), form)
-    free = n - float(np.trace(B))
-    return Errors(residuals / free * (covariance + covariance.T) / 2, float(t.ppf(half, free)), form)
+    df = n - float(np.trace(B)) - extra
+    return Errors(residuals / df * (covariance + covariance.T) / 2, float(t.ppf(half, df)), form, df)
+
+
+def robust_errors(
+    H: Array, products: Array, clusters: float, by: str, ridge: float, n: float, free: int, level: float
+) -> Errors:
+    """(H + P)^-1 B (H + P)^-1 with B the summed products of scores; those of clusters times J/(J - 1)."""
+    A = H + np.diag(n * ridge * np.append(np.ones(len(H) - free), np.zeros(free)))
+    half_way = np.linalg.solve(A, products)
+    covariance = np.linalg.solve(A, half_way.T)
+    covariance = (covariance + covariance.T) / 2
+    J, half = round(clusters), (1 + level) / 2
+    if by == "row":
+        return Errors(covariance, float(norm.ppf(half)), "robust, from products of the rows' scores")
+    if J < 2:
+        raise InputError(f"Errors by cluster need at least 2 clusters, and there is {J}; take --errors robust.")
+    form = f"clustered, from the summed scores of {J:,} {'silos' if by == 'silo' else 'clusters'}"
+    df = J - 1.0 if by == "silo" else np.inf
+    quantile = float(norm.ppf(half) if np.isinf(df) else t.ppf(half, df))
+    return Errors(covariance * J / (J - 1), quantile, form, df, J)
 
 
 # -- what a fit without a penalty needs -------------------------------------------------------------------
 
 
-def check_determined(G: Array, names: Sequence[str]) -> None:
-    """Refuse columns that repeat each other, from the silos' summed products."""
+def check_determined(G: Array, names: Sequence[str], within: bool = False) -> None:
+    """Refuse columns that repeat each other, from the silos' summed products; `within`: around each silo's means."""
     values, vectors = np.linalg.eigh(G)
     if values[0] > COLLINEAR * values[-1]:
         return
+    if within:
+        raise InputError(
+            f"The columns {_involved(vectors[:, 0], names)} have one value within every silo, or determine each other "
+            "there, and every silo has a baseline or an intercept of its own, so without a penalty their coefficients "
+            "are not determined; leave one out with --drop, or take --penalty l2."
+        )
     raise InputError(
         f"The columns {_involved(vectors[:, 0], names)} determine each other (their combination is constant), so "
         "without a penalty their coefficients are not determined; leave one out with --drop, or take --penalty l2."
@@ -102,10 +156,11 @@ def flattest(H: Array, G: Array, loss: Loss, names: Sequence[str]) -> tuple[floa
     coefficient without end, and the curvature goes to zero.
     """
     k = loss.outputs
+    H = H[: len(G) * k, : len(G) * k]  # thresholds between levels are not among the columns
     H = H + np.kron(G, np.full((k, k), 1.0 / k)) if k > 1 else H  # not the direction that all classes share
     values, vectors = scipy.linalg.eigh(H, np.kron(G, np.eye(k)), subset_by_index=[0, 0])
     strength = np.abs(vectors[:, 0]).reshape(-1, k).max(axis=1)
-    return float(values[0]), _involved(strength[:-1], names)
+    return float(values[0]), _involved(strength[: len(names)], names)
 
 
 def _involved(direction: Array, names: Sequence[str]) -> str:

@@ -5,15 +5,17 @@ The penalty and the scaling stay what they are; only the rows of the silo are le
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from dualfl.analysis.agreeing import Agreed, OwnCounts
+from dualfl.analysis.fitted import Fitted
 from dualfl.analysis.inference import check_determined
-from dualfl.analysis.models import Fitted
+from dualfl.analysis.models import Recipe
 from dualfl.errors import InputError
+from dualfl.objectives import Cox
 from dualfl.silos.costs import Rows, Sample
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measured_samples, measurement
 from dualfl.silos.verbs import whole
@@ -30,20 +32,28 @@ class Without:
     reason: str = ""
 
 
-def left_out(silos: Silos, model: Fitted, whole_sample: Sample, agreed: Agreed) -> Conversation[list[Sample | str]]:
+def left_out(
+    silos: Silos,
+    model: Fitted,
+    whole_sample: Sample,
+    agreed: Agreed,
+    products_of: Callable[[Recipe, Rows], Query],
+    recipe: Recipe,
+) -> Conversation[list[Sample | str]]:
     """What the others have, for each silo that shows its own counts; or why there is no fit without it."""
     rows = [Rows("without", silo=name) for name in silos.names]
-    queries = [] if model.loss.nonnegative else [measurement(rows, model.loss, model._class_count)]
+    counted = model.loss.nonnegative and whole_sample.mass == agreed.overview.rows  # enough is known of the others
+    queries = [] if counted else [measurement(rows, model.loss, model._class_count, agreed.overview.target_mean)]
     if model.ridge == model.l1 == 0:
-        queries += [Query("products", {"rows": asdict(one)}) for one in rows]
+        queries += [products_of(recipe, one) for one in rows]
     answers = list((yield Exchange("the fits without a silo", tuple(queries)))) if queries else []
-    least = [0.0] * len(rows) if model.loss.nonnegative else [s.least for s in measured_samples(rows, answers.pop(0))]
+    measured = [] if counted else measured_samples(rows, answers.pop(0))
     found: list[Sample | str] = []
     for i, (one, own) in enumerate(zip(rows, agreed.own)):
         assert own is not None
-        sample = replace(others(one, whole_sample, own, agreed), least=least[i])
+        sample = others(one, whole_sample, own, agreed) if counted else measured[i]
         products = whole(np.asarray(answers[i]["products"])) if answers else None
-        found.append(obstacle(sample, agreed, model._class_count, products) or sample)
+        found.append(obstacle(sample, agreed, model, products, recipe) or sample)
     return found
 
 
@@ -56,9 +66,15 @@ def others(rows: Rows, total: Sample, own: OwnCounts, agreed: Agreed) -> Sample:
     return Sample(rows, float(n), n, targets, 0.0, classes, squares)
 
 
-def obstacle(sample: Sample, agreed: Agreed, classes: int, products: Array | None) -> str:
+def obstacle(sample: Sample, agreed: Agreed, model: Fitted, products: Array | None, recipe: Recipe) -> str:
     """Why the others do not determine a model."""
-    if classes and np.count_nonzero(sample.classes) < classes:
+    classes = model._class_count
+    if not sample.mass > 0:
+        return "no other silo has a row that counts"
+    if isinstance(model.loss, Cox):
+        if not sample.classes[1] > 0:
+            return "no other silo has an event"
+    elif classes and np.count_nonzero(sample.classes) < classes:
         return "no other silo has one of the classes"
     overview = agreed.overview
     spread = sample.squares - sample.n * (sample.mean - overview.target_mean) ** 2
@@ -66,12 +82,7 @@ def obstacle(sample: Sample, agreed: Agreed, classes: int, products: Array | Non
         return "the others have one value of the target only"
     if products is not None:
         try:
-            check_determined(products, agreed.schema.names)
+            check_determined(products, agreed.schema.names, within=recipe.within_silos)
         except InputError as error:
             return str(error)
     return ""
-
-
-def stacked(model: Any) -> Array:
-    """Coefficients and, last, intercepts; one column an output."""
-    return np.vstack([np.atleast_2d(model.coef_).T, np.atleast_1d(model.intercept_)[None]])

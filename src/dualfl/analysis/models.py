@@ -10,21 +10,37 @@ and for many.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from dualfl.engines.engine import Result
+from dualfl.analysis.fitted import Amounts, Counts, Fitted, Hazards, Levels, Margins, Probabilities, Seen, Values
 from dualfl.errors import InputError
-from dualfl.estimators.base import FederatedClassifier, FederatedLinear, FederatedRegressor
-from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
-from dualfl.estimators.regressors import PoissonRegressor
-from dualfl.estimators.solving import FitCost
-from dualfl.objectives import Hinge, Huber, Logistic, Loss, Poisson, Quantile, Softmax, Squared, SquaredHinge
-from dualfl.typing import Array
+from dualfl.objectives import (
+    CLogLog,
+    Cox,
+    Gamma,
+    Hinge,
+    Huber,
+    Logistic,
+    Loss,
+    NegativeBinomial,
+    Ordered,
+    Poisson,
+    Quantile,
+    Softmax,
+    Squared,
+    SquaredHinge,
+    Tweedie,
+)
 
 PENALTIES = ("none", "l2", "l1", "elastic-net")
 SMALL_RIDGE = 1e-3  # alpha where nothing else is said
+RANGES = {
+    "--l1-ratio": "between 0 and 1",
+    "--quantile": "between 0 and 1",
+    "--power": "between 1 and 2 (1 is --model poisson, 2 is --model gamma)",
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +65,15 @@ MODELS = {
     "huber": ModelKind("regression that outliers do not spoil"),
     "quantile": ModelKind("regression of a quantile, the median unless --quantile"),
     "poisson": ModelKind("regression of counts, logarithm as link"),
+    "negative-binomial": ModelKind("counts that spread more than Poisson's, logarithm as link", penalty="none"),
+    "gamma": ModelKind("regression of amounts > 0, logarithm as link", penalty="none"),
+    "tweedie": ModelKind("regression of amounts that may be 0, logarithm as link", penalty="none"),
+    "cloglog": ModelKind("two classes, complementary log-log link", classes=True, penalty="none"),
+    "ordinal": ModelKind("ordered levels, proportional odds", classes=True, penalty="none"),
+    "cox": ModelKind("proportional hazards, a baseline for every silo", classes=True, penalty="none"),
 }
+SITE_EFFECTS = ("none", "fixed", "random")
+WITHOUT_OWN_INTERCEPT = ("multinomial", "svm", "squared-hinge", "quantile", "huber", "ordinal", "lasso", "elastic-net")
 
 
 @dataclass(frozen=True)
@@ -63,9 +87,21 @@ class Recipe:
     quantile: float = 0.5
     delta: float | None = None  # of huber
     tol: float = 1e-6
+    power: float = 1.5  # of tweedie
+    dispersion: float | None = None  # of negative-binomial; None: searched
+    ties: str = "efron"  # of cox
+    site_effect: str = "none"
+    class_weight: str | tuple[tuple[str, float], ...] | None = None
+    errors: str = "model"
+    base: tuple[float, ...] = ()  # of ordinal: thresholds of a model without columns, found out from counts
 
     def __post_init__(self) -> None:
         kind = MODELS[self.model]
+        if isinstance(self.class_weight, list | tuple):
+            pairs = tuple((str(name), float(weight)) for name, weight in self.class_weight)
+            object.__setattr__(self, "class_weight", pairs)
+        object.__setattr__(self, "base", tuple(self.base))
+        self._check_site_effect()
         if kind.fixed and self.penalty != kind.penalty:
             raise InputError(
                 f"--model {self.model} means the penalty {kind.penalty}, and --penalty is {self.penalty}; "
@@ -79,11 +115,34 @@ class Recipe:
             ("--quantile", self.quantile, 0 < self.quantile < 1),
             ("--delta", self.delta, self.delta is None or 0 < self.delta < np.inf),
             ("--tol", self.tol, 0 < self.tol < np.inf),
+            ("--power", self.power, 1 < self.power < 2),
+            ("--dispersion", self.dispersion, self.dispersion is None or 0 < self.dispersion < np.inf),
         ):
             if not good:
-                right = "between 0 and 1" if name in ("--l1-ratio", "--quantile") else "greater than 0"
+                right = RANGES.get(name, "greater than 0")
                 remedy = f"; {self._without_penalty}" if name == "--alpha" and value == 0 else ""
                 raise InputError(f"{name} must be a number {right}, but it is {value:g}{remedy}.")
+
+    def _check_site_effect(self) -> None:
+        if self.site_effect == "none":
+            return
+        if self.model == "cox":
+            raise InputError(
+                f"--site-effect {self.site_effect} is for other models: in --model cox every silo has a baseline of "
+                "its own already; leave it out."
+            )
+        if self.site_effect == "random" and (self.model != "linear" or self.penalty != "none"):
+            raise InputError(
+                "--site-effect random is for --model linear without a penalty (--penalty none), whose variances have a "
+                f"likelihood; --model is {self.model} and --penalty {self.penalty}; take --site-effect fixed."
+            )
+        if self.model in WITHOUT_OWN_INTERCEPT:
+            raise InputError(
+                f"--site-effect {self.site_effect} needs a smooth likelihood of one predictor, and --model "
+                f"{self.model} has none; take logistic, cloglog, linear, ridge, poisson or another model of counts."
+            )
+        if self.penalty in ("l1", "elastic-net"):
+            raise InputError(f"--site-effect {self.site_effect} is for --penalty none or l2, not {self.penalty}.")
 
     @property
     def _without_penalty(self) -> str:
@@ -95,6 +154,11 @@ class Recipe:
     @property
     def kind(self) -> ModelKind:
         return MODELS[self.model]
+
+    @property
+    def within_silos(self) -> bool:
+        """Whether silos have intercepts or baselines of their own, so that rows are compared within silos only."""
+        return self.model == "cox" or self.site_effect == "fixed"
 
     @property
     def share(self) -> float:
@@ -113,101 +177,48 @@ class Recipe:
         match self.model:
             case "logistic" | "multinomial":
                 return Logistic() if classes == 2 else Softmax(classes)
-            case "svm":
-                return Hinge()
-            case "squared-hinge":
-                return SquaredHinge()
             case "huber":
                 assert self.delta is not None
                 return Huber(self.delta)
             case "quantile":
                 return Quantile(self.quantile)
-            case "poisson":
-                return Poisson()
-        return Squared()
+            case "tweedie":
+                return Tweedie(self.power)
+            case "negative-binomial":
+                return NegativeBinomial(1.0 if self.dispersion is None else self.dispersion)
+            case "ordinal":
+                return Ordered(classes, self.base or tuple(np.arange(classes - 1) - (classes - 2) / 2))
+            case "cox":
+                return Cox("breslow" if self.ties == "breslow" else "efron")
+        return PLAIN.get(self.model, Squared)()
 
     def estimator(self, classes: int = 0, progress: bool = False) -> Fitted:
         """The estimator of the recipe, not yet fitted."""
-        shape: Any = {
-            "logistic": Probabilities,
-            "multinomial": Probabilities,
-            "svm": Margins,
-            "squared-hinge": Margins,
-            "poisson": Counts,
-        }.get(self.model, Values)
-        made: Fitted = shape(self.loss(classes), self.ridge, self.l1, tol=self.tol, verbose=progress)
+        shape: Any = SHAPES.get(self.model, Values)
+        own = self.site_effect == "fixed"
+        made: Fitted = shape(self.loss(classes), self.ridge, self.l1, own_intercept=own, tol=self.tol, verbose=progress)
         if classes:
             made.classes_ = np.arange(classes)
         return made
 
 
-class Fitted(FederatedLinear):
-    """An estimator whose penalty is given as the paper gives it; it keeps what its runs returned."""
-
-    fit_intercept, penalize_intercept = True, False
-    kind: ClassVar[str]  # what its predictor means (`silos.predictor`)
-    _no_minimiser = "There is no minimiser, because there is no penalty."
-
-    def __init__(
-        self,
-        loss: Loss,
-        ridge: float = 0.0,
-        l1: float = 0.0,
-        *,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.loss, self.ridge, self.l1 = loss, ridge, l1
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
-
-    def _cost(self, mass: float) -> FitCost:
-        return FitCost(self.loss, self.ridge, self.l1)
-
-    def _read(self, results: list[Result], offset: float = 0.0) -> None:
-        super()._read(results, offset)
-        self.results_ = results
-
-    @property
-    def outputs(self) -> int:
-        """Rows of coefficients: one for each class where there are more than two."""
-        classes = len(getattr(self, "classes_", ()))
-        return classes if classes > 2 else 1
-
-    def restored(self, W: Array, b: Array) -> Fitted:
-        """Fitted, with the coefficients that somebody found before; one row an output."""
-        self.n_features_in_ = W.shape[1]
-        FederatedClassifier._keep(self, W, b) if hasattr(self, "classes_") else FederatedRegressor._keep(self, W, b)
-        return self
-
-
-class Probabilities(Fitted, LogisticRegression):
-    """Classes with probabilities."""
-
-    kind = "probabilities"
-
-    def _keep(self, W: Array, b: Array) -> None:
-        if len(self.classes_) > 2 and self.ridge == self.l1 == 0:
-            W = W - W.mean(axis=0)  # the same vector added to all classes changes nothing
-        super()._keep(W, b)
-
-
-class Margins(Fitted, LinearSVC):  # type: ignore[misc]  # `loss` is a Loss in one base, a word in the other
-    """Classes with decision values; one against the rest for more than two."""
-
-    kind = "margins"
-
-
-class Values(Fitted, FederatedRegressor):
-    """Real targets."""
-
-    kind = "values"
-
-
-class Counts(Fitted, PoissonRegressor):
-    """Expected counts."""
-
-    kind = "counts"
+PLAIN: dict[str, type[Loss]] = {
+    "svm": Hinge,
+    "squared-hinge": SquaredHinge,
+    "poisson": Poisson,
+    "gamma": Gamma,
+    "cloglog": CLogLog,
+}
+SHAPES: dict[str, type[Fitted]] = {
+    "logistic": Probabilities,
+    "multinomial": Probabilities,
+    "svm": Margins,
+    "squared-hinge": Margins,
+    "poisson": Counts,
+    "negative-binomial": Counts,
+    "gamma": Amounts,
+    "tweedie": Amounts,
+    "cloglog": Seen,
+    "ordinal": Levels,
+    "cox": Hazards,
+}

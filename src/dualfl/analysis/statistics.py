@@ -22,6 +22,7 @@ from scipy.stats import chi2, f, norm, t
 
 from dualfl.errors import InputError
 from dualfl.objectives.families import CLogLog, Gamma, NegativeBinomial, Tweedie
+from dualfl.objectives.joint_losses import Cox, Ordered
 from dualfl.objectives.losses import Logistic, Loss, Poisson, Softmax, Squared
 from dualfl.typing import Array
 
@@ -66,15 +67,15 @@ def coefficients(estimate: Array, covariance: Array, df: float = np.inf, level: 
 
 def ratio_name(loss: Loss | str) -> str:
     """What exp of a coefficient is called; empty where it means nothing."""
-    if loss in ("cox", "ordinal"):
-        return "hazard ratio" if loss == "cox" else "odds ratio"
-    if isinstance(loss, Logistic | Softmax):
+    if isinstance(loss, Cox) or loss == "cox":
+        return "hazard ratio"
+    if isinstance(loss, Logistic | Softmax | Ordered) or loss == "ordinal":
         return "odds ratio"
     if isinstance(loss, Poisson | NegativeBinomial):
         return "rate ratio"
     if isinstance(loss, CLogLog):
         return "hazard ratio"
-    return "ratio of means" if isinstance(loss, Gamma | Tweedie) else ""
+    return "mean ratio" if isinstance(loss, Gamma | Tweedie) else ""
 
 
 # -- covariances --------------------------------------------------------------------------------------------
@@ -186,6 +187,8 @@ class FitStatistics:
     null_deviance: float
     dispersion: float
     parameters: int  # the coefficients, and a dispersion that was estimated
+    events: float | None = None  # of a survival model, which count in place of rows
+    intercepts: int = 1  # of the model without columns
 
     @property
     def df_residual(self) -> float:
@@ -193,7 +196,7 @@ class FitStatistics:
 
     @property
     def df_null(self) -> float:
-        return self.rows - 1
+        return self.rows - self.intercepts
 
     @property
     def aic(self) -> float:
@@ -201,13 +204,22 @@ class FitStatistics:
 
     @property
     def bic(self) -> float:
-        return -2 * self.log_likelihood + float(np.log(self.rows)) * self.parameters
+        return (
+            -2 * self.log_likelihood
+            + float(np.log(self.rows if self.events is None else self.events)) * self.parameters
+        )
 
 
 def fit_statistics(
-    loss: Loss, sums: Mapping[str, float], null: Mapping[str, float] | None, coefficients: int
+    loss: Loss,
+    sums: Mapping[str, float],
+    null: Mapping[str, float] | None,
+    coefficients: int,
+    searched: bool = False,
+    events: float | None = None,
 ) -> FitStatistics:
-    """From the sums of `silos.likelihoods.likelihood_sums` at the model and at the one with an intercept only."""
+    """From the sums of `silos.likelihoods.likelihood_sums` at the model and at the one with an intercept only;
+    `searched`: the dispersion of the loss is an estimate, too."""
     n = float(sums["mass"])
     deviance = 2 * (sums["loss"] - sums["least"])
     null_deviance = float("nan") if null is None else 2 * (null["loss"] - null["least"])
@@ -221,7 +233,8 @@ def fit_statistics(
             )
         dispersion = sums["pearson"] / (n - coefficients)
     likelihood = log_likelihood(loss, sums)
-    return FitStatistics(n, coefficients, likelihood, deviance, null_deviance, dispersion, coefficients + free)
+    parameters = coefficients + (free or searched)
+    return FitStatistics(n, coefficients, likelihood, deviance, null_deviance, dispersion, parameters, events)
 
 
 def log_likelihood(loss: Loss, sums: Mapping[str, float]) -> float:
@@ -233,6 +246,6 @@ def log_likelihood(loss: Loss, sums: Mapping[str, float]) -> float:
         shape = n / deviance
         each = shape * np.log(shape) - gammaln(shape)
         return float(n * each + (shape - 1) * sums["logarithm"] - shape * sums["loss"])
-    if isinstance(loss, Logistic | Softmax | Poisson | NegativeBinomial | CLogLog):
+    if isinstance(loss, Logistic | Softmax | Poisson | NegativeBinomial | CLogLog | Cox | Ordered):
         return float(sums["constant"] - sums["loss"])
     return float("nan")  # Tweedie's density is a series; others are no likelihoods

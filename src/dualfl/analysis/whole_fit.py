@@ -9,108 +9,44 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dualfl.analysis import inference
-from dualfl.analysis.agreeing import Agreed, ColumnWishes, Overview, OwnCounts, agreeing
-from dualfl.analysis.influence import Without, left_out, stacked
-from dualfl.analysis.models import SMALL_RIDGE, Fitted, Recipe
+from dualfl.analysis.agreeing import Agreed, ColumnWishes, agreeing
+from dualfl.analysis.describing import Described, NullModel, describing, null_model, separation_sentence
+from dualfl.analysis.fit_result import Fit, Wishes
+from dualfl.analysis.fitted import Fitted
+from dualfl.analysis.influence import Without, left_out
+from dualfl.analysis.models import SMALL_RIDGE, Recipe
+from dualfl.analysis.proving import proving
+from dualfl.analysis.site_effects import random_intercepts
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
-from dualfl.estimators.metrics import Evaluation
+from dualfl.estimators.families import searching_dispersion
 from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
 from dualfl.estimators.solving import Task, solving, warn_unless_certified
-from dualfl.objectives import Logistic, Poisson, Softmax, Squared
+from dualfl.names import nearest
 from dualfl.silos.chamber import Chamber, Dealing
-from dualfl.silos.costs import ALL, Cost, Sample
-from dualfl.silos.here import SilosHere, added
-from dualfl.silos.ledger import Spent
-from dualfl.silos.predictor import Predictor
+from dualfl.silos.costs import ALL, Rows, Sample
+from dualfl.silos.here import SilosHere
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos, drive, measuring
-from dualfl.silos.scores import BINS, from_wire
 from dualfl.silos.verbs import whole
-from dualfl.tables.encoding import Scaling
 from dualfl.tables.reading import Table
-from dualfl.tables.rules import USUAL_RULES, Rules
-from dualfl.tables.schema import Request, Schema, listed_briefly
+from dualfl.tables.schema import Schema, listed_briefly
 from dualfl.typing import Array
+
+__all__ = ["Fit", "Wishes", "fit_tables", "fitting"]
 
 WEAKEST, LARGEST_RIDGE, SMALLEST_RIDGE = 1e-3, 10.0, 1e-4  # of the paths of penalties
 PENALTIES = {True: 20, False: 11}  # so many on a path with an l1 part, and without
 FAINT = 1e-6  # a ridge that only keeps coefficients finite
+FINE = 1e-10  # tolerance of the fits of which a dispersion is searched
+ATTEMPTS = 4  # at a proof
 TUNING = 1.35  # Huber's: 95 % as good as least squares where there are no outliers
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What is asked beyond the recipe."""
-
-    request: Request
-    coding: str | None = None  # None: "full" where the penalty selects, "reference" otherwise
-    positive: str | None = None
-    allow_empty: bool = False
-    standardise: bool = True
-    cross_validate: bool = False
-    cv: int | str = 5
-    rule: str = "min"
-    level: float = 0.95
-    influence: bool = True
-    said_nothing: bool = False  # about the penalty, so that it is the small ridge
-    rules: Rules = USUAL_RULES  # by which new files are read
-    warnings: tuple[str, ...] = ()  # what is odd about the tables, a sentence each
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """What came of it. Arrays are features and, last, the intercept, by outputs, for the columns as they are."""
-
-    recipe: Recipe
-    wishes: Wishes
-    silos: tuple[str, ...]
-    schema: Schema
-    overview: Overview
-    own: tuple[OwnCounts | None, ...]  # of each silo; None: withheld
-    scaling: Scaling
-    estimator: Fitted  # of the scaled columns
-    theta: Array
-    errors: inference.Errors | None
-    no_errors: str
-    losses: tuple[float | None, ...]  # of each silo
-    loss: float  # of all rows
-    evaluation: Evaluation
-    without: tuple[Without, ...]
-    path: PenaltyPath | None
-    notes: tuple[str, ...]
-    coding: str
-    spent: tuple[Spent, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        return self.overview.rows
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """What each column of theta is about: a class, or nothing where there is one number."""
-        if not self.schema.classes:
-            return ("",)
-        return self.schema.classes[1:] if self.theta.shape[1] == 1 else self.schema.classes
-
-    @property
-    def standard_errors(self) -> Array | None:
-        return None if self.errors is None else self.errors.standard.reshape(self.theta.shape)
-
-    def moved(self, without: Without) -> Array | None:
-        """By how much leaving the silo out changes each coefficient."""
-        return None if without.theta is None else self.scaling.back @ without.theta - self.theta
-
-    def in_errors(self, change: Array) -> Array:
-        """Changes in standard errors; nan where there is none, or none but 0, as for a perfect fit."""
-        errors, unknown = self.standard_errors, np.full(change.shape, np.nan)
-        return unknown if errors is None else np.divide(change, errors, out=unknown, where=errors > 0)
 
 
 def fit_tables(
@@ -145,9 +81,12 @@ def fitting(
     check_classes(agreed.schema, recipe)
     yield Exchange("the fit", (agreed.note,))
     classes = len(agreed.schema.classes)
-    sample = yield from whole_sample(silos, recipe, agreed)
+    sample = yield from whole_sample(silos, recipe, wishes, agreed)
 
+    recipe = with_base(recipe, sample, agreed.schema)
     recipe = yield from with_delta(silos, recipe, sample)
+    searched = recipe.model == "negative-binomial" and recipe.dispersion is None
+    recipe, sample = yield from with_dispersion(silos, recipe, sample)
     path = None
     if wishes.cross_validate:
         if say is not None:
@@ -156,13 +95,15 @@ def fitting(
         recipe = replace(recipe, alpha=path.value)
     products = np.zeros((0, 0))
     if recipe.penalty == "none":
-        (answer,) = yield Exchange("products of columns", (Query("products", {"rows": {}}),))
+        (answer,) = yield Exchange("products of columns", (products_query(recipe),))
         products = whole(np.asarray(answer["products"]))
-        inference.check_determined(products, agreed.schema.names)
-    estimator, without, notes = yield from solved(silos, recipe, wishes, agreed, sample, progress)
-    return (
-        yield from described(silos, recipe, wishes, agreed, estimator, tuple(without), path, notes, coding, products)
-    )
+        inference.check_determined(products, agreed.schema.names, within=recipe.within_silos)
+    estimator, without, notes, null = yield from solved(silos, recipe, wishes, agreed, sample, progress)
+    random = None
+    if recipe.site_effect == "random":
+        random = yield from random_intercepts(silos, estimator, agreed.overview.target_mean)
+    about = Described(recipe, wishes, agreed, sample, estimator, tuple(without), path, tuple(notes), coding, products)
+    return (yield from describing(silos, about, searched, null, random))
 
 
 def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
@@ -172,28 +113,88 @@ def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
 
 
 def least_target(recipe: Recipe) -> float | None:
-    """What no target may be below, for models of counts."""
-    return 0.0 if recipe.model == "poisson" else None
+    """What no target may be below, for models of counts and amounts."""
+    return 0.0 if recipe.model in ("poisson", "negative-binomial", "gamma", "tweedie") else None
+
+
+def products_query(recipe: Recipe, rows: Rows = ALL) -> Query:
+    """Whether columns determine each other; within silos, where each has an intercept or a baseline of its own."""
+    given: dict[str, Any] = {"rows": {} if rows == ALL else asdict(rows)}
+    return Query("products", given | ({"within": True} if recipe.within_silos else {}))
 
 
 def check_classes(schema: Schema, recipe: Recipe) -> None:
     """Targets that this model can be fitted to."""
-    if recipe.model == "logistic" and len(schema.classes) > 2:
+    if recipe.model in ("logistic", "cloglog") and len(schema.classes) > 2:
         raise InputError(
             f"Column {schema.target!r} has {len(schema.classes)} classes ({listed_briefly(schema.classes)}), and "
-            "logistic is for two; take --model multinomial, or svm."
+            f"{recipe.model} is for two; take --model multinomial, or svm."
         )
 
 
-def whole_sample(silos: Silos, recipe: Recipe, agreed: Agreed) -> Conversation[Sample]:
-    """All rows. What was counted tells enough, but for losses that have no least value of 0."""
+def whole_sample(silos: Silos, recipe: Recipe, wishes: Wishes, agreed: Agreed) -> Conversation[Sample]:
+    """All rows. What was counted tells enough, but for rows with weights and losses that have no least value of 0."""
     overview, classes = agreed.overview, len(agreed.schema.classes)
-    if recipe.model != "huber" and not recipe.loss(classes).nonnegative:
+    weighted = "weights" in wishes.request.roles
+    if recipe.class_weight is not None:
+        totals = overview.classes
+        if weighted:
+            (sample,) = yield from measuring(silos, [ALL], recipe.loss(classes), classes, "the fit")
+            totals = sample.classes
+        factors = class_factors(recipe.class_weight, totals, agreed.schema)
+        yield Exchange("the fit", (Query("reweigh", {"factors": factors}, "none"),))
+        weighted = True
+    if recipe.model != "huber" and (weighted or not recipe.loss(classes).nonnegative):
         (sample,) = yield from measuring(silos, [ALL], recipe.loss(classes), classes, "the fit")
+        if not sample.mass > 0:
+            raise InputError("All weights are 0, so no row counts; give some rows a positive weight.")
         return sample
     rows = overview.rows
     total = rows * overview.target_mean if not classes else float(overview.classes @ np.arange(classes))
     return Sample(ALL, float(rows), rows, total, 0.0, overview.classes)
+
+
+def class_factors(given: Any, totals: Array, schema: Schema) -> Array:
+    """How much a row of each class counts: as was said, or so that all classes weigh the same."""
+    if given == "balanced":
+        return np.asarray(totals.sum() / (len(totals) * np.maximum(totals, 1e-300)))
+    said = dict(given)
+    unknown = [name for name in said if name not in schema.classes]
+    if unknown:
+        raise InputError(f"--class-weight: {nearest('class', unknown[0], schema.classes)}")
+    return np.array([said.get(name, 1.0) for name in schema.classes])
+
+
+def with_base(recipe: Recipe, sample: Sample, schema: Schema) -> Recipe:
+    """The thresholds of an ordinal model without columns, from which it starts."""
+    if recipe.model != "ordinal":
+        return recipe
+    empty = np.flatnonzero(~(sample.classes > 0))
+    if len(empty):
+        raise InputError(
+            f"No row that counts has the level {schema.classes[empty[0]]!r} of column {schema.target!r}, so its "
+            "thresholds are not determined; leave it out."
+        )
+    below = np.cumsum(sample.classes)[:-1] / sample.classes.sum()
+    return replace(recipe, base=tuple(np.log(below) - np.log1p(-below)))
+
+
+def with_dispersion(silos: Silos, recipe: Recipe, sample: Sample) -> Conversation[tuple[Recipe, Sample]]:
+    """The most likely dispersion of counts, where none was given."""
+    if recipe.model != "negative-binomial" or recipe.dispersion is not None:
+        return recipe, sample
+
+    def model(dispersion: float) -> Fitted:
+        return replace(recipe, dispersion=dispersion, tol=min(recipe.tol, FINE)).estimator()
+
+    try:
+        found, _, sample = yield from searching_dispersion(silos, model)
+    except NoMinimiser as error:
+        raise InputError(
+            "The dispersion has no estimate: the counts spread no more than Poisson's around this model; take --model "
+            "poisson, or give --dispersion."
+        ) from error
+    return replace(recipe, dispersion=found), sample
 
 
 def with_delta(silos: Silos, recipe: Recipe, sample: Sample) -> Conversation[Recipe]:
@@ -248,35 +249,58 @@ def penalties(silos: Silos, recipe: Recipe, model: Fitted, dealt: Dealt) -> Conv
 
 def solved(
     silos: Silos, recipe: Recipe, wishes: Wishes, agreed: Agreed, sample: Sample, progress: bool
-) -> Conversation[tuple[Fitted, list[Without], list[str]]]:
-    """The model and, side by side with it, the models without each silo."""
+) -> Conversation[tuple[Fitted, list[Without], list[str], Array | None]]:
+    """The model and, side by side with it, the models without each silo, and that without any column."""
     classes = len(agreed.schema.classes)
     estimator = recipe.estimator(classes, progress)
+    estimator.level_names = agreed.schema.classes
     tasks, samples = [Task(estimator, sample)], []
-    if wishes.influence and len(silos.names) > 1 and not silos.withheld:
-        samples = yield from left_out(silos, estimator, sample, agreed)
+    if wishes.influence and len(silos.names) > 1 and not silos.withheld and recipe.site_effect != "random":
+        samples = yield from left_out(silos, estimator, sample, agreed, products_query, recipe)
         tasks += [Task(recipe.estimator(classes), one) for one in samples if not isinstance(one, str)]
-    found = yield from solving(silos, tasks)
+    null = null_model(estimator, sample, agreed.schema.roles)
+    null_task = [Task(null, sample)] if isinstance(null, NullModel) else []
+    found = yield from solving(silos, [*tasks, *null_task])
     results = found[0]
     if isinstance(results, NoMinimiser) and recipe.penalty == "none":
         raise InputError((yield from separating_columns(silos, recipe, agreed, sample))) from results
     if isinstance(results, DualflError):
         raise results
+    if estimator.proof_follows:
+        results = [(yield from certified(silos, estimator, sample, results[0]))]
     yield from estimator._inspecting(silos, tasks[0], results)
     others = iter(zip(tasks[1:], found[1:]))
     without = [
         Without(name, reason=one) if isinstance(one, str) else refitted(name, *next(others))
         for name, one in zip(silos.names, samples)
     ]
-    return estimator, without, kept(estimator, results, sample, recipe)
+    notes = kept(estimator, results, sample, recipe)
+    if null_task and not isinstance(found[-1], DualflError):
+        null = found[-1][0].theta
+    return estimator, without, notes, null if isinstance(null, np.ndarray) else None
+
+
+def certified(silos: Silos, estimator: Fitted, sample: Sample, result: Result) -> Conversation[Result]:
+    """The result with its proof; a run that has ended too early goes on from there."""
+    limits, (cost,) = estimator._limits(sample), estimator._costs(sample)
+    for _ in range(ATTEMPTS):
+        result = yield from proving(silos, cost, sample.mass, result)
+        if limits.met(result.certificate, result.energy, result.rounding):
+            break
+        (found,) = yield from solving(silos, [Task(estimator, sample, [result.theta])])
+        if isinstance(found, DualflError):
+            break
+        result = found[0]
+    return result
 
 
 def refitted(name: str, task: Task, found: list[Result] | DualflError) -> Without:
     if isinstance(found, DualflError):
         return Without(name, reason=str(found))
     model: Any = task.model
+    model.level_names = ()
     model._read(found)
-    return Without(name, stacked(model))
+    return Without(name, model.stacked)
 
 
 def kept(estimator: Fitted, results: list[Result], sample: Sample, recipe: Recipe) -> list[str]:
@@ -296,120 +320,8 @@ def separating_columns(silos: Silos, recipe: Recipe, agreed: Agreed, sample: Sam
     (results,) = yield from faint._solving(silos, [Task(faint, sample)])
     cost = replace(faint._costs(sample)[0], ridge=0.0, shift=0.0).as_json()
     information, products = yield Exchange(
-        "the fit", (Query("information", {"cost": cost, "theta": results[0].theta}), Query("products", {"rows": {}}))
+        "the fit", (Query("information", {"cost": cost, "theta": results[0].theta}), products_query(recipe))
     )
     H, G = whole(np.asarray(information["hessian"])), whole(np.asarray(products["products"]))
     involved = inference.flattest(H, G, faint.loss, agreed.schema.names)[1]
     return separation_sentence(involved, silos, agreed.schema)
-
-
-def separation_sentence(involved: str, silos: Silos, schema: Schema) -> str:
-    what = "class" if schema.classes else "value"
-    return (
-        f"Some values of the columns {involved} in {', '.join(silos.names[:4])} occur with one {what} "
-        f"of {schema.target!r} only, so without a penalty the coefficients would grow for ever; take --penalty l2, "
-        "or leave the columns out with --drop."
-    )
-
-
-# -- what is said of it -----------------------------------------------------------------------------------
-
-
-def described(
-    silos: Silos,
-    recipe: Recipe,
-    wishes: Wishes,
-    agreed: Agreed,
-    estimator: Fitted,
-    without: tuple[Without, ...],
-    path: PenaltyPath | None,
-    notes: Sequence[str],
-    coding: str,
-    products: Array,
-) -> Conversation[Fit]:
-    """Errors, losses and scores, of all rows and of each silo that shows its own: one exchange."""
-    classes = len(agreed.schema.classes)
-    theta, loss = stacked(estimator), estimator.loss
-    reason = inference.obstacle(loss, recipe.l1, theta.size, agreed.overview.rows)
-    costs = [Cost(loss, positive=positive) for positive in estimator._positives()]
-    thetas = [np.ascontiguousarray(column) for column in (theta.T if len(costs) > 1 else [theta.ravel()])]
-    given = {
-        "model": predictor(estimator, classes).as_json(),
-        "rows": {},
-        "bins": BINS,
-        "quantile": recipe.quantile,
-        "centre": agreed.overview.target_mean,
-    }
-    losses = {"costs": [one.as_json() for one in costs], "thetas": thetas}
-    about = [Query("evaluate", given), Query("losses", losses)]
-    further = [] if reason else [Query("information", {"cost": costs[0].as_json(), "theta": thetas[0]})]
-    own, (scores, lost), rest = yield from of_each_and_all(silos, about, further)
-    errors = None if reason else make_errors(silos, recipe, wishes, agreed, loss, rest[0], products)
-    how = classes > 0, recipe.quantile, agreed.overview.target_mean
-    evaluation = Evaluation(
-        {name: from_wire(one, *how) for name, one in zip(silos.names, own[0]) if one is not None},
-        from_wire(scores, *how),
-    )
-    counts = [None if one is None else one.rows for one in agreed.own]
-    return Fit(
-        recipe,
-        wishes,
-        silos.names,
-        agreed.schema,
-        agreed.overview,
-        agreed.own,
-        agreed.scaling,
-        estimator,
-        agreed.scaling.back @ theta,
-        errors,
-        reason,
-        tuple(None if one is None or not n else float(np.sum(one["losses"])) / n for one, n in zip(own[1], counts)),
-        float(np.sum(lost["losses"])) / agreed.overview.rows,
-        evaluation,
-        without,
-        path,
-        tuple(notes),
-        coding,
-    )
-
-
-def of_each_and_all(
-    silos: Silos, queries: Sequence[Query], further: Sequence[Query]
-) -> Conversation[tuple[list[Sequence[Any]], list[Any], list[Any]]]:
-    """The answers of each silo that shows its own, and of all together; and those to what is asked of all only.
-
-    If one silo alone withholds its numbers, those of the others would give them away, so nobody is asked.
-    """
-    each = [replace(one, reduce="each") for one in queries] if len(silos.withheld) != 1 else []
-    total = list(queries) if silos.withheld else []
-    answers = list((yield Exchange("errors and the table of silos", (*each, *total, *further))))
-    own = answers[: len(each)] or [[None] * len(silos.names)] * len(queries)
-    whole = answers[len(each) : len(each) + len(total)] or [added(one) for one in own]
-    return own, whole, answers[len(answers) - len(further) :]
-
-
-def predictor(estimator: Fitted, classes: int) -> Predictor:
-    """The model as silos get it."""
-    W, b = np.atleast_2d(estimator.coef_), np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))
-    return Predictor.from_json({"kind": estimator.kind, "W": W, "b": b, "classes": classes})
-
-
-def make_errors(
-    silos: Silos,
-    recipe: Recipe,
-    wishes: Wishes,
-    agreed: Agreed,
-    loss: Any,
-    information: Any,
-    products: Array,
-) -> inference.Errors:
-    """Standard errors for the columns as they are."""
-    H = whole(np.asarray(information["hessian"]))
-    if recipe.penalty == "none" and isinstance(loss, Logistic | Softmax | Poisson):
-        curvature, involved = inference.flattest(H, products, loss, agreed.schema.names)
-        if curvature < inference.ENDLESS:
-            raise InputError(separation_sentence(involved, silos, agreed.schema))
-    residuals = float(information["residuals"]) if isinstance(loss, Squared) else 0.0
-    errors = inference.standard_errors(H, loss, recipe.ridge, agreed.overview.rows, residuals, wishes.level)
-    back = np.kron(agreed.scaling.back, np.eye(loss.outputs))
-    return replace(errors, covariance=back @ errors.covariance @ back.T)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,16 @@ import click
 from click.core import ParameterSource
 
 from dualfl.analysis.models import MODELS, PENALTIES, SMALL_RIDGE
+from dualfl.cli.model_options import (
+    NO_CHOICE,
+    SURVIVAL,
+    levels_of,
+    model_options,
+    recipe_of,
+    role_of,
+    roles_of,
+    target_of,
+)
 from dualfl.cli.options import page_option
 from dualfl.cli.reading import check_columns, refuse_reading, rules_for, table_options
 from dualfl.cli.run import command_line, say
@@ -53,12 +64,19 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
         ("l1_ratio", penalty == "elastic-net", "--penalty elastic-net", penalised),
         ("quantile", model == "quantile", "--model quantile", f"the model is {model}"),
         ("delta", model == "huber", "--model huber", f"the model is {model}"),
+        ("power", model == "tweedie", "--model tweedie", f"the model is {model}"),
+        ("dispersion", model == "negative-binomial", "--model negative-binomial", f"the model is {model}"),
+        ("levels", model == "ordinal", "--model ordinal", f"the model is {model}"),
+        *((word, model == "cox", "--model cox", f"the model is {model}") for word in SURVIVAL),
+        ("target", model != "cox", "other models", "the model is cox, whose target are --time and --event"),
         ("cv", choose, "--alpha cv", choice),
         ("rule", choose, "--alpha cv", choice),
     ):
         if not useful and ctx.get_parameter_source(option) is not ParameterSource.DEFAULT:
             said = f"--{option.replace('_', '-')} {ctx.params[option]}"
             raise InputError(f"{said} is for {purpose}, and {instead}; leave it out, or take {purpose}.")
+    if model in NO_CHOICE and choose:
+        raise InputError(f"--alpha cv is not for --model {model}; give --alpha a number.")
 
 
 @click.command("fit", context_settings={"show_default": True})
@@ -66,13 +84,14 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option(
     "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="Fit to the silos of this deployment instead."
 )
-@click.option("--target", required=True, help="The column to predict.")
+@click.option("--target", help="The column to predict.")
 @click.option("--model", required=True, type=click.Choice(list(MODELS)), metavar="NAME", help="See above.")
 @click.option("--penalty", type=click.Choice(PENALTIES), help="[default: l2, or that of the model's name]")
 @click.option("--alpha", help=f"Strength of the penalty, or cv.  [default: {SMALL_RIDGE:g} for l2, cv with l1]")
 @click.option("--l1-ratio", default=0.5, help="Share of l1 in elastic-net.")
 @click.option("--quantile", default=0.5, help="Level of the model quantile.")
 @click.option("--delta", type=float, help="For huber: residual beyond which it is linear.  [default: 1.35 spreads]")
+@model_options
 @click.option("--tol", default=1e-6, help="Stop when E - E* <= TOL |E| is proven.")
 @click.option("--standardise/--no-standardise", default=True, help="Whether alpha acts on columns of unit spread.")
 @table_options
@@ -95,6 +114,7 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option("--level", default=0.95, help="Level of the confidence intervals.")
 @click.option("--influence/--no-influence", default=True, help="Whether to fit without each file too.")
 @page_option
+@click.option("--table", type=click.Choice(["md", "tex", "html", "csv"]), help="Write the table of a paper, too.")
 @click.option("--force", is_flag=True, help="Replace the model in --out.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("model"), help="Folder of the model.")
 @click.pass_context
@@ -110,7 +130,11 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     \b
       logistic multinomial   probabilities of two, or of any classes
       svm squared-hinge      support vector machines
-      linear ridge lasso elastic-net huber quantile poisson
+      linear ridge lasso elastic-net huber quantile
+      poisson negative-binomial    counts
+      gamma tweedie                amounts
+      cloglog ordinal              another link; ordered levels
+      cox                          survival: --time and --event
 
     Rows without a target are left out. A missing number becomes the mean
     of all files, a missing text the level "(missing)". The objective is
@@ -121,6 +145,7 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     Examples:
       dualfl fit a.csv b.csv c.csv --target outcome --model logistic
       dualfl fit --study study --target outcome --model logistic
+      dualfl fit a.csv b.csv --model cox --time days --event died
     """
     from dualfl.fits import model_folder
     from dualfl.fits.console import fit_text, places
@@ -139,30 +164,36 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     with alone(out):
         model_folder.check_place(out, given["force"])  # again: another fit may have ended just now
         fit = fit_them(recipe)
-        written = model_folder.write(fit, out, command_line(ctx), page=given["page"])
+        written = model_folder.write(fit, out, command_line(ctx), page=given["page"], table=given["table"])
     click.echo(fit_text(fit))
     click.echo("\n" + places(out, written, given["page"]))
 
 
 def recipe_and_wishes(ctx: click.Context, given: dict[str, Any]) -> tuple[Recipe, Wishes]:
     """What the options say, wherever the silos are."""
-    from dualfl.analysis.models import Recipe
     from dualfl.analysis.whole_fit import Wishes
     from dualfl.tables.schema import Request
 
     kind = MODELS[given["model"]]
+    given["target"] = target_of(given)
     penalty = given["penalty"] or kind.penalty
     alpha, choose = parse_alpha(given["alpha"], penalty)
     folds = parse_folds(given["cv"])
     check_used(ctx, given["model"], penalty, alpha, choose)
     if not 0 < given["level"] < 1:
         raise InputError(f"--level must be between 0 and 1, but it is {given['level']:g}.")
-    recipe = Recipe(given["model"], penalty, alpha, given["l1_ratio"], given["quantile"], given["delta"], given["tol"])
+    recipe = recipe_of(given, penalty, alpha)
+    roles = roles_of(given)
     for word in ("drop", "id"):
-        if given["target"] in given[word]:
-            raise InputError(f"--{word} {given['target']!r} is the target; take other columns only.")
+        for name in (given["target"], *roles.values()):
+            if name in given[word]:
+                what = "the target" if name == given["target"] else f"used by the model, as --{role_of(name, roles)}"
+                raise InputError(f"--{word} {name!r} is {what}; take other columns only.")
     rules, _ = rules_for(given, given["files"])
-    request = Request(given["target"], not kind.classes, rules.drop, rules.categorical, given["missing"])
+    levels = levels_of(given) if given["model"] == "ordinal" else None
+    request = Request(
+        given["target"], not kind.classes, rules.drop, rules.categorical, given["missing"], roles=roles, levels=levels
+    )
     spelling, positive = rules.spelling(given["target"]), given["positive"]
     wishes = Wishes(
         request,
@@ -190,20 +221,24 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[[Recipe], 
     from dualfl.tables.reading import read_tables
 
     _, each = rules_for(given, given["files"])
-    tables = read_tables(given["files"], each, (given["target"],))
+    roles = tuple(wishes.request.roles.values())
+    tables = read_tables(given["files"], each, (given["target"], *roles))
     check_columns(each, tables)
     classes = MODELS[given["model"]].classes
-    silos = [inspect(table, own, given["target"], classes) for table, own in zip(tables, each)]
+    features = [replace(table, columns={k: v for k, v in table.columns.items() if k not in roles}) for table in tables]
+    silos = [inspect(table, own, given["target"], classes) for table, own in zip(features, each)]
     wishes = replace(wishes, warnings=tuple(warned(silos, compare(silos))))
     return lambda recipe: fit_tables(tables, recipe, wishes, progress=True, say=say)
 
 
 def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) -> Callable[[Recipe], Fit]:
     """The silos of a deployment; how their files are read is their operators' to say."""
+    from dualfl.deploy.service import end_politely
     from dualfl.deploy.study import connect
 
     refuse_reading(ctx)
     columns = tuple(given.get("columns") or ())
     request = replace(wishes.request, columns=columns)
+    signal.signal(signal.SIGTERM, end_politely)  # what silos have answered is kept
     study = connect(given["study"], say=say)
     return lambda recipe: study.fit(recipe, replace(wishes, request=request))

@@ -138,6 +138,7 @@ def draw_matrix(command: str, out: Path, matrix: Matrix, network: Network, proce
     from dualfl.experiments.store import pack, unpack
     from dualfl.files import write_atomically
     from dualfl.report.matrix import heat_map
+    from dualfl.report.matrix_answers import fastest_figure, problems_figure, profile_figure
     from dualfl.report.reproduction import write_about, write_csv, write_figure
     from dualfl.report.reproduction_page import EXCHANGES, SEED, Part, write_report
 
@@ -148,13 +149,17 @@ def draw_matrix(command: str, out: Path, matrix: Matrix, network: Network, proce
     maps = {
         "exchanges": heat_map(found, about=matrix.about),
         "time": heat_map(found, "seconds", network=str(network), about=matrix.about),
+        "profile": profile_figure(found, matrix.about),
+        "problems": problems_figure(found, matrix.about),
     }
     write_csv(out / "matrix.csv", csv_rows(found))
     write_atomically(out / "matrix.md", markdown(found, network).encode())
     files = ["matrix.csv", "matrix.md"]
     if "auto" in matrix.algorithms:
-        write_atomically(out / "auto.md", matrix_auto.markdown(matrix_auto.reached(matrix, store)).encode())
+        runs = matrix_auto.reached(matrix, store)
+        write_atomically(out / "auto.md", matrix_auto.markdown(runs).encode())
         files.append("auto.md")
+        maps |= {"fastest": fastest_figure(runs, matrix.about)}
     files += [file for name, drawn in maps.items() for file in write_figure(drawn, out / name)]
     notes = [f"{matrix.about[0].upper()}{matrix.about[1:]}."]
     write_about(out, command, cpu, notes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import pickle
 import re
@@ -15,13 +14,12 @@ from typing import Any
 from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.deploy.project import Project, check_algorithm, plain
+from dualfl.deploy.running import submit_and_watch
 from dualfl.engines.engine import Result
-from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording, check_limits, check_tol
 from dualfl.errors import InputError
 from dualfl.federation.fixed_point import BITS
-from dualfl.federation.flower import runtime
 from dualfl.federation.flower.job import Job, JobOutcome
 from dualfl.federation.remote import Setup, Terms
 from dualfl.files import write_atomically
@@ -35,8 +33,8 @@ LEFTOVERS = (
     "result.pkl",
     "rows.jsonl",
     "outcome.json",
-    "traffic.json",
-)
+    "collected",
+)  # of a run that is begun anew
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
 
@@ -81,7 +79,7 @@ def execute(
     folder = folder_of(project, algorithm, name)
     work = folder / "work"
     settings = project.settings
-    experiment, resume = open_experiment(work, decisive(project, algorithm, seed), fresh)
+    experiment, _ = open_experiment(work, decisive(project, algorithm, seed), fresh)
     terms = Terms(
         experiment,
         tuple(sorted(settings.silos)),
@@ -97,7 +95,7 @@ def execute(
         terms,
         limits,
         recording=Recording(checkpoint=work / "checkpoint.npz"),
-        resume=resume,
+        resume=True,  # from the checkpoint, if there is one: also after the SuperLink was lost in the middle
         patience=settings.patience if patience is None else patience,
         authenticated=settings.tls,
         solvers=(settings.solver or "default",),
@@ -149,51 +147,8 @@ def open_experiment(work: Path, wanted: dict[str, Any], fresh: bool) -> tuple[st
                 f"{work.parent} has another run; give this one another --name, or --fresh to begin anew there."
             )
         return known["id"], True
-    for old in (
-        "journal",
-        "checkpoint.npz",
-        "checkpoint.npz.rows",
-        "setup.pkl",
-        "result.pkl",
-        "rows.jsonl",
-        "outcome.json",
-    ):
+    for old in LEFTOVERS:
         (work / old).unlink(missing_ok=True)
     id = secrets.token_hex(12)
     write_atomically(path, (json.dumps({"id": id, "settings": wanted}, indent=2) + "\n").encode())
     return id, False
-
-
-def submit_and_watch(
-    project: Project,
-    work: Path,
-    bar: Bar,
-    say: Say,
-    alive: Callable[[], None],
-    at: Callable[[int, str], None] = lambda number, purpose: None,
-) -> dict[str, Any]:
-    try:
-        run = runtime.submit(project.folder / "app", work, project.flower_home)
-    except runtime.RunFailed as error:
-        raise InputError(
-            f"The run could not be started ({error}); is the coordinator running (`dualfl deploy start "
-            f"{project.folder}`)?"
-        ) from error
-
-    def on_line(line: Any) -> None:
-        if isinstance(line, dict) and "exchange" in line:
-            at(line["exchange"], line["for"])
-        elif isinstance(line, dict):
-            say(line["say"])
-        else:
-            bar.update(Row(*line))
-
-    try:
-        with bar:
-            return runtime.watch(run, work, project.flower_home, on_line, alive)
-    except KeyboardInterrupt:
-        with contextlib.suppress(runtime.RunFailed):
-            runtime.flwr(["stop", run, "dualfl"], project.flower_home)
-        raise
-    except runtime.RunFailed as error:
-        raise InputError(str(error)) from error

@@ -6,7 +6,9 @@ has missed or doubled a request is noticed. An engine stores the returned `Silo`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,7 +19,7 @@ from dualfl import kernels
 from dualfl.algorithms.client_cost import Solved
 from dualfl.algorithms.contract import Algorithm, Place
 from dualfl.algorithms.messages import as_remembered
-from dualfl.errors import BrokenAlgorithm, Diverged, DualflError, InputError, NotSupported
+from dualfl.errors import BrokenAlgorithm, Diverged, DualflError, InputError, NotSupported, OutOfTime
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import DRIFT, LinearModel
 from dualfl.objectives.penalties import Penalised
@@ -52,6 +54,7 @@ class LocalCost:
         self.solver = default_solver(objective) if solver is None else solver
         self.iterations = 0
         self.capped = 0
+        self.remembers = False  # points, from message to message: only for a run that nobody resumes
 
     @property
     def d(self) -> int:
@@ -68,6 +71,17 @@ class LocalCost:
     @property
     def L(self) -> float:
         return self.objective.L
+
+    @contextmanager
+    def until(self, deadline: float) -> Iterator[None]:
+        """Work that begins after `deadline`, by time.perf_counter(), is not done: OutOfTime."""
+        if time.perf_counter() > deadline:
+            raise OutOfTime
+        self.objective.cost.until = deadline
+        try:
+            yield
+        finally:
+            self.objective.cost.until = np.inf
 
     def place(self, x: Array) -> Array:
         return x if self.origin is None else sealed(x + self.origin)
@@ -207,7 +221,8 @@ def answer(
         )
     at = place.of_client(request.round, request.exchange, j, weight, silo.memory)
     # A resumed run remembers no points, so none may matter: value-then-gradient rounds differently from both at once.
-    forget(f.objective)
+    if not f.remembers:
+        forget(f.objective)
     cost = f.objective.cost
     # From zero: a gradient of one row is a fraction, and differences of totals would round by what was done before.
     gradients, products, iterations, capped = cost.gradients, cost.hessian_products, f.iterations, f.capped
@@ -224,9 +239,12 @@ def answer(
     return reply, ClientMemory(as_remembered(state), request.id, reply, sent.memory or {})
 
 
-def measured(f: Objective, x: Array) -> dict[str, float]:
-    """f at a point, and how far off it may be; infinite outside of a constraint."""
-    E = f.value(x)
+def measured(f: Objective, x: Array, remembered: bool = False) -> dict[str, float]:
+    """f at a point, and how far off it may be; infinite outside of a constraint.
+
+    `remembered`: with its gradient, in one pass, because the next step is likely to ask for it.
+    """
+    E = f.value_gradient(x)[0] if remembered and f.smooth else f.value(x)
     return {"E": E, "off": f.rounding(x).value if np.isfinite(E) else 0.0}
 
 

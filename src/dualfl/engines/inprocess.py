@@ -26,7 +26,6 @@ from dualfl.engines.engine import (
     Ahead,
     Engine,
     Gathered,
-    OutOfTime,
     Result,
     RunningReduction,
     bound,
@@ -82,10 +81,9 @@ class InProcess(Engine):
         costs, silos, weights, place = self.costs, self.silos, self.weights, self.place
 
         def one(j: int) -> tuple[Reply, ClientMemory]:
-            if time.perf_counter() > self.deadline:
-                raise OutOfTime
             silo = silos[j]
-            return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
+            with costs[j].until(self.deadline):
+                return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
 
         began = time.perf_counter()
         running = self.running(asked, request)
@@ -123,7 +121,9 @@ class InProcess(Engine):
         return [result for part in self._pool.map(several, pieces) for result in part]
 
     def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
-        values = self._each(lambda j: measured(self.costs[j].objective, theta), range(self.place.N))
+        values = self._each(
+            lambda j: measured(self.costs[j].objective, theta, self.costs[j].remembers), range(self.place.N)
+        )
         m = mean(values, range(self.place.N), self.sizes, self.mass)
         return float(m.E), float(m.off)
 

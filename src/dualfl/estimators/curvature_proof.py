@@ -29,20 +29,13 @@ rounding only can belong to coefficients that differ in the sixth digit.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.algorithms.cuts import below
-from dualfl.objectives.base import Objective
-from dualfl.objectives.cox import CoxPartialLikelihood
-from dualfl.objectives.families import CLogLog
-from dualfl.objectives.linear import LinearModel
-from dualfl.objectives.ordinal import ProportionalOdds
 from dualfl.objectives.rounding import roundings
-from dualfl.objectives.site_effect import OwnIntercept
 from dualfl.problem import Problem
+from dualfl.silos.curvature import known_sums, told_by
 from dualfl.typing import Array
 
 MOST = 0.1  # of H that may be rounding
@@ -71,7 +64,7 @@ class CurvatureProof:
 
     @staticmethod
     def applies(problem: Problem) -> bool:
-        known = all(_sums(f) is not None for f in problem.clients)
+        known = all(told_by(f) is not None for f in problem.clients)
         return known and problem.penalty is None and problem.d <= LARGEST
 
     def _count(self, up: int, down: int) -> None:
@@ -82,7 +75,7 @@ class CurvatureProof:
     @np.errstate(over="ignore", invalid="ignore")
     def bound(self, theta: Array) -> float:
         """A lower bound of E* from what is seen at theta; -inf where nothing is proven."""
-        d, sums = self.d, [_known_sums(f) for f in self.clients]
+        d, sums = self.d, [known_sums(f) for f in self.clients]
         self._count(d * (d + 1) // 2 + 2 * d + 2, d)
         value, g = self.pooled.value_gradient(theta)
         off, H = self.pooled.rounding(theta), self.pooled.hessian(theta)
@@ -115,134 +108,3 @@ class CurvatureProof:
     def refined(self, theta: Array) -> Array:
         """One Newton step from theta, if the sums there are known and tell that it leads down."""
         return self.step[1] if self.step is not None and np.array_equal(self.step[0], theta) else theta
-
-
-class Told:
-    """What a silo tells."""
-
-    def diagonal(self, theta: Array) -> Array:
-        """Of its Hessian, before anything is taken off it."""
-        raise NotImplementedError
-
-    def reach(self, theta: Array, L: Array, weight: float) -> float:
-        """R, in the norm of (L L')^-1; `weight` is the silo's among all."""
-        raise NotImplementedError
-
-    def left(self, theta: Array) -> float:
-        """What it has not minimised itself, as a part of lam^2."""
-        return 0.0
-
-
-class CoxSums(Told):
-    """Survival times."""
-
-    def __init__(self, f: CoxPartialLikelihood) -> None:
-        self.f = f
-
-    def diagonal(self, theta: Array) -> Array:
-        X: Any = self.f.design.X
-        e = self.f.cox_point(theta).expected
-        squares = np.einsum("l,lk,lk->k", e, X, X) if isinstance(X, np.ndarray) else X.multiply(X).T @ e
-        return np.asarray(squares + self.f.ridge)
-
-    def reach(self, theta: Array, L: Array, weight: float) -> float:
-        X: Any = self.f.design.X
-        if not isinstance(X, np.ndarray):
-            X = X.toarray() - self.f.centres[self.f.labels]
-        return 2 * float(lengths(X, L).max(initial=0.0)) * (1 + roundings(self.f.d))
-
-
-class CLogLogSums(Told):
-    """Two classes."""
-
-    def __init__(self, f: LinearModel) -> None:
-        self.f = f
-
-    def diagonal(self, theta: Array) -> Array:
-        return np.diag(self.f.hessian(theta))
-
-    def reach(self, theta: Array, L: Array, weight: float) -> float:
-        f = self.f
-        rows = dense(f)
-        rows = np.column_stack([rows, np.ones(f.n)]) if f.design.intercept else rows
-        rate = np.where(f.y > 0, np.maximum(1.0, np.exp(f.predictors(theta)[:, 0] + 1)), 1.0)
-        counts = f.s > 0
-        return float((rate * lengths(rows, L))[counts].max(initial=0.0)) * (1 + roundings(f.d))
-
-
-class OrdinalSums(Told):
-    """Ordered levels."""
-
-    def __init__(self, f: ProportionalOdds) -> None:
-        self.f = f
-
-    def diagonal(self, theta: Array) -> Array:
-        return np.diag(self.f.hessian(theta))
-
-    def reach(self, theta: Array, L: Array, weight: float) -> float:
-        f = self.f
-        rows = -dense(f)
-        t = f.split(theta)[1]
-        E = np.vstack([np.eye(f.levels - 1), np.zeros(f.levels - 1)])  # the last row is of no threshold, also as -1
-        ends = [np.column_stack([rows[has], E[k[has]]]) for k, has in ((f.y, f.y < len(t)), (f.y - 1, f.y > 0))]
-        longest = max(float(lengths(end, L).max(initial=0.0)) for end in ends)
-        gaps = np.column_stack([np.zeros((len(t) - 1, f.design.D)), np.diff(np.eye(len(t)), axis=0)])
-        barrier = lengths(gaps, L) / np.tanh(np.diff(t) / 4)
-        return max(longest, float(barrier.max(initial=0.0))) * (1 + roundings(f.d))
-
-
-class SiteSums(Told):
-    """A loss with an intercept of the silo's own."""
-
-    def __init__(self, f: OwnIntercept) -> None:
-        self.f = f
-
-    def diagonal(self, theta: Array) -> Array:
-        if self.f.silent:
-            return np.diag(self.f.hessian(theta))
-        return np.diag(self.f.base.hessian(self.f.site_point(theta).whole))[:-1]
-
-    def reach(self, theta: Array, L: Array, weight: float) -> float:
-        f = self.f
-        if f.silent:
-            return 0.0
-        H = f.base.hessian(f.site_point(theta).whole)
-        centre, counts = H[:-1, -1] / H[-1, -1], f.base.s > 0
-        longest = float(lengths((dense(f.base) - centre)[counts], L).max(initial=0.0))
-        c = f.base.loss.self_concordance or 0.0
-        return c * float(np.sqrt(1 / (weight * H[-1, -1]) + longest**2)) * (1 + roundings(f.d))
-
-    def left(self, theta: Array) -> float:
-        if self.f.silent:
-            return 0.0
-        point = self.f.site_point(theta)
-        r = abs(float(self.f.base.gradient(point.whole)[-1])) + float(self.f.base.rounding(point.whole).gradient[-1])
-        return r**2 / point.bend if point.bend > 0 else np.inf
-
-
-def dense(f: Any) -> Array:
-    """The rows, without an intercept."""
-    X = f.design.X
-    return np.asarray(f.design.scale * np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64))
-
-
-def lengths(X: Array, L: Array) -> Array:
-    """Of the rows, in the norm of (L L')^-1."""
-    Q = solve_triangular(L, X.T, lower=True)
-    return np.asarray(np.sqrt((Q * Q).sum(axis=0)))
-
-
-def _sums(f: Objective) -> Told | None:
-    if isinstance(f, CoxPartialLikelihood):
-        return CoxSums(f)
-    if isinstance(f, ProportionalOdds):
-        return OrdinalSums(f)
-    if isinstance(f, OwnIntercept):
-        return None if f.base.loss.self_concordance is None else SiteSums(f)
-    return CLogLogSums(f) if isinstance(f, LinearModel) and isinstance(f.loss, CLogLog) else None
-
-
-def _known_sums(f: Objective) -> Told:
-    found = _sums(f)
-    assert found is not None, "`applies` has looked"
-    return found

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 
+from dualfl.engines.engine import Result
 from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.base import FederatedClassifier, FederatedRegressor, check_number
 from dualfl.estimators.classifiers import check_ratio, check_strength
@@ -14,7 +16,7 @@ from dualfl.estimators.solving import FitCost, Task
 from dualfl.objectives import CLogLog, Gamma, NegativeBinomial, Poisson, Squared, Tweedie
 from dualfl.objectives.inputs import check_offset
 from dualfl.objectives.losses import Loss
-from dualfl.silos.costs import ALL, Sample
+from dualfl.silos.costs import ALL, Cost, Sample
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measuring
 from dualfl.typing import Array
 
@@ -174,36 +176,14 @@ class NegativeBinomialRegressor(LogLink):
             self.dispersion_ = float(check_number("dispersion", self.dispersion, above=0))
             yield from super()._fitting(silos)
             return
-        self.dispersion_, start = 1.0, None
-        for _ in range(STEPS):
-            (sample,) = yield from measuring(silos, [ALL], self._cost(1.0).loss, 0, "the fit")
-            (results,) = yield from self._solving(silos, [Task(self, sample, start)])
-            start = [results[0].theta]
-            found = yield from self._likeliest(silos, sample, results[0].theta)
-            settled = abs(found / self.dispersion_ - 1) <= SETTLED
-            self.dispersion_ = found
-            if settled:
-                break
-        self._note(results, sample)
+        self.dispersion_ = 1.0
 
-    def _likeliest(self, silos: Silos, sample: Sample, theta: Array) -> Conversation[float]:
-        """The dispersion that fits best around these means: Newton's method in the logarithm of the size."""
-        size = 1 / self.dispersion_
-        cost = self._costs(sample)[0].as_json()
-        for _ in range(STEPS):
-            given = {"cost": cost, "theta": theta, "size": size}
-            (sums,) = yield Exchange("the dispersion", (Query("dispersion", given),))
-            slope, bend = size * float(sums["slope"]), size**2 * float(sums["bend"]) - size * float(sums["slope"])
-            step = slope / bend if bend > 0 else np.sign(slope)
-            size *= float(np.exp(np.clip(step, -1.5, 1.5)))
-            if not size < BOUNDLESS:
-                raise NoMinimiser(
-                    "The dispersion has no estimate, as the counts spread no more than Poisson's around this model: "
-                    "take PoissonRegressor, or give one."
-                )
-            if abs(step) <= SETTLED / 10:
-                break
-        return 1 / size
+        def with_dispersion(found: float) -> NegativeBinomialRegressor:
+            self.dispersion_ = found
+            return self
+
+        _, results, sample = yield from searching_dispersion(silos, with_dispersion)
+        self._note(results, sample)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D^2, the share of the deviance that is explained."""
@@ -215,6 +195,43 @@ class NegativeBinomialRegressor(LogLink):
     def _deviance(self, y: Array, m: Array) -> Array:
         a, grown = self.dispersion_, np.where(y > 0, y * np.log(np.where(y > 0, y, 1.0) / m), 0.0)
         return np.asarray(2 * (grown - (y + 1 / a) * np.log((1 + a * y) / (1 + a * m))))
+
+
+def searching_dispersion(
+    silos: Silos, model_of: Callable[[float], Any]
+) -> Conversation[tuple[float, list[Result], Sample]]:
+    """The most likely dispersion, and the model around it: one after the other, until both stay what they are."""
+    dispersion, start = 1.0, None
+    for _ in range(STEPS):
+        model = model_of(dispersion)
+        (sample,) = yield from measuring(silos, [ALL], model._cost(1.0).loss, 0, "the dispersion")
+        (results,) = yield from model._solving(silos, [Task(model, sample, start)], "the dispersion")
+        start = [results[0].theta]
+        found = yield from likeliest(silos, model._costs(sample)[0], results[0].theta, dispersion)
+        settled, dispersion = abs(found / dispersion - 1) <= SETTLED, found
+        if settled:
+            break
+    model_of(dispersion)
+    return dispersion, results, sample
+
+
+def likeliest(silos: Silos, cost: Cost, theta: Array, dispersion: float) -> Conversation[float]:
+    """The dispersion that fits best around these means: Newton's method in the logarithm of the size."""
+    size = 1 / dispersion
+    for _ in range(STEPS):
+        given = {"cost": cost.as_json(), "theta": theta, "size": size}
+        (sums,) = yield Exchange("the dispersion", (Query("dispersion", given),))
+        slope, bend = size * float(sums["slope"]), size**2 * float(sums["bend"]) - size * float(sums["slope"])
+        step = slope / bend if bend > 0 else np.sign(slope)
+        size *= float(np.exp(np.clip(step, -1.5, 1.5)))
+        if not size < BOUNDLESS:
+            raise NoMinimiser(
+                "The dispersion has no estimate, as the counts spread no more than Poisson's around this model: take "
+                "Poisson's, or give one."
+            )
+        if abs(step) <= SETTLED / 10:
+            break
+    return 1 / size
 
 
 class CLogLogRegression(FederatedClassifier):

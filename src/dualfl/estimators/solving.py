@@ -37,6 +37,7 @@ FLOOR = 10  # times what E may be off by rounding: a gap that small is proven as
 NOTHING = 1e-20  # of an energy, whatever its unit
 PERFECT = 8  # times the same: an energy that small is 0 but for rounding
 IDLE, IDLE_CERTIFIED = 5, 20  # rounds at one energy after which a run has settled; a certificate may still improve
+CLOSE, STILL = 1e-3, 3  # of what is wanted, the gain of a round, or of so many, after which a proof is asked for
 HOPELESS = 50  # rounds without a gain, wherever the energies were
 
 
@@ -63,6 +64,7 @@ class FitLimits:
     offset: float = 0.0  # what is added to E before tol is relative to it
     of_start: bool = False  # tol is relative to E where the fit starts, if that is larger
     least: float = 0.0  # that E, once it is known
+    proof_follows: bool = False  # whoever asked for the fit proves how near it is; the run ends when it is near
 
     def met(self, gap: float | None, energy: float | None, rounding: float | None) -> bool:
         """Whether a gap is as small as asked for, or as rounding lets it be."""
@@ -160,8 +162,9 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     yield from engine.settling(chosen, constants)
     session = Session(engine, Recording())
     loss = getattr(side.template, "loss", None)
-    proof = proof_of(side, engine.algorithm.certifies)
+    proof = None if limits.proof_follows else proof_of(side, engine.algorithm.certifies)
     settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
+    settled.last_resort = lambda: proof_of(side, False)
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
     result = side.counted(settled.with_proof(replace(result, choice=why)))
@@ -224,6 +227,7 @@ class Settled:
         self.rounding = 0.0  # how far off the best energy may be
         self.proven = -np.inf  # lower bound of E*
         self.enough = np.inf  # the gain of a round below which another attempt at a proof is worth its exchange
+        self.last_resort: Callable[[], FreeIntercept | CurvatureProof | None] = lambda: None  # where all else failed
 
     def __call__(self, row: Row, theta: Array) -> bool:
         if row.energy is None:
@@ -245,9 +249,13 @@ class Settled:
         if self.nonnegative and best <= PERFECT * rounding <= max(limits.tol * self.seen[0], NOTHING):
             self.proven = max(self.proven, 0.0)
             return True
+        if limits.proof_follows and row.certificate is None and self.close(limits.tol * scale):
+            return True
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
         idle = self.idle(patience, min(1e-2 * limits.tol, 1e-14) * abs(best))
         # A method that converges quadratically has about the square of its last gain to go.
+        if idle and self.proof is None and row.certificate is None:
+            self.proof = self.last_resort()
         near = row.energy <= best + 2 * rounding and self.gain(1) <= min(np.sqrt(limits.tol) * scale, self.enough)
         if self.proof is not None and (near or idle) and row.certificate is None:
             self.proven = max(self.proven, self.proof.bound(theta))
@@ -256,6 +264,11 @@ class Settled:
             self.enough = self.gain(1) * min(0.1, limits.tol * scale / gap if 0 < gap < np.inf else 0.1)
             return idle or limits.met(gap, best, rounding)
         return idle
+
+    def close(self, wanted: float) -> bool:
+        """Whether a method that converges fast has less to go than is wanted: rounds without any gain are trials that
+        were taken back, unless there are several."""
+        return 0 < self.gain(1) <= CLOSE * wanted or self.gain(STILL) <= CLOSE * wanted
 
     def idle(self, patience: int, little: float) -> bool:
         """Whether nothing moves any more. Trials that were taken back are no rest: what is above the best was one."""

@@ -11,15 +11,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
 
 from dualfl.errors import InputError, NoMinimiser
-from dualfl.estimators import survival_sums
 from dualfl.estimators.base import check_count, check_number, what_ran
 from dualfl.estimators.classifiers import check_ratio
 from dualfl.estimators.silos import KINDS, rows_by_silo
 from dualfl.estimators.solving import FitLimits, solve, warn_unless_certified
-from dualfl.estimators.survival_tests import ChiSquare, proportionality
 from dualfl.objectives import L1, CoxPartialLikelihood
 from dualfl.objectives.cox import Ties
 from dualfl.problem import Problem
+from dualfl.silos import survival_sums
+from dualfl.silos.survival_sums import StepFunction, baseline
+from dualfl.silos.survival_tests import ChiSquare, proportionality
 from dualfl.typing import AnyArray, Array
 
 
@@ -38,19 +39,6 @@ class SurvivalRows:
     @property
     def mass(self) -> float:
         return float(len(self.time)) if self.weights is None else float(self.weights.sum())
-
-
-@dataclass(frozen=True, eq=False)
-class StepFunction:
-    """A function that is constant between its times: y[k] from x[k] on, `before` before x[0]."""
-
-    x: Array
-    y: Array
-    before: float
-
-    def __call__(self, at: Any) -> Array:
-        k = np.searchsorted(self.x, np.asarray(at, dtype=np.float64), side="right")
-        return np.append(self.before, self.y)[k]
 
 
 class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
@@ -286,16 +274,3 @@ def _one_a_row(name: str, given: Any, n: int) -> Any:
     if values.shape != (n,):
         raise InputError(f"{name} must be one value for each of the {n} rows, but its shape is {values.shape}.")
     return values
-
-
-def baseline(f: CoxPartialLikelihood, theta: Array) -> dict[Any, StepFunction]:
-    """By stratum, the cumulative hazard of a row of zeros. It tells the times of events, so a silo may keep it."""
-    at = survival_sums.partial_at(f, theta)
-    shifts = at.risk.shift + (0.0 if not f.centred else (f.centres @ theta)[f.sets.strata])
-    with np.errstate(over="ignore"):
-        jumps = at._of_events(at.w / at.rest) * np.exp(-shifts)
-    found = {}
-    for number in np.unique(f.sets.strata):
-        inside = np.flatnonzero(f.sets.strata == number)[::-1]  # from early to late
-        found[f.stratum_names[number]] = StepFunction(f.sets.times[inside], np.cumsum(jumps[inside]), 0.0)
-    return found

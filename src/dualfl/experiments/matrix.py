@@ -26,7 +26,7 @@ from dualfl.names import nearest
 
 LEVELS = (1e-4, 1e-6)
 MOST = 500  # exchanges
-AUTO_TARGET = 1e-8  # `auto` goes on until its certificate has come to 1e-6 as well
+AUTO_TARGET = 1e-10  # `auto` goes on until its certificate has come to 1e-6 as well
 SIZES: dict[str, int | None] = {"small": 2_000, "quick": 400, "whole": None}  # rows of every data set
 RIDGES = (1e-2, 1e-4)
 N = 8

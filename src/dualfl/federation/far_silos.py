@@ -32,10 +32,11 @@ from dualfl.federation.asks import FitTerms, query_content, step_content, value_
 from dualfl.federation.courier import Courier
 from dualfl.federation.handing_on import HELLO, NOTHING, Totals, check_hellos
 from dualfl.federation.remote import Federation, Terms, nested
-from dualfl.objectives import L1, LinearModel
+from dualfl.objectives import L1
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
 from dualfl.problem import equalised
+from dualfl.silos.chamber import blank
 from dualfl.silos.costs import ALL, Cost, Rows, Sample
 from dualfl.silos.here import added, numbers_in
 from dualfl.silos.ledger import Ledger
@@ -305,11 +306,8 @@ class FarSide:
 
     def __init__(self, silos: FarSilos, number: int, cost: Cost, sample: Sample) -> None:
         self.silos, self.number, self.cost, self.sample = silos, number, cost, sample
-        X = np.zeros((1, silos.features))
-        y = np.zeros(1, dtype=np.intp if cost.positive is None and len(sample.classes) else np.float64)
-        if cost.positive is not None:
-            y = np.ones(1)
-        self._template = LinearModel(X, y, cost.loss, cost.ridge, intercept=cost.intercept)
+        kind = np.intp if cost.positive is None and len(sample.classes) else np.float64
+        self._template: Objective = blank(cost, silos.features, kind)
         self._penalty = L1(cost.l1) if cost.l1 else None
 
     @property

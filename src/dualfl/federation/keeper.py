@@ -27,6 +27,7 @@ from dualfl.federation.fixed_point import BITS
 from dualfl.federation.guarded import rarest_cell
 from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
+from dualfl.federation.protocol import PROTOCOL as PROTOCOL
 from dualfl.federation.rows import describe
 from dualfl.federation.silo_folder import LOG, SiloFolder
 from dualfl.federation.wire import decode, encode, tag
@@ -36,7 +37,6 @@ from dualfl.tables.schema import Draft
 from dualfl.typing import Array
 from dualfl.version import __version__
 
-PROTOCOL = 8
 DAY = 86_400.0  # seconds
 PLAN = {"names", "offers", "secure", "algorithm", "withheld", "analysis"}  # the words of an analysis's plan
 SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered

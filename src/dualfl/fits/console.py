@@ -11,7 +11,7 @@ from dualfl.analysis.influence import Without
 from dualfl.analysis.whole_fit import Fit
 from dualfl.lines import LABEL, WIDTH, entry
 from dualfl.objectives import Squared
-from dualfl.tables.schema import INTERCEPT, MISSING
+from dualfl.tables.schema import MISSING
 
 SHOWN = 40  # coefficients in a table
 WARNED = 8  # warnings
@@ -29,6 +29,8 @@ def entries(fit: Fit) -> Iterator[tuple[str, str]]:
     yield "data", data_line(fit)
     yield "model", model_line(fit)
     yield "penalty", penalty_line(fit)
+    yield "with", "" if "time" in fit.schema.roles else roles_line(fit)
+    yield "site effect", site_line(fit)
     yield "missing", missing_line(fit)
     yield "categories", categories_line(fit)
     yield "left out", left_out_line(fit)
@@ -41,6 +43,8 @@ def entries(fit: Fit) -> Iterator[tuple[str, str]]:
     perfect = abs(fit.estimator.objective_) <= rounding(fit)  # then nothing is left to prove
     yield from (("note", note) for note in fit.notes if not perfect)
     yield "errors", errors_line(fit)
+    yield "likelihood", statistics_line(fit)
+    yield "hazards", checks_line(fit)
 
 
 def data_line(fit: Fit) -> str:
@@ -48,7 +52,17 @@ def data_line(fit: Fit) -> str:
     text = f"{files} file{'s' * (files > 1)}, each a silo; {fit.rows:,} rows"
     text += f", {lost:,} more without a target were left out" if lost else ""
     text += f", {gaps:,} more with other gaps were left out" if gaps else ""
-    return f"{text}; {len(fit.schema.features)} columns, {len(fit.schema.names)} coefficients and the intercept"
+    return f"{text}; {len(fit.schema.features)} columns, {coefficient_count(fit)}"
+
+
+def coefficient_count(fit: Fit) -> str:
+    """How many, and what else the model is made of."""
+    text, beside = f"{len(fit.schema.names):,} coefficients", len(fit.names) - len(fit.schema.names)
+    if "time" in fit.schema.roles:
+        return f"{text}, and a baseline hazard in every silo"
+    if fit.recipe.site_effect == "fixed":
+        return f"{text}, and an intercept in every silo"
+    return f"{text} and the intercept" if fit.recipe.model != "ordinal" else f"{text} and {beside} thresholds"
 
 
 def model_line(fit: Fit) -> str:
@@ -58,11 +72,61 @@ def model_line(fit: Fit) -> str:
         text += f", linear beyond {recipe.delta:.4g}"
     if recipe.model == "quantile":
         text += f", the {recipe.quantile:g} quantile"
+    if recipe.model == "tweedie":
+        text += f", variance the mean to the power {recipe.power:g}"
+    if recipe.model == "negative-binomial":
+        text += f", dispersion {recipe.dispersion:.6g}"
+    if "time" in schema.roles:
+        return f"{text}; {roles_line(fit)}, event {target}, {fit.events:,} events, ties by {recipe.ties.title()}"
+    if recipe.model == "ordinal":
+        return f"{text}; {target} from {' < '.join(short(name, NAME) for name in schema.classes)}"
     if len(schema.classes) == 2:
         return f"{text}; the coefficients are for {target} = {short(schema.classes[1], NAME)}"
     if schema.classes:
         return f"{text}; {target} is one of {', '.join(short(name, NAME) for name in schema.classes)}"
     return f"{text}; it predicts {target}"
+
+
+def roles_line(fit: Fit) -> str:
+    """Which columns are neither the target nor features."""
+    return ", ".join(f"{role} {short(name, NAME)}" for role, name in fit.schema.roles.items())
+
+
+def site_line(fit: Fit) -> str:
+    """What the site effect is, or came to."""
+    random = fit.more.get("site effect")
+    if random is not None:
+        share = random.variance / (random.variance + random.residual)
+        return f"random: variance {random.variance:.4g} of sites and {random.residual:.4g} within, {share:.1%} of both"
+    return "fixed: one intercept a silo, which stays there" if fit.recipe.site_effect == "fixed" else ""
+
+
+def statistics_line(fit: Fit) -> str:
+    """Likelihood, deviance and their kin; what depends on a count of parameters without a penalty only."""
+    found = fit.statistics
+    if found is None:
+        return ""
+    parts = [("log-likelihood", found.log_likelihood, 7)]
+    if not np.isnan(found.deviance) and "time" not in fit.schema.roles:
+        parts += [(f"deviance on {found.df_residual:,.6g} df", found.deviance, 6)]
+        parts += [(f"null deviance on {found.df_null:,.6g} df", found.null_deviance, 6)]
+    if fit.recipe.penalty == "none":
+        parts += [("AIC", found.aic, 7), ("BIC", found.bic, 7)]
+    if found.parameters > found.coefficients and fit.recipe.model != "negative-binomial":
+        parts.append(("dispersion", found.dispersion, 5))
+    return ", ".join(f"{name} {value:.{digits}g}" for name, value, digits in parts if np.isfinite(value))
+
+
+def checks_line(fit: Fit) -> str:
+    """Whether hazards are proportional, by the score test of R's cox.zph."""
+    if not fit.checks:
+        return ""
+    parts = [f"{short(one.name, NAME)} {one.statistic:.3g} (p {p_value(one.p)})" for one in fit.checks]
+    return f"score test against time, chi-square: {', '.join(parts)}"
+
+
+def p_value(p: float) -> str:
+    return "<1e-4" if p < 1e-4 else f"{p:.4f}"
 
 
 def penalty_line(fit: Fit) -> str:
@@ -143,7 +207,7 @@ def rounding(fit: Fit) -> float:
 def errors_line(fit: Fit) -> str:
     if fit.errors is None:
         return f"none: {fit.no_errors}"
-    return f"{fit.errors.form}, from Hessians summed over silos; intervals at {100 * fit.wishes.level:.12g}%"
+    return f"{fit.errors.form}, from sums over silos; intervals at {100 * fit.wishes.level:.12g}%"
 
 
 # -- tables -----------------------------------------------------------------------------------------------
@@ -151,32 +215,65 @@ def errors_line(fit: Fit) -> str:
 
 def coefficient_table(fit: Fit) -> list[str]:
     """A line for each; where there are many, the largest in units of the columns' spread."""
-    names = [*fit.schema.names, INTERCEPT]
+    names = fit.names
     several = len(fit.outputs) > 1
-    weight = np.abs(fit.theta) * np.append(fit.scaling.spread, np.inf)[:, None]
+    beside = np.full(len(names) - len(fit.schema.names), np.inf)  # intercepts and thresholds are always shown
+    weight = np.abs(fit.theta) * np.append(fit.scaling.spread, beside)[:, None]
     if not fit.wishes.standardise:
         weight = np.abs(fit.theta)
     places = [(i, k) for k in range(len(fit.outputs)) for i in range(len(names))]
     if len(places) > SHOWN:
         places = sorted(sorted(places, key=lambda place: -weight[place])[:SHOWN], key=lambda place: place[::-1])
-    errors = fit.standard_errors
-    head = ["coefficient", *(["class"] if several else []), "estimate"]
-    head += [] if errors is None else ["std error", "low", "high"]
+    head = ["coefficient", *(["class"] if several else []), "estimate", *numbers_head(fit, several)]
     rows = []
     for i, k in places:
+        last = i >= len(fit.schema.names)  # no ratio: an intercept, or a threshold
         row = [names[i], *([fit.outputs[k]] if several else []), f"{fit.theta[i, k]:.4g}"]
-        if errors is not None and fit.errors is not None:
-            half = fit.errors.quantile * errors[i, k]
-            row += [f"{value:.4g}" for value in (errors[i, k], fit.theta[i, k] - half, fit.theta[i, k] + half)]
-        rows.append(row)
+        rows.append([*row, *numbers(fit, i * len(fit.outputs) + k, several, last)])
     lines = table(head, rows, texts=2 if several else 1)
     total = len(names) * len(fit.outputs)
     return [*lines, *([f"The {SHOWN} largest of {total:,}; all are in coefficients.csv."] if total > SHOWN else [])]
 
 
+def numbers_head(fit: Fit, several: bool) -> list[str]:
+    """What stands beside an estimate: error, test, and exp of it where that means something, else its interval."""
+    if fit.errors is None:
+        return []
+    test = "z" if np.isinf(fit.errors.df) else "t"
+    interval = ["low", "high"] if not several else []
+    return ["std err", test, "p", *([fit.ratio_name] if fit.ratio_name else []), *interval]
+
+
+def numbers(fit: Fit, place: int, several: bool, beside: bool) -> list[str]:
+    found = fit.coefficients
+    if found is None:
+        return []
+    test = float(found.statistic[place])
+    said = [
+        f"{found.error[place]:.4g}",
+        f"{test:.2f}" if abs(test) < 1e4 else f"{test:.3g}",
+        p_value(float(found.p[place])),
+    ]
+    ends = [found.lower, found.upper]
+    if fit.ratio_name:
+        ratio, *ends = found.ratio
+        said += [""] if beside else [f"{ratio[place]:.4g}"]
+    if several:
+        return said
+    return [*said, *(["", ""] if beside and fit.ratio_name else [f"{end[place]:.4g}" for end in ends])]
+
+
+def score_of(fit: Fit) -> str:
+    """What says in one number how good the model is."""
+    if "time" in fit.schema.roles:
+        return "concordance"
+    return "accuracy" if fit.schema.classes else "r2"
+
+
 def silo_table(fit: Fit) -> list[str]:
     """How the model fits each silo, and what the fit without it would have changed."""
-    name, score = ("accuracy", "accuracy") if fit.schema.classes else ("R2", "r2")
+    score = score_of(fit)
+    name = "R2" if score == "r2" else score
     head = ["silo", "rows", "loss", name]
     rows = []
     for silo, own, loss in zip(fit.silos, fit.own, fit.losses):
@@ -200,9 +297,9 @@ def moves(fit: Fit, without: Without) -> str:
     if change is None:
         return "-"
     in_errors = fit.in_errors(change)
-    names = [*fit.schema.names, INTERCEPT]
+    names = fit.names
     if np.isnan(in_errors).all():
-        size = np.abs(change[:-1]) * fit.scaling.spread[:, None]
+        size = np.abs(change[: len(fit.schema.names)]) * fit.scaling.spread[:, None]
         i, k = np.unravel_index(int(np.argmax(size)), size.shape)
         return f"{short(names[i], NAME)} by {change[i, k]:+.2g}"
     i, k = np.unravel_index(int(np.nanargmax(np.abs(in_errors))), in_errors.shape)

@@ -17,25 +17,35 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.analysis.models import MODELS, Fitted, Recipe
+from dualfl.analysis.fitted import Fitted
+from dualfl.analysis.models import MODELS, Recipe
 from dualfl.analysis.whole_fit import Fit
 from dualfl.engines.history import Row
 from dualfl.errors import InputError
+from dualfl.fits.card import CARD, card
 from dualfl.fits.page_facts import for_the_page
 from dualfl.outputs import check_folder, replacing, resolved
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import COEFFICIENTS, FIT, HISTORY, PARTITION, REPORT
 from dualfl.tables.rules import USUAL_RULES, Rules
-from dualfl.tables.schema import INTERCEPT, Schema
+from dualfl.tables.schema import Schema
 from dualfl.typing import Array
 from dualfl.version import __version__
 
 FORMAT = 3
+NUMBERS = {
+    "quantile": "quantile",
+    "huber": "delta",
+    "tweedie": "power",
+    "negative-binomial": "dispersion",
+    "cox": "ties",
+}
 UNSIGNED = 1  # what dualfl 0.1.0 wrote: no digest
 UNRULED = 2  # without the rules by which files are read
 DECISIVE = ("recipe", "schema", "outputs", "columns", "coefficients", "intercepts")  # of model.json, for a prediction
 MODEL, RECORD, PATH, PICTURE, INFLUENCE = "model.json", "fit.json", "path.csv", "path.png", "influence.csv"
-WRITTEN = frozenset({MODEL, RECORD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HISTORY, PARTITION, REPORT})  # by a fit
+TABLES = frozenset(f"table.{form}" for form in ("md", "tex", "html", "csv"))
+WRITTEN = TABLES | {MODEL, RECORD, CARD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HISTORY, PARTITION, REPORT}  # by a fit
 
 
 # -- writing ----------------------------------------------------------------------------------------------
@@ -66,11 +76,15 @@ def check_replaceable(out: Path, force: bool) -> None:
         raise InputError(f"{out} has a model already; give another --out, or --force to replace it.")
 
 
-def write(fit: Fit, out: Path, command: str, *, page: bool = True) -> list[str]:
-    """All files of the fit, or none; their names."""
+def write(fit: Fit, out: Path, command: str, *, page: bool = True, table: str | None = None) -> list[str]:
+    """All files of the fit, or none; their names. `table`: a format in which the coefficients are written, too."""
     with replacing(out) as folder:
         for name, data in files(fit, command):
             (folder / name).write_bytes(data)
+        if table is not None:
+            from dualfl.fits.model_table import folder_table
+
+            (folder / f"table.{table}").write_bytes(folder_table([folder], table).encode())
         if page:
             from dualfl.report.page import write_page
 
@@ -93,7 +107,9 @@ def files(fit: Fit, command: str) -> Iterator[tuple[str, bytes]]:
         rows = zip(fit.path.values, fit.path.mean, fit.path.standard_error, chosen.astype(int))
         yield PATH, as_csv(head, ([*map(float, row[:3]), int(row[3])] for row in rows))
         yield PICTURE, png(fit.path.figure())
-    yield RECORD, as_json(record(fit, command))
+    told = record(fit, command)
+    yield RECORD, as_json(told)
+    yield CARD, card(plain(told), fit.wishes.rules.predicting.as_json()).encode()
 
 
 def as_json(content: Any) -> bytes:
@@ -119,8 +135,8 @@ def describe(fit: Fit) -> dict[str, Any]:
         "schema": fit.schema.as_json(),
         "outputs": list(fit.outputs),
         "columns": list(fit.schema.names),
-        "coefficients": fit.theta[:-1].T.tolist(),  # one line an output
-        "intercepts": fit.theta[-1].tolist(),
+        "coefficients": fit.theta[: len(fit.schema.names)].T.tolist(),  # one line an output
+        "intercepts": fit.theta[len(fit.schema.names) :].ravel().tolist(),  # of ordered levels the thresholds
         "scaling": {"mean": fit.scaling.mean.tolist(), "spread": fit.scaling.spread.tolist()},
         "rows": own_rows(fit),
         "objective": estimator.objective_,
@@ -142,7 +158,7 @@ def coefficient_rows(fit: Fit) -> Iterator[list[Any]]:
     errors = fit.standard_errors
     quantile = fit.errors.quantile if fit.errors is not None else np.nan
     for k, label in enumerate(fit.outputs):
-        for i, name in enumerate((*fit.schema.names, INTERCEPT)):
+        for i, name in enumerate(fit.names):
             value = float(fit.theta[i, k])
             error = np.nan if errors is None else float(errors[i, k])
             yield [name, label, value, error, value - quantile * error, value + quantile * error]
@@ -154,7 +170,7 @@ def influence_rows(fit: Fit) -> Iterator[list[Any]]:
         change = np.full(fit.theta.shape, np.nan) if moved is None else moved
         in_errors = fit.in_errors(change)
         for k, label in enumerate(fit.outputs):
-            for i, name in enumerate((*fit.schema.names, INTERCEPT)):
+            for i, name in enumerate(fit.names):
                 yield [one.silo, name, label, float(change[i, k]), float(in_errors[i, k])]
 
 
@@ -215,12 +231,46 @@ def record(fit: Fit, command: str) -> dict[str, Any]:
             "best energy": estimator.objective_,
             "certificate": estimator.certificate_,
             "no certificate because": estimator.certificate_reason_,
-            "training accuracy": fit.evaluation.overall.accuracy if fit.schema.classes else None,
+            "training accuracy": getattr(fit.evaluation.overall, "accuracy", None),
         },
+        "statistics": statistics_of(fit),
         "silos": fit.evaluation.table(),
+        "coefficients": int(fit.theta.size),
         **for_the_page(fit),
         "environment": environment(),
     }
+
+
+def statistics_of(fit: Fit) -> dict[str, Any]:
+    """What papers print of a fit, by name; and the covariance of the coefficients."""
+    content: dict[str, Any] = {}
+    found = fit.statistics
+    if found is not None:
+        plain_fit = fit.recipe.penalty == "none"
+        content = {
+            "log-likelihood": found.log_likelihood,
+            "deviance": found.deviance,
+            "null deviance": found.null_deviance,
+            "residual degrees of freedom": found.df_residual,
+            "null degrees of freedom": found.df_null,
+            "parameters": found.parameters,
+            "AIC": found.aic if plain_fit else None,
+            "BIC": found.bic if plain_fit else None,
+            "dispersion": found.dispersion,
+            "events": fit.events,
+        }
+    if fit.errors is not None:
+        content |= {
+            "errors": fit.errors.form,
+            "information": fit.errors.kind,
+            "degrees of freedom of the tests": None if np.isinf(fit.errors.df) else fit.errors.df,
+            "clusters": fit.errors.clusters,
+            "ratio": fit.ratio_name,
+            "covariance": fit.errors.covariance.tolist(),
+        }
+    content |= {"proportional hazards": [[one.name, one.statistic, one.df, one.p] for one in fit.checks] or None}
+    known = {name: value for name, value in content.items() if value is not None}
+    return {name: value for name, value in known.items() if not isinstance(value, float) or np.isfinite(value)}
 
 
 def relevant(recipe: Recipe) -> dict[str, Any]:
@@ -228,7 +278,9 @@ def relevant(recipe: Recipe) -> dict[str, Any]:
     kept = ["penalty", "tol"]
     kept += ["alpha"] if recipe.penalty != "none" else []
     kept += ["l1_ratio"] if recipe.penalty == "elastic-net" else []
-    kept += [name for model, name in (("quantile", "quantile"), ("huber", "delta")) if recipe.model == model]
+    kept += [NUMBERS[recipe.model]] if recipe.model in NUMBERS else []
+    kept += ["site_effect"] if recipe.site_effect != "none" else []
+    kept += ["class_weight"] if recipe.class_weight is not None else []
     return {name: getattr(recipe, name) for name in kept}
 
 
@@ -247,6 +299,14 @@ class Model:
 
     def estimator(self) -> Fitted:
         return self.recipe.estimator(len(self.schema.classes)).restored(self.W, self.b)
+
+
+def sizes(recipe: Recipe, classes: int) -> tuple[int, int]:
+    """How many lines of coefficients a model has, and how many intercepts or thresholds."""
+    if recipe.model == "ordinal":
+        return 1, classes - 1
+    outputs = classes if classes > 2 else 1
+    return outputs, 0 if recipe.within_silos else outputs
 
 
 def read(folder: Path) -> Model:
@@ -273,8 +333,8 @@ def read(folder: Path) -> Model:
         rules = Rules.from_json(content.get("rules", {}))
         W = np.array(content["coefficients"], dtype=np.float64)
         b = np.array(content["intercepts"], dtype=np.float64)
-        outputs = len(schema.classes) if len(schema.classes) > 2 else 1
-        if W.shape != (outputs, len(schema.names)) or b.shape != (outputs,) or recipe.model not in MODELS:
+        outputs, intercepts = sizes(recipe, len(schema.classes))
+        if W.shape != (outputs, len(schema.names)) or b.shape != (intercepts,) or recipe.model not in MODELS:
             raise ValueError(f"{W.shape} coefficients")
         if content["columns"] != list(schema.names) or not (np.isfinite(W).all() and np.isfinite(b).all()):
             raise ValueError("its columns are not those of its coefficients, or one of these is no number")

@@ -7,7 +7,18 @@ from typing import Any
 import numpy as np
 
 from dualfl.analysis.whole_fit import Fit
-from dualfl.fits.console import categories_line, left_out_line, missing_line, penalty_line
+from dualfl.fits.console import (
+    categories_line,
+    checks_line,
+    coefficient_count,
+    left_out_line,
+    missing_line,
+    penalty_line,
+    roles_line,
+    score_of,
+    site_line,
+    statistics_line,
+)
 from dualfl.typing import Array
 
 POINTS = 100  # of a ROC curve at most
@@ -29,12 +40,15 @@ def fitted(fit: Fit) -> dict[str, str]:
         "target": target(fit),
         "silos": f"{len(fit.silos)}: {', '.join(fit.silos)}",
         "rows": rows(fit),
-        "columns": f"{len(fit.schema.features) or len(fit.schema.names):,}, which give {len(fit.schema.names):,} "
-        "coefficients and the intercept",
+        "columns": f"{len(fit.schema.features) or len(fit.schema.names):,}, which give {coefficient_count(fit)}",
+        "with": roles_line(fit),
+        "site effect": site_line(fit),
         "gaps": missing_line(fit),
         "reference levels": categories_line(fit),
         "left out": left_out_line(fit),
         "penalty": penalty_line(fit),
+        "likelihood": statistics_line(fit),
+        "proportional hazards": checks_line(fit),
     }
     return {name: line for name, line in lines.items() if line}
 
@@ -61,7 +75,7 @@ def rows(fit: Fit) -> str:
 
 def side_by_side(fit: Fit) -> list[dict[str, Any]]:
     """A line a silo and one of all; what a silo withholds is None."""
-    score = "accuracy" if fit.schema.classes else "r2"
+    score = score_of(fit)
     lines = []
     for silo, own, loss in zip(fit.silos, fit.own, fit.losses):
         sums = fit.evaluation.silos.get(silo)
@@ -87,9 +101,10 @@ def events(fit: Fit, classes: Array) -> int | None:
 def curves(fit: Fit) -> list[dict[str, Any]]:
     """ROC and calibration of each class that the model scores; none for numbers."""
     total, found = fit.evaluation.overall, []
-    if not fit.schema.classes:
+    if not fit.schema.classes or "time" in fit.schema.roles:
         return []
-    for k, label in enumerate(fit.outputs):
+    labels = fit.schema.classes[1:] if len(fit.schema.classes) == 2 else fit.schema.classes
+    for k, label in enumerate(labels):
         fpr, tpr = thinned(*total.roc(k))
         one = {"class": label, "auc": float(total.aucs[k]), "false positives": fpr, "true positives": tpr}
         if np.isfinite(total.log_loss):

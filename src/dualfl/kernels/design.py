@@ -32,7 +32,7 @@ class Design:
            [110.4]])
     """
 
-    __slots__ = ("D", "X", "intercept", "kernel", "n", "scale")
+    __slots__ = ("D", "X", "_extents", "intercept", "kernel", "n", "scale")
 
     def __init__(self, X: Any, *, scale: float = 1.0, intercept: bool = False) -> None:
         self.X: Any = _as_stored(X)
@@ -41,6 +41,7 @@ class Design:
         self.n: int = self.X.shape[0]
         self.D: int = self.X.shape[1] + self.intercept
         self.kernel: RowKernels = serving().Rows(self.X, self.scale, self.intercept)
+        self._extents: Array | None = None
 
     def __getstate__(self) -> tuple[Any, float, bool]:
         return self.X, self.scale, self.intercept  # a copy in another process chooses its own backend
@@ -60,6 +61,18 @@ class Design:
     def entries(self) -> int:
         """The numbers that are stored: all of a dense matrix, the nonzeros of a sparse one."""
         return int(getattr(self.X, "nnz", self.X.size))
+
+    @property
+    def extents(self) -> Array:
+        """The largest |xtilde_ik| of every column, from above: of sparse rows, the largest of all."""
+        if self._extents is None:
+            X = self.X.data if is_sparse(self.X) else self.X
+            found = np.ones(self.D)
+            if X.size:
+                largest = np.maximum(X.max(axis=0), 0), np.minimum(X.min(axis=0), 0)
+                found[: self.X.shape[1]] = abs(self.scale) * np.maximum(largest[0], -largest[1].astype(np.float64))
+            self._extents = found
+        return self._extents
 
     def forward(self, W: Array) -> Array:
         """The predictors Xtilde W, shape (n, k)."""

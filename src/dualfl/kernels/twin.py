@@ -127,10 +127,10 @@ class Rows:
         signed = bool(np.any(w < 0))
         with quiet():
             for rows, block in self.blocks():
-                B = np.ones((rows.stop - rows.start, self.D))
-                B[:, : self.features] = block.toarray() if self.sparse else block
-                B[:, : self.features] *= self.scale
-                B *= root[rows, None]
+                B = np.empty((rows.stop - rows.start, self.D))
+                factor = root[rows, None]
+                B[:, self.features :] = factor
+                np.multiply(block.toarray() if self.sparse else block, factor * self.scale, out=B[:, : self.features])
                 # B' B is a symmetric product, at half the price, when no weight is negative
                 G += B.T @ (np.sign(w[rows])[:, None] * B if signed else B)
         return G

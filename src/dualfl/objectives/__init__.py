@@ -4,6 +4,7 @@ from dualfl.objectives.base import Cost, Objective, Point, Ray
 from dualfl.objectives.cox import CoxPartialLikelihood
 from dualfl.objectives.families import CLogLog, Gamma, NegativeBinomial, Tweedie
 from dualfl.objectives.function import Function, JaxFunction, TorchFunction
+from dualfl.objectives.joint_losses import Cox, Ordered
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import (
     Absolute,
@@ -38,6 +39,7 @@ __all__ = [
     "BoxConstraint",
     "CLogLog",
     "Cost",
+    "Cox",
     "CoxPartialLikelihood",
     "ElasticNetPenalty",
     "EpsilonInsensitive",
@@ -53,6 +55,7 @@ __all__ = [
     "NegativeBinomial",
     "NonNegative",
     "Objective",
+    "Ordered",
     "OwnIntercept",
     "Penalised",
     "Penalty",

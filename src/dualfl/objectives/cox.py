@@ -204,6 +204,12 @@ class CoxPartialLikelihood(Objective):
 
     # -- views ------------------------------------------------------------------------------------
 
+    def with_ridge(self, ridge: float) -> CoxPartialLikelihood:
+        """The same rows under another ridge."""
+        view = self.fresh()
+        view.ridge = view.mu = float(ridge)
+        return view
+
     def scaled(self, factor: float) -> CoxPartialLikelihood:
         view = self.fresh()
         view.s, view._unit = frozen(self.s * check_factor(factor)), self._unit * factor

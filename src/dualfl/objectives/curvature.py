@@ -88,16 +88,29 @@ def blockwise(size: int, W: Array, gram: Callable[[Array], Array]) -> Array:
     return H.reshape(size * k, size * k)
 
 
-def metric(design: Design, W: Array, s: Array, U: Array, B: Array, rank: int) -> tuple[Array, Array, Array]:
+def sizes_above(W: Array, s: Array, sizes: Array) -> Array:
+    """sqrt(sum_i w_i x_ij^2) of every column from above, from that for the weights s; a softmax has |W_i| <= s_i."""
+    if len(W) > 1:
+        return sizes
+    ratio = np.divide(W[0, 0], s, out=np.zeros(len(s)), where=s > 0)
+    return np.asarray(sizes * np.sqrt(float(np.abs(ratio).max(initial=0.0))) * (1 + 1e-12))
+
+
+def metric(
+    design: Design, W: Array, s: Array, U: Array, B: Array, rank: int, sizes: Array, ridge: float | Array
+) -> tuple[Array, Array, Array]:
     """What a sketch of f'' needs, of the basis U of features and B of outputs (see `moments`): the metric on the first
-    `rank` directions, its diagonal blocks on the others, and its mean block."""
+    `rank` directions, its diagonal blocks on the others, and its mean block.
+
+    `sizes` are those of the columns with the weights s, and `ridge` what is added to f'' beside them.
+    """
     a, b = moments.pairs(B.shape[1])
     if len(W) == 1:  # one output
         V = float(B[0, 0]) ** 2 * W[0, 0][:, None]
     else:
         V = np.einsum("ka,kln,lb->nab", B, W, B, optimize=True)[:, a, b]
-    M = moments.turned(design, V, U) if rank == U.shape[1] else None
-    if M is None:
+    M = moments.turned(design, V, U) if turns(design, len(W), U, rank) else None
+    if M is None or not moments.keeps_digits(M, U, sizes_above(W, s, sizes), ridge):
         kind = moments.precision(design, rank * (rank + 1) // 2 * len(a))
         M = moments.metric(moments.projected(design, U[:, :rank]).astype(kind, copy=False), V)
     stride = max(1, design.n // TAIL_ROWS)
@@ -106,3 +119,8 @@ def metric(design: Design, W: Array, s: Array, U: Array, B: Array, rank: int) ->
     if rank < U.shape[1]:
         T = moments.tail(moments.projected(design, U[:, rank:], stride), V[::stride]) / share
     return M, T, V.sum(axis=0)
+
+
+def turns(design: Design, k: int, U: Array, rank: int) -> bool:
+    """Whether a metric is first added up by columns; with many pairs of outputs BLAS would be asked once for each."""
+    return rank == U.shape[1] and (k == 1 or kernels.is_sparse(design.X))

@@ -211,7 +211,13 @@ class LinearModel(Objective):
         return rounding.column_sizes(self)
 
     def rounding(self, x: Array, drift: float = 0.0) -> Rounding:
-        return rounding.linear(self, x, drift)
+        if drift:
+            return rounding.linear(self, x, drift)
+        point = self.at(x)
+        assert isinstance(point, LinearPoint)
+        if point.rounding is None:
+            point.rounding = rounding.linear(self, x)
+        return point.rounding
 
     def conjugate(self, u: Array) -> Array:
         """The conjugate of each row's loss as a function of x_i'theta."""
@@ -318,7 +324,17 @@ class LinearModel(Objective):
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """What a sketch of the Hessian at x needs: see `curvature.metric`, and `newton_curvatures` for `straight`."""
         self.cost.passes += 1
-        return curvature.metric(self.design, self.newton_curvatures(x, straight), self.s, U, B, rank)
+        W, ridge = self.newton_curvatures(x, straight), self.feature_ridge
+        return curvature.metric(self.design, W, self.s, U, B, rank, self.column_sizes, ridge)
+
+    @property
+    def feature_ridge(self) -> float | Array:
+        """The ridge of every column, or of all."""
+        if self.free is None:
+            return self.ridge
+        ridge = np.full(self.design.D, self.ridge)
+        ridge[-1] = 0.0
+        return ridge
 
     # -- views ------------------------------------------------------------------------------------
 
@@ -344,12 +360,17 @@ class LinearPoint(Point):
         self.drift = drift  # how far Z may be from X Theta after updates along rays
         self._data_value: float | None = None
         self._gradient: Array | None = None
+        self.rounding: Rounding | None = None
 
     @property
     def predictors(self) -> Array:
         if self._Z is None:
             self._Z = self.f.predictors(self.x)
         return self._Z
+
+    @cached_property
+    def row_sizes(self) -> tuple[Array, Array, float]:
+        return rounding.row_sizes(self.f, self.predictors)
 
     @property
     def value(self) -> float:

@@ -115,25 +115,31 @@ def projected(design: Design, U: Array, stride: int = 1) -> AnyArray:
     return np.concatenate(parts)
 
 
-def turned(design: Design, V: Array, U: Array) -> Array | None:
+def turned(design: Design, V: Array, U: Array) -> Array:
     """The metric in all directions U of a small model from the sums over the columns: U'(X'VX)U.
 
-    That takes one sum over the rows in place of two. None where directions are differences that digits get lost in
-    (a column of mean 1e4 and deviation 1, centred), or where BLAS would have to be asked once for each of many pairs.
+    That takes one sum over the rows in place of two, but digits get lost in directions that are differences of large
+    numbers (a column of mean 1e4 and deviation 1, centred): see `keeps_digits`.
     """
-    if V.shape[1] > 1 and not is_sparse(design.X):
-        return None
     at = pairs(design.D)
     directions = pairs(U.shape[1])
     out = np.empty((len(directions[0]), V.shape[1]))
     triangles = [design.gram(V[:, 0])] if V.shape[1] == 1 else _squares(design.grams(V), design.D, at)
     for c, G in enumerate(triangles):
-        M = U.T @ (G @ U)
-        own, sizes = np.diag(M), (np.sqrt(np.maximum(np.diag(G), 0.0)) @ np.abs(U)) ** 2
-        if V[:, c].min() >= 0 and not (own >= LOST * sizes).all():
-            return None
-        out[:, c] = M[directions]
+        out[:, c] = (U.T @ (G @ U))[directions]
     return out
+
+
+def keeps_digits(M: Array, U: Array, sizes: Array, ridge: float | Array) -> bool:
+    """Whether sums over columns of these sizes, turned into the metric M, have digits left beside the ridge."""
+    q, m = U.shape[1], round((np.sqrt(8 * M.shape[1] + 1) - 1) / 2)
+    own, alone = diagonal(M, q)[:, diagonal(np.arange(M.shape[1]), m)], np.square(U).T @ np.broadcast_to(ridge, len(U))
+    return bool((own.min(axis=1) + alone >= LOST * (sizes @ np.abs(U)) ** 2).all())
+
+
+def diagonal(packed: Any, k: int) -> Any:
+    """The entries (a, a) of what is stored by pairs."""
+    return packed[np.append(0, np.cumsum(np.arange(k, 1, -1)))]
 
 
 def _squares(packed: Array, D: int, at: tuple[Any, Any]) -> Iterator[Array]:
@@ -145,20 +151,20 @@ def _squares(packed: Array, D: int, at: tuple[Any, Any]) -> Iterator[Array]:
         yield G
 
 
-def turned_blocks(design: Design, U: Array) -> Iterator[tuple[slice, Array, Array]]:
-    """Blocks of rows: which, their coordinates X U, and the largest size of each column; sparse rows stay sparse."""
-    if not is_sparse(design.X):
-        for rows, block in blocks(design, design.D):
-            yield rows, np.asarray(block @ U), np.abs(block).max(axis=0, initial=0.0)
-        return
-    U = np.ascontiguousarray(U)
-    size = max(16, BLOCK // max(1, U.shape[1]))
+def turned_blocks(design: Design, U: Array) -> Iterator[tuple[slice, Array]]:
+    """Blocks of rows: which, and their coordinates X U; rows stay as they are stored."""
+    U, features = np.ascontiguousarray(U), design.X.shape[1]
+    by_blas = not is_sparse(design.X) and design.X.dtype == np.float64
+    size = max(16, BLOCK // 4 // max(1, U.shape[1]))
     for first in range(0, design.n, size):
         rows = slice(first, min(first + size, design.n))
-        part = Design(design.X[rows], scale=design.scale, intercept=design.intercept)
-        sizes = np.ones(design.D)
-        sizes[: part.X.shape[1]] = abs(design.scale) * abs(part.X).max(axis=0).toarray().ravel()
-        yield rows, part.forward(U), sizes
+        if by_blas:
+            Q = design.X[rows] @ (design.scale * U[:features] if design.scale != 1.0 else U[:features])
+            if design.intercept:
+                Q += U[-1]
+        else:
+            Q = Design(design.X[rows], scale=design.scale, intercept=design.intercept).forward(U)
+        yield rows, Q
 
 
 def metric(Q: AnyArray, V: Array) -> Array:

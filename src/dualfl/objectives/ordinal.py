@@ -206,6 +206,12 @@ class ProportionalOdds(Objective):
             return Rounding(np.inf, np.full(self.d, np.inf))
         return Rounding(value, gradient)
 
+    def with_ridge(self, ridge: float) -> ProportionalOdds:
+        """The same rows under another ridge."""
+        view = self.fresh()
+        view.ridge = float(ridge)
+        return view
+
     def scaled(self, factor: float) -> ProportionalOdds:
         view = self.fresh()
         view.s = frozen(self.s * check_factor(factor))

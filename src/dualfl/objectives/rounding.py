@@ -77,8 +77,8 @@ def linear(f: LinearModel, x: Array, drift: float = 0.0) -> Rounding:
     point: Any = f.at(x)
     Z, theta = point.predictors, np.abs(f.matrix(x))
     K = roundings(f.n + f.design.D)
-    extra, slopes, curvature = row_sizes(f, Z)
-    P = np.sqrt(np.einsum("i,ik,ik->k", f.s, slopes, slopes))  # one for each output
+    extra, slopes, curvature = point.row_sizes
+    P = np.sqrt(f.s @ slopes**2)  # one for each output
     c = f.column_sizes
     off, more = K * (c @ theta), drift * float(np.abs(Z).max(initial=0.0)) if drift else 0.0
     pull = product(f, f.s[:, None] * slopes) if f.n * f.design.D <= SMALL else c[:, None] * P
@@ -107,9 +107,10 @@ def product(f: LinearModel, R: Array) -> Array:
 
 def slope_spread(f: LinearModel, x: Array) -> float:
     """(K u P)^2: with c_k it bounds how far off the data's part of the gradient at x may be, by K u P c_k."""
-    slopes = row_sizes(f, f.predictors_at(x))[1]
+    point: Any = f.at(x)
+    slopes = point.row_sizes[1]
     with np.errstate(over="ignore"):
-        return float(roundings(f.n + f.design.D) ** 2 * np.einsum("i,ik,ik->", f.s, slopes, slopes))
+        return float(roundings(f.n + f.design.D) ** 2 * (f.s @ slopes**2).sum())
 
 
 def row_sizes(f: LinearModel, Z: Array) -> tuple[Array, Array, float]:

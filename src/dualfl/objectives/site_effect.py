@@ -162,6 +162,14 @@ class OwnIntercept(Objective):
         top = np.asarray(abs(X).max(axis=0).todense()).ravel() if bool(sp.issparse(X)) else np.abs(X).max(axis=0)
         return np.asarray(abs(self.base.design.scale) * top.astype(np.float64))
 
+    def with_ridge(self, ridge: float) -> OwnIntercept:
+        """The same rows under another ridge."""
+        view = self.fresh()
+        view.base = self.base.with_ridge(ridge)
+        view.ridge = view.mu = float(ridge)
+        view.__dict__.pop("_without", None)
+        return view
+
     def scaled(self, factor: float) -> OwnIntercept:
         view = self.fresh()
         view.base = self.base.scaled(factor)

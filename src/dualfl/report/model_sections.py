@@ -13,7 +13,7 @@ from dualfl.tables.schema import INTERCEPT
 LARGEST = 400  # coefficients of a fit at most
 MOVES = 3  # coefficients shown for every silo that is left out
 WITHHELD = "withheld"
-SCORES = {"accuracy": "accuracy", "r2": "R2"}
+SCORES = {"accuracy": "accuracy", "r2": "R2", "concordance": "concordance"}
 SCALES = {"deviation": "per standard deviation", "unit": "per unit"}
 
 
@@ -56,6 +56,7 @@ def glance(one: Results) -> Markup:
             ("events", overall.get("events"), ""),
             ("accuracy", percent(results.get("training accuracy")), "on its own rows"),
             ("R2", overall.get("r2"), "on its own rows"),
+            ("concordance", overall.get("concordance"), "of pairs within silos"),
             ("area under the ROC curve", scores[0].get("auc") if len(scores) == 1 else None, "on its own rows"),
             ("exchanges", results.get("exchanges"), "everything included"),
             ("numbers", results.get("numbers up and down"), "up and down, all silos"),

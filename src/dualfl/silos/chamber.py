@@ -7,7 +7,8 @@ differ by one row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dualfl.errors import InputError
-from dualfl.objectives import LinearModel
+from dualfl.objectives import Cox, CoxPartialLikelihood, LinearModel, Ordered, OwnIntercept, ProportionalOdds
 from dualfl.silos.costs import ALL, Cost, Rows
 from dualfl.streams import Stream
 from dualfl.tables.encoding import Scaling, features, targets
 from dualfl.tables.reading import Table
 from dualfl.tables.refusals import IN_FILES, Remedies
+from dualfl.tables.roles import parts
 from dualfl.tables.schema import Schema
 from dualfl.tables.summaries import Request, Summary, summarise, used
 from dualfl.typing import AnyArray, Array
@@ -37,6 +39,7 @@ class SiloRows:
     y: AnyArray
     weights: Array | None = None
     offset: Array | None = None  # added to the predictor of each row
+    more: Mapping[str, AnyArray] = field(default_factory=dict)  # `time`, `entry`, `strata`, `cluster`, by row
 
     @property
     def n(self) -> int:
@@ -54,7 +57,8 @@ class SiloRows:
     def rows(self, which: npt.NDArray[Any]) -> SiloRows:
         """These rows only."""
         weights, offset = (None if part is None else part[which] for part in (self.weights, self.offset))
-        return SiloRows(self.name, self.X[which], self.y[which], weights, offset)
+        more = {name: part[which] for name, part in self.more.items()}
+        return SiloRows(self.name, self.X[which], self.y[which], weights, offset, more)
 
     def with_targets(self, y: AnyArray) -> SiloRows:
         return replace(self, y=y)
@@ -97,7 +101,7 @@ class Chamber:
         self.dealing = dealing
         self.least = Least()
         self._chosen: dict[Rows, SiloRows] = {}
-        self._models: dict[Cost, LinearModel] = {}  # fits differ in their penalty, and share everything else
+        self._models: dict[Cost, Any] = {}  # fits differ in their penalty, and share everything else
         self.request: Request | None = None
 
     # -- a table --------------------------------------------------------------------------------------
@@ -128,7 +132,14 @@ class Chamber:
             X = scaling.scaled(X)
         assert self.request is not None
         y = targets(table, replace(schema, target=self.request.target))
-        self.settle(SiloRows(self.name, X, y), by_class=bool(schema.classes))
+        rows = SiloRows(self.name, X, y, **parts(table, self.request.roles))
+        self.settle(rows, by_class=bool(schema.classes))
+
+    def reweigh(self, factors: Array) -> None:
+        """From now on rows count more or less, by their class."""
+        rows = self.rows
+        own = np.ones(rows.n) if rows.weights is None else rows.weights
+        self.settle(replace(rows, weights=own * np.asarray(factors)[rows.y]), self.dealing.by_class)
 
     # -- rows -----------------------------------------------------------------------------------------
 
@@ -156,7 +167,7 @@ class Chamber:
         found = self._chosen[rows]
         return found if found.mass > 0 else None
 
-    def objective(self, cost: Cost) -> LinearModel | None:
+    def objective(self, cost: Cost) -> Any:
         """What this silo minimises; None if no row of it counts."""
         rows = self.chosen(cost.rows)
         if rows is None:
@@ -166,19 +177,40 @@ class Chamber:
             self._models[bare] = model(rows, bare)
         return self._models[bare].with_ridge(cost.ridge)
 
-    def blank(self, cost: Cost) -> LinearModel:
-        """For a silo that must answer, and whose answer is multiplied by 0: rows of zeros, enough for any sum."""
-        y = np.ones(BLANK, dtype=self.rows.y.dtype)  # every loss takes a target of 1
-        offset = None if self.rows.offset is None else np.zeros(BLANK)
-        return model(SiloRows(self.name, np.zeros((BLANK, self.rows.X.shape[1])), y, offset=offset), cost)
+    def blank(self, cost: Cost) -> Any:
+        """For a silo that must answer, and whose answer is multiplied by 0."""
+        return blank(cost, self.rows.X.shape[1], self.rows.y.dtype, self.rows.offset is not None)
 
 
-def model(rows: SiloRows, cost: Cost) -> LinearModel:
+def blank(cost: Cost, features: int, kind: Any, offset: bool = False) -> Any:
+    """A cost of the right kind and shape, whose rows say nothing: zeros, enough of them for any sum."""
+    y = np.ones(BLANK, dtype=kind)  # every loss takes a target of 1
+    if isinstance(cost.loss, Cox):
+        y = np.zeros(BLANK)  # a constant: nobody dies
+    nothing = np.zeros(BLANK) if offset else None
+    return model(SiloRows("", np.zeros((BLANK, features)), y, offset=nothing, more={"time": np.ones(BLANK)}), cost)
+
+
+def model(rows: SiloRows, cost: Cost) -> Any:
+    """What a silo with these rows minimises."""
     y: AnyArray = rows.y
+    if not cost.features:
+        rows = replace(rows, X=np.ones((rows.n, 1)))  # what is left is an intercept
+    if isinstance(cost.loss, Cox):
+        return CoxPartialLikelihood(
+            rows.X, rows.more["time"], y > 0, cost.ridge, entry=rows.more.get("entry"), strata=rows.more.get("strata"),
+            weights=rows.weights, ties=cost.loss.ties,
+        )  # fmt: skip
+    if isinstance(cost.loss, Ordered):
+        return ProportionalOdds(
+            rows.X, y, cost.loss.levels, cost.ridge, weights=rows.weights, offset=rows.offset, base=cost.loss.base
+        )
     if cost.positive is not None:
         y = np.where(y == cost.positive, 1.0, -1.0)
     elif cost.shift:
         y = y - cost.shift
+    if cost.intercept == "own":
+        return OwnIntercept(rows.X, y, cost.loss, cost.ridge, weights=rows.weights, offset=rows.offset)
     return LinearModel(
         rows.X, y, cost.loss, cost.ridge, weights=rows.weights, intercept=cost.intercept, offset=rows.offset
     )

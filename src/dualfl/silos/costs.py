@@ -10,7 +10,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.objectives import families, losses
+from dualfl.objectives import families, joint_losses, losses
 from dualfl.objectives.linear import Intercept
 from dualfl.objectives.losses import Loss
 from dualfl.typing import Array
@@ -46,13 +46,14 @@ class Cost:
     loss: Loss
     ridge: float = 0.0
     l1: float = 0.0
-    intercept: Intercept = "free"
+    intercept: Intercept | Literal["own"] = "free"  # own: one of each silo, which never leaves it
     rows: Rows = ALL
     positive: int | None = None  # targets are +1 for this class and -1 for the others; None: as they are
     shift: float = 0.0  # taken off the targets, so that no digits are lost to it
+    features: bool = True  # False: one column of ones in their place, the model that others are compared with
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        content = {
             "loss": loss_to_json(self.loss),
             "ridge": self.ridge,
             "l1": self.l1,
@@ -61,6 +62,7 @@ class Cost:
             "positive": self.positive,
             "shift": self.shift,
         }
+        return content if self.features else content | {"features": False}
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Cost:
@@ -84,7 +86,7 @@ def loss_to_json(loss: Loss) -> dict[str, Any]:
 def loss_from_json(content: Mapping[str, Any]) -> Loss:
     given = dict(content)
     name = str(given.pop("name"))
-    kind = getattr(losses, name, getattr(families, name, None))
+    kind = next((found for room in (losses, families, joint_losses) if (found := getattr(room, name, None))), None)
     if not (isinstance(kind, type) and issubclass(kind, Loss)) or kind is Loss:
         raise InputError(f"{content['name']!r} is not a loss of this version")
     loss: Loss = kind(**given)

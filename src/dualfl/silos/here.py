@@ -141,7 +141,10 @@ class SideHere:
         whole = self.as_one(self.problem.clients) if self.as_one is not None and algorithm.additive else None
         if whole is not None:
             self.problem = Problem([whole], penalty=self.penalty)
-        return InProcess(self.problem, algorithm, start=start, seed=seed, settle=False)
+        engine = InProcess(self.problem, algorithm, start=start, seed=seed, settle=False)
+        for cost in engine.costs:
+            cost.remembers = whole is not None
+        return engine
 
     def counted(self, result: Result) -> Result:
         """If silos were computed as one, each of them would have sent what the one sent."""

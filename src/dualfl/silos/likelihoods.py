@@ -18,19 +18,30 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma
 
-from dualfl import kernels
 from dualfl.errors import NotSupported
+from dualfl.objectives.cox import CoxPartialLikelihood
 from dualfl.objectives.families import CLogLog, Gamma, NegativeBinomial, Tweedie
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import Logistic, Loss, Poisson, Softmax, Squared
+from dualfl.objectives.ordinal import ProportionalOdds
+from dualfl.objectives.site_effect import OwnIntercept
 from dualfl.typing import Array
 
 CANONICAL = (Squared, Logistic, Poisson, Softmax)
 EXPECTED = (Gamma, Tweedie, NegativeBinomial, CLogLog)
 
 
-def likelihood_sums(f: LinearModel, theta: Array) -> dict[str, float]:
-    """Of one silo, at a model."""
+def likelihood_sums(f: Any, theta: Array) -> dict[str, float]:
+    """Of one silo, at a model; `silent` counts those whose own intercept explains all (`objectives.site_effect`)."""
+    if isinstance(f, CoxPartialLikelihood | ProportionalOdds):
+        nothing = dict.fromkeys(("least", "pearson", "constant", "logarithm", "silent"), 0.0)
+        value = f.data_value(theta) if isinstance(f, CoxPartialLikelihood) else f.ordinal_point(theta).parts.value
+        return {"rows": float(f.n), "mass": f.mass, "loss": f.mass * value} | nothing
+    if isinstance(f, OwnIntercept):
+        if f.silent:
+            at = likelihood_sums(f.base, np.append(theta, 0.0))
+            return at | {"loss": at["least"], "pearson": 0.0, "silent": 1.0}
+        return likelihood_sums(f.base, f.site_point(theta).whole)
     Z = f.predictors(theta)
     w = f.mass * f.s
     y = f.y
@@ -46,6 +57,7 @@ def likelihood_sums(f: LinearModel, theta: Array) -> dict[str, float]:
         "pearson": float(w @ pearson(f.loss, y, Z)),
         "constant": float(w @ constant(f.loss, y)),
         "logarithm": float(w @ np.log(y)) if isinstance(f.loss, Gamma) else 0.0,
+        "silent": 0.0,
     }
 
 
@@ -80,13 +92,21 @@ def information_kind(loss: Loss) -> str:
     return "expected" if isinstance(loss, CANONICAL + EXPECTED) else "observed"
 
 
-def information(f: LinearModel, theta: Array) -> Array:
+def information(f: Any, theta: Array) -> Array:
     """The information of one silo's rows about theta, of a dispersion of 1; certificates take the Hessian instead."""
+    if isinstance(f, OwnIntercept):
+        if f.silent:
+            return np.zeros((f.d, f.d))
+        H = information(f.base, f.site_point(theta).whole)
+        return np.asarray(H[:-1, :-1] - np.outer(H[:-1, -1], H[-1, :-1]) / H[-1, -1])
+    if isinstance(f, CoxPartialLikelihood | ProportionalOdds):
+        ridge = f.ridge if isinstance(f, CoxPartialLikelihood) else f.convexity
+        return np.asarray(f.mass * (f.hessian(theta) - np.diag(np.broadcast_to(ridge, f.d))))
     if not isinstance(f.loss, EXPECTED):
         H = f.hessian(theta)
         H[np.diag_indices(f.d)] -= f.convexity
         return np.asarray(f.mass * H)
-    return f.mass * f.design.gram(f.s * expected_curvature(f.loss, f.predictors(theta)[:, 0]))
+    return np.asarray(f.mass * f.design.gram(f.s * expected_curvature(f.loss, f.predictors(theta)[:, 0])))
 
 
 def expected_curvature(loss: Loss, z: Array) -> Array:
@@ -102,24 +122,6 @@ def expected_curvature(loss: Loss, z: Array) -> Array:
         m = np.minimum(np.exp(z), 700.0)
         return np.asarray(np.where(m < 1e-8, m, m * m / np.expm1(np.maximum(m, 1e-300))))
     raise NotSupported(f"{loss} has no expected curvature of its own; its Hessian is the one.")
-
-
-def score_products(f: LinearModel, theta: Array, cluster: Any = None) -> Array:
-    """sum over clusters of (sum of scores)(sum of scores)', for robust errors; without clusters every row is one."""
-    R = f.mass * kernels.residual(f.loss, f.predictors(theta), f.y, f.s)[1]
-    if cluster is None and f.k == 1:
-        return f.design.gram(R[:, 0] ** 2)
-    X: Any = f.design.X
-    rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64) * f.design.scale
-    if f.design.intercept:
-        rows = np.column_stack([rows, np.ones(f.n)])
-    scores = (rows[:, :, None] * R[:, None, :]).reshape(f.n, -1)
-    if cluster is not None:
-        number = np.unique(np.asarray(cluster), return_inverse=True)[1]
-        sums = np.zeros((int(number.max()) + 1, scores.shape[1]))
-        np.add.at(sums, number, scores)
-        scores = sums
-    return np.asarray(scores.T @ scores)
 
 
 def dispersion_sums(f: LinearModel, theta: Array, size: float) -> dict[str, float]:

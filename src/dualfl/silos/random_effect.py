@@ -16,11 +16,12 @@ exchanges of several values each: first a grid, then the interval in which the d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from dualfl.engines.exchanges import drive
 from dualfl.errors import InputError
 from dualfl.typing import Array
 
@@ -96,11 +97,16 @@ def profile(terms: Mapping[str, Array], k: int) -> tuple[float, float, Array, fl
 
 def fit_random_intercept(ask: Callable[[Array], Mapping[str, Array]], silos: int) -> RandomIntercept:
     """`ask` gives the summed terms for several values of gamma: one exchange."""
+    return drive(searching(silos), ask)
+
+
+def searching(silos: int) -> Generator[Array, Mapping[str, Array], RandomIntercept]:
+    """The search: yields values of gamma, and is sent the summed terms for them."""
     if silos < 2:
         raise InputError(f"A random site effect needs at least 2 silos, and there are {silos}.")
     gammas, exchanges = GRID, 0
     while True:
-        terms, exchanges = ask(gammas), exchanges + 1
+        terms, exchanges = (yield gammas), exchanges + 1
         found = [profile(terms, k) for k in range(len(gammas))]
         best = int(np.argmin([one[0] for one in found]))
         slopes = [one[1] for one in found]

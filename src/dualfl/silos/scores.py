@@ -25,6 +25,7 @@ from scipy.special import expit, xlogy
 
 from dualfl.errors import InputError
 from dualfl.silos.chamber import SiloRows
+from dualfl.silos.survival_sums import PairCounts, pair_counts
 from dualfl.typing import AnyArray, Array
 
 BINS = 1000  # of scores
@@ -254,9 +255,46 @@ def regression_sums(model: Any, silo: SiloRows, quantile: float = 0.5) -> Regres
     )
 
 
+# -- survival ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class SurvivalSums:
+    """Pairs of rows of one silo of which it is known who died first, and whether the model knew."""
+
+    n: int
+    mass: float
+    events: float
+    concordant: float
+    discordant: float
+    tied_risk: float
+
+    def __add__(self, other: SurvivalSums) -> SurvivalSums:
+        return SurvivalSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def concordance(self) -> float:
+        """Harrell's, of pairs within silos; nan where there are none."""
+        total = self.concordant + self.discordant + self.tied_risk
+        return (self.concordant + self.tied_risk / 2) / total if total else float("nan")
+
+    def table(self) -> dict[str, float]:
+        return {"rows": float(self.n), "events": self.events, "concordance": self.concordance}
+
+
+def survival_sums(model: Any, silo: SiloRows) -> SurvivalSums:
+    """What one silo sends about a model of hazards."""
+    time, event, risk = silo.more["time"], np.asarray(silo.y) > 0, model.decision_function(silo.X)
+    labels = silo.more.get("strata", np.zeros(silo.n))
+    parts = [labels == label for label in np.unique(labels)]
+    pairs = PairCounts.of([pair_counts(time[part], event[part], risk[part]) for part in parts])
+    events = silo.total(event.astype(np.float64))
+    return SurvivalSums(silo.n, silo.mass, events, pairs.concordant, pairs.discordant, pairs.tied_risk)
+
+
 # -- as they travel ---------------------------------------------------------------------------------------
 
-Sums = ClassificationSums | RegressionSums
+Sums = ClassificationSums | RegressionSums | SurvivalSums
 
 
 def to_wire(sums: Sums, centre: float, counts: bool) -> dict[str, Any]:
@@ -276,6 +314,8 @@ def to_wire(sums: Sums, centre: float, counts: bool) -> dict[str, Any]:
 def from_wire(wire: Mapping[str, Any], classes: bool, quantile: float, centre: float) -> Sums:
     """The way back, of one silo or of all."""
     given = dict(wire) | {"n": round(float(wire["n"]))}
+    if "concordant" in given:
+        return SurvivalSums(**given)
     if classes:
         return ClassificationSums(**{"log_loss_sum": np.nan, **given})
     mass = float(given["mass"])

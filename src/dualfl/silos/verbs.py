@@ -7,6 +7,7 @@ arrays, and records of them, because it may come from far away; what a verb cann
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from dualfl.objectives.losses import Loss
 from dualfl.silos.chamber import Chamber, SiloRows
 from dualfl.silos.costs import Cost, Rows, loss_from_json
 from dualfl.silos.predictor import Predictor
-from dualfl.silos.scores import classification_sums, regression_sums, to_wire
+from dualfl.silos.scores import classification_sums, regression_sums, survival_sums, to_wire
 from dualfl.tables.encoding import Scaling
 from dualfl.tables.refusals import Remedies, Unfit
 from dualfl.tables.schema import MOST_LEVELS, Draft, Schema
@@ -29,6 +30,7 @@ from dualfl.typing import AnyArray, Array
 
 Wire = dict[str, Any]
 BLOCK = 2048  # rows at a time
+FAR = 30.0  # an intercept that stands for an infinite one
 VERBS: dict[str, Callable[..., Wire]] = {}
 
 
@@ -120,14 +122,24 @@ def encode(chamber: Chamber, schema: Mapping[str, Any], mean: Array, spread: Arr
     return {}
 
 
+@verb
+def reweigh(chamber: Chamber, factors: Array) -> Wire:
+    """Let rows count by their class from now on; nothing is said."""
+    chamber.reweigh(factors)
+    return {}
+
+
 def request_to_json(request: Request) -> dict[str, Any]:
     """Without the remedies, which everybody has his own of."""
     names = ("target", "numeric_target", "drop", "categorical", "missing", "columns")
-    return {name: getattr(request, name) for name in names}
+    content = {name: getattr(request, name) for name in names}
+    content |= {"roles": dict(request.roles)} if request.roles else {}
+    return content | ({"levels": request.levels} if request.levels is not None else {})
 
 
 def request_from_json(content: Mapping[str, Any], remedies: Remedies) -> Request:
-    lists = {name: tuple(content[name]) for name in ("drop", "categorical", "columns")}
+    names = ("drop", "categorical", "columns", "levels")
+    lists = {name: tuple(content[name]) for name in names if content.get(name) is not None}
     return Request(**{**content, **lists}, remedies=remedies)
 
 
@@ -246,7 +258,7 @@ def looked_at(f: LinearModel, mass: float, points: Array, second: bool) -> Wire:
 def information(chamber: Chamber, cost: Mapping[str, Any], theta: Array) -> Wire:
     """The Hessian of the summed loss; for least squares the squared residuals, too."""
     f, mass = with_model(chamber, cost)
-    residuals = 2 * mass * f.value(theta) if isinstance(f.loss, Squared) else 0.0
+    residuals = 2 * mass * f.value(theta) if isinstance(Cost.from_json(cost).loss, Squared) else 0.0
     return {"hessian": half(mass * f.hessian(theta)), "residuals": residuals}
 
 
@@ -266,10 +278,21 @@ def whole(entries: Array) -> Array:
 
 
 @verb
-def products(chamber: Chamber, rows: Mapping[str, Any]) -> Wire:
-    """Of the columns with each other, the intercept last."""
+def products(chamber: Chamber, rows: Mapping[str, Any], within: bool = False) -> Wire:
+    """Of the columns with each other, the intercept last; or, `within`, around the silo's own means, which stay."""
+    if within:
+        found = chamber.chosen(Rows(**rows)) or blank_rows(chamber)
+        labels = found.more.get("strata", np.zeros(found.n))
+        strata = [found.rows(np.flatnonzero(labels == label)) for label in np.unique(labels)]
+        return {"products": half(np.sum([around_means(one) for one in strata], axis=0))}
     f, mass = with_model(chamber, Cost(Squared(), rows=Rows(**rows)).as_json())
     return {"products": half(mass * f.hessian(np.zeros(f.d)))}
+
+
+def around_means(rows: SiloRows) -> Array:
+    """Products of the columns around their means."""
+    means = weighted(rows, rows.X) / rows.mass if rows.mass > 0 else np.zeros(rows.X.shape[1])
+    return products_around(rows, np.append(means, 0.0))[:-2, :-2]
 
 
 @verb
@@ -323,17 +346,42 @@ def wrong(chamber: Chamber, cost: Mapping[str, Any], theta: Array) -> Wire:
 
 @verb
 def evaluate(
-    chamber: Chamber, model: Mapping[str, Any], rows: Mapping[str, Any], bins: int, quantile: float, centre: float
+    chamber: Chamber,
+    model: Mapping[str, Any],
+    rows: Mapping[str, Any],
+    bins: int,
+    quantile: float,
+    centre: float,
+    own: Mapping[str, Any] | None = None,
 ) -> Wire:
-    """How well a model does: counts, losses and histograms of scores (`scores`)."""
+    """How well a model does: counts, losses and histograms of scores (`scores`). `own`: the cost whose intercept is the
+    silo's own, and its coefficients."""
     predictor = Predictor.from_json(model)
     found = chamber.chosen(Rows(**rows)) or blank_rows(chamber)
+    if own is not None:
+        predictor.b = np.atleast_1d(own_intercept(chamber, own, found))
+    predictor, X = predictor.with_offset(found.offset, found.X)
+    found = replace(found, X=X)
+    if predictor.kind == "hazards":
+        return to_wire(survival_sums(predictor, found), centre, counts=False)
     if len(predictor.classes_):
         return to_wire(classification_sums(predictor, found, bins), centre, counts=False)
     return to_wire(regression_sums(predictor, found, quantile), centre, counts=predictor.kind == "counts")
 
 
+def own_intercept(chamber: Chamber, given: Mapping[str, Any], rows: SiloRows) -> float:
+    """The silo's own, or, where its targets are all of one kind, one that is far out."""
+    f = chamber.objective(Cost.from_json(given["cost"]))
+    if f is None:
+        return 0.0
+    if not f.silent:
+        return float(f.own_intercept(np.asarray(given["theta"])))
+    return FAR if float(np.mean(rows.y)) > 0 else -FAR
+
+
 def blank_rows(chamber: Chamber) -> SiloRows:
     """One row that weighs nothing."""
-    y = np.zeros(1, dtype=chamber.rows.y.dtype)
-    return SiloRows(chamber.name, np.zeros((1, chamber.rows.X.shape[1])), y, np.zeros(1))
+    y, nothing = np.zeros(1, dtype=chamber.rows.y.dtype), np.zeros(1)
+    more = {name: part[:1] * 0 + 1 for name, part in chamber.rows.more.items() if part.dtype.kind == "f"}
+    offset = None if chamber.rows.offset is None else nothing
+    return SiloRows(chamber.name, np.zeros((1, chamber.rows.X.shape[1])), y, nothing, offset, more)

@@ -15,7 +15,7 @@ Columns without names (of NumPy and LIBSVM files) are numbers, are called x0, x1
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import reduce
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.tables.cells import DECIMAL_COMMA, USUAL
+from dualfl.tables.roles import EVENTS
 from dualfl.tables.summaries import ColumnSummary, Request, Summary, order, summarise, used
 
 __all__ = ["Draft", "Feature", "Request", "Schema", "Summary", "agree", "drafted", "settled", "summarise", "used"]
@@ -105,18 +106,22 @@ class Schema:
     constant: tuple[str, ...] = ()  # columns that say the same in every row of every silo, and are left out
     width: int = 0  # columns without names; then there are no others
     sparse: bool = False
+    roles: Mapping[str, str] = field(default_factory=dict)  # columns that are no features (`roles`)
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(name for feature in self.features for name in feature.names) or made_names(self.width)
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        content = asdict(self)
+        if not self.roles:
+            del content["roles"]
+        return content
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Schema:
         features = tuple(Feature.from_json(one) for one in content["features"])
-        unnamed = {name: content[name] for name in ("width", "sparse") if name in content}
+        unnamed = {name: content[name] for name in ("width", "sparse", "roles") if name in content}
         classes = tuple(map(USUAL.level, content["classes"]))
         return Schema(content["target"], classes, features, tuple(content["constant"]), **unnamed)
 
@@ -214,15 +219,27 @@ def check_not_empty(silos: Sequence[Summary], request: Request, allow: bool) -> 
 
 def class_names(silos: Sequence[Summary], request: Request, positive: str | None) -> tuple[str, ...]:
     """The classes in order; that whose probability is asked for comes last."""
+    if "time" in request.roles:
+        return event_names(silos, request)
     names = sorted({label for silo in silos for label in silo.target.levels}, key=order)
-    target = f"column {request.target!r}, the target," if request.target else "the target"
+    target, ordered = (
+        f"column {request.target!r}, the target," if request.target else "the target",
+        request.levels is not None,
+    )
     check_target_kinds(silos, target)
     if len(names) < 2:
         rows = sum(silo.rows for silo in silos)
         raise InputError(
             f"{target[0].upper()}{target[1:]} is {names[0]!r} in all {f'{rows:,} ' if rows else ''}rows of "
-            f"{listed_briefly([silo.name for silo in silos])}; a classifier needs rows of at least 2 classes."
+            f"{listed_briefly([silo.name for silo in silos])}; "
+            + (
+                "an ordered target needs at least 2 levels."
+                if ordered
+                else "a classifier needs rows of at least 2 classes."
+            )
         )
+    if ordered:
+        return in_order(names, request)
     if positive is None:
         return tuple(names)
     if positive not in names:
@@ -232,6 +249,42 @@ def class_names(silos: Sequence[Summary], request: Request, positive: str | None
             f"--positive is for two classes, and column {request.target!r} has {len(names)}; leave it out."
         )
     return tuple(sorted(names, key=lambda name: name == positive))
+
+
+def event_names(silos: Sequence[Summary], request: Request) -> tuple[str, ...]:
+    """Events are 1 or 0 everywhere, and somebody has one; a silo need not."""
+    for silo in silos:
+        strange = [label for label in silo.target.levels if label not in EVENTS]
+        if strange:
+            raise InputError(
+                f"{silo.name} has {strange[0]!r:.40} in column {request.target!r}, the event, which must be 1 (it "
+                f"happened) or 0 (censored); correct it, or say what it means, as --recode {request.target}=yes:1,no:0."
+            )
+    if not any("1" in silo.target.levels for silo in silos):
+        raise InputError(
+            f"Column {request.target!r}, the event, is 0 in all rows of {listed_briefly([s.name for s in silos])}, so "
+            "all are censored and nothing can be said of hazards."
+        )
+    return EVENTS
+
+
+def in_order(names: Sequence[str], request: Request) -> tuple[str, ...]:
+    """The levels of an ordered target from low to high: as was said, or by number."""
+    if request.levels:
+        wrong = sorted(set(names) ^ set(request.levels), key=order)
+        if wrong:
+            what = "no silo has" if wrong[0] in request.levels else "--levels does not name"
+            raise InputError(
+                f"--levels is {', '.join(request.levels)}, and {what} the level {wrong[0]!r} of column "
+                f"{request.target!r}; name all levels that occur, from low to high."
+            )
+        return tuple(request.levels)
+    if any(order(name)[0] for name in names):
+        raise InputError(
+            f"Column {request.target!r} has the levels {listed_briefly(names)}, and nobody knows their order; say it "
+            "by --levels, from low to high."
+        )
+    return tuple(names)
 
 
 def check_target_kinds(silos: Sequence[Summary], target: str) -> None:
@@ -277,7 +330,7 @@ def settled(draft: Draft, total: Mapping[str, ColumnSummary], request: Request, 
             f"({', '.join(constant[:5])}), so there is nothing to learn from; add columns that differ."
         )
     check_made_names(features)
-    return Schema(request.target, draft.classes, tuple(features), tuple(constant))
+    return Schema(request.target, draft.classes, tuple(features), tuple(constant), roles=dict(request.roles))
 
 
 def check_made_names(features: Sequence[Feature]) -> None:

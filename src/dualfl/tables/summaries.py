@@ -18,6 +18,7 @@ from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.tables.reading import Table, check_odd, check_usable, is_numeric, missing
 from dualfl.tables.refusals import IN_FILES, Remedies
+from dualfl.tables.roles import check_roles, present
 from dualfl.typing import AnyArray
 
 Kind = Literal["numeric", "categorical", "empty"]
@@ -35,6 +36,13 @@ class Request:
     missing: str = "fill"
     remedies: Remedies = IN_FILES
     columns: tuple[str, ...] = ()  # the features to take; () is all
+    roles: Mapping[str, str] = field(default_factory=dict)  # what other columns are for (`roles`)
+    levels: tuple[str, ...] | None = None  # of an ordered target, from low to high; () orders numbers; None: no order
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The columns that are no features."""
+        return (self.target, *self.roles.values())
 
 
 @dataclass(frozen=True)
@@ -139,16 +147,19 @@ def used(table: Table, request: Request) -> tuple[Table, int, int]:
     lacking = [name for name in request.columns if name not in table.columns]
     if lacking:
         raise InputError(f"{table.name}: {nearest('column', lacking[0], table.columns)}")
-    taken = {request.target, *(request.columns or table.columns)} - set(request.drop)
+    check_roles(table, request.target, request.roles, request.remedies)
+    taken = ({request.target, *(request.columns or table.columns)} - set(request.drop)) | set(request.roles.values())
     columns = {name: values for name, values in table.columns.items() if name in taken}
     for name in columns:
-        remedy = "" if name == request.target else f", or {request.remedies.drop.format(name)}"
+        remedy = "" if name in request.apart else f", or {request.remedies.drop.format(name)}"
         check_usable(table, name, remedy)
-        if name not in request.categorical:
+        if name not in (*request.categorical, *request.roles.values()):
             check_odd(table, name, request.remedies)
-    columns |= {name: table.levels(name) for name in request.categorical if name in columns}
+    named = [name for name in request.categorical if name in columns and name not in request.roles.values()]
+    columns |= {name: table.levels(name) for name in named}
     table = replace(table, columns=columns)
     there = ~missing(table.columns[request.target]) if request.target else np.ones(table.rows, dtype=bool)
+    there &= present(table, request.roles)
     if not there.any():
         raise InputError(
             f"{table.name} has no entry at all in column {request.target!r}, the target; fill it, "
@@ -172,7 +183,7 @@ def summarise(table: Table, request: Request) -> Summary:
             f"{table.name} has text such as {_first(target)!r:.40} in column {request.target!r}, the target, and this "
             "model needs numbers; correct the file, or take --model logistic or multinomial for classes."
         )
-    columns = {name: _summary(values) for name, values in kept.columns.items() if name != request.target}
+    columns = {name: _summary(values) for name, values in kept.columns.items() if name not in request.apart}
     if not columns and not table.width:
         raise InputError(f"{table.name} has no column besides the target {request.target!r}, so there are no features.")
     labels = target if request.numeric_target else kept.levels(request.target)

@@ -42,7 +42,7 @@ scalar each), and t is cut whenever res <= comp, so that the gap follows t to ze
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,6 +58,7 @@ from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.piecewise_sums import PiecewiseSilo, lower_bound, reach_of
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
+from dualfl.algorithms.states import replace
 from dualfl.typing import Array
 
 LARGEST = 2000

@@ -40,6 +40,7 @@ class Sums(NamedTuple):
     reach: float
     radius: float
     grid: float
+    direct: float
     inner: Array  # the norm in which the reach was measured; empty for the plain one
 
 
@@ -73,9 +74,9 @@ def proven(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> floa
         e = e + many * sums.grid * len(e) / np.sqrt(np.maximum(np.diag(H.reshape(len(e), -1)), 1e-300))
     r = (U.T @ G @ B).ravel()
     off_r = (np.abs(U).T @ off @ np.abs(B)).ravel()
-    curvature = Curvature(
-        H.reshape(len(r), len(r)), e, many * sums.slip + beside.taken, sums.reach, many * sums.kinks, sums.radius
-    )
+    slip, direct = many * sums.slip + beside.taken, errors_in(U, sums.own, many * sums.direct, basis.m, sums.grid)
+    H = H.reshape(len(r), len(r))
+    curvature = Curvature(H, e, slip, sums.reach, many * sums.kinks, sums.radius, direct)
     if len(sums.inner):
         curvature, r, off_r = turned(curvature, r, off_r, sums.inner)
     found = gain(curvature, r, off_r, beside.decrement)
@@ -114,5 +115,5 @@ def of(m: Any, i: int, reach: float, radius: float, grid: float, inner: Array) -
     """The sums that came with the i-th point, if they did and the metric is whole."""
     if not hasattr(m, f"own{i}") or len(getattr(m, f"T{i}")):
         return None
-    M, own, rough, slip = (getattr(m, f"{name}{i}") for name in ("M", "own", "rough", "slip"))
-    return Sums(M, own, float(rough), float(slip), kinks_of(m, str(i)), reach, radius, grid, inner)
+    M, own, rough, slip, direct = (getattr(m, f"{name}{i}") for name in ("M", "own", "rough", "slip", "direct"))
+    return Sums(M, own, float(rough), float(slip), kinks_of(m, str(i)), reach, radius, grid, float(direct), inner)

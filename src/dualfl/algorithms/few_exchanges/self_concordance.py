@@ -25,8 +25,10 @@ sqrt(2) times that, and B is a basis of the differences.
 
 Rounding. Clients bound by `own` how far off each entry of H may be: |dH_kl| <= e_k h_l + h_k e_l + e_k e_l, with h_k^2
 = H_kk and e_k = sum_j |U_jk| sqrt(rough own_j), own_j = sum_i s_i w_i x_ij^2, rough >= K^2, and by `slip` how far off a
-curvature w_i = l'' may be because its predictor is. With a unit diagonal and s the smallest eigenvalue then, H >= (1 -
-slip)(1 - d/s) H~ for d = sum of all these errors and those of Cholesky's method.
+curvature w_i = l'' may be because its predictor is. Where a client adds up X'WX first and turns it then, U'(X'WX)U,
+entries are off by d_k d_l instead, d_k = sum_j |U_jk| sqrt(direct own_j), direct >= K, which is more if directions are
+differences of columns. With a unit diagonal and s the smallest eigenvalue then, H >= (1 - slip)(1 - d/s) H~ for d = sum
+of all these errors and those of Cholesky's method.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cholesky, solve_triangular
 
 from dualfl.algorithms.cuts import below
-from dualfl.objectives import moments
+from dualfl.objectives import curvature, moments
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.rounding import UNIT, roundings
@@ -65,10 +67,10 @@ def psi(u: float) -> float:
 
 
 class Asked(NamedTuple):
-    """Which Hessian a client sent: how many numbers, in which directions, what straight pieces count for; and within
-    which radius, and which shares of it, its curvature is to last."""
+    """Which Hessian a client sent, if not by projecting its rows, in which directions, what straight pieces count for;
+    and within which radius, and which shares of it, its curvature is to last."""
 
-    numbers: int
+    M: Array | None
     U: Array
     straight: float
     radius: float
@@ -86,14 +88,12 @@ def row_reach(f: Objective, U: Array, weight: float, B: Array, inner: Array) -> 
     constant = None if rows is None else rows.model.loss.self_concordance
     if rows is None or constant is None:
         return FARTHEST**POWER
-    model, most, widest = rows.model, 0.0, np.zeros(len(U))
-    for part, block in moments.blocks(model.design, model.design.D):
-        block = np.asarray(block[model.s[part] > 0])
-        q = block @ U
-        square = differences(q, B, inner) if len(inner) else (2.0 if model.k > 1 else 1.0) * np.square(q).sum(axis=1)
-        most = max(most, float(square.max(initial=0.0)))
-        widest = np.maximum(widest, np.abs(block).max(axis=0, initial=0.0))
-    error = roundings(model.design.D) * float(np.linalg.norm(np.abs(U).T @ widest)) * np.sqrt(2.0)
+    model, most = rows.model, 0.0
+    factor = 2.0 if model.k > 1 else 1.0
+    for part, q in moments.turned_blocks(model.design, U):
+        square = differences(q, B, inner) if len(inner) else factor * np.einsum("ij,ij->i", q, q)
+        most = max(most, float(np.max(square, initial=0.0, where=model.s[part] > 0)))
+    error = roundings(model.design.D) * float(np.linalg.norm(np.abs(U).T @ model.design.extents)) * np.sqrt(2.0)
     error *= float(np.sqrt(np.trace(inner))) if len(inner) else 1.0
     reach = constant * (np.sqrt(most) * (1 + 1e-6) + error)
     return float(min(reach, FARTHEST) ** POWER / weight) if np.isfinite(reach) else FARTHEST**POWER
@@ -111,25 +111,28 @@ def differences(q: Array, B: Array, inner: Array) -> Array:
 
 @np.errstate(over="ignore", invalid="ignore")
 def curvature_doubts(f: Objective, x: Array, weight: float, asked: Asked) -> dict[str, Any]:
-    """`own`, `slip` and `kinks` of a Hessian at x."""
+    """`own`, `rough`, `direct`, `slip` and `kinks` of a Hessian at x."""
     rows = rows_of(f)
     calm = dict.fromkeys((f"kinks_{i}" for i in range(len(SHARES))), 0.0)
-    nothing = {"own": np.zeros(f.shape[0]), "rough": 0.0, "slip": 1.0 / weight} | calm
+    nothing = {"own": np.zeros(f.shape[0]), "rough": 0.0, "direct": 0.0, "slip": 1.0 / weight} | calm
     if rows is None or rows.model.loss.self_concordance is None:
         return nothing
     model, design = rows.model, rows.model.design
-    K = roundings(model.n + design.D)
-    coarse = K * (SINGLE if moments.precision(design, asked.numbers) != np.float64 else 1.0)
-    w = model.s if model.k > 1 else model.newton_curvatures(x, 0.0)[0, 0]
-    own = moments.squares(design, w)
-    theta, far = np.abs(model.matrix(x)), 0.0
-    for _, block in moments.blocks(design, design.D):
-        far = max(far, float((np.abs(block) @ theta).max(initial=0.0)))
+    K, U, M = roundings(model.n + 2 * design.D), asked.U, asked.M
+    numbers = 0 if M is None else M.size
+    coarse = K * (SINGLE if moments.precision(design, numbers) != np.float64 else 1.0)
+    sizes = model.column_sizes
+    if model.k == 1:
+        sizes = curvature.sizes_above(model.newton_curvatures(x, asked.straight), model.s, sizes)
+    by_columns = curvature.turns(design, model.k, U, U.shape[1])
+    direct = K if M is not None and by_columns and moments.keeps_digits(M, U, sizes, model.feature_ridge) else 0.0
+    own = sizes**2
+    far = float((design.extents @ np.abs(model.matrix(x))).max(initial=0.0))
     slip = min(2 * K * far, 1.0) / weight
     if not (np.isfinite(own).all() and np.isfinite(slip)):
         return nothing
     found = {f"kinks_{i}": float(taken) for i, taken in enumerate(kinks(model, x, asked))}
-    return {"own": own, "rough": coarse**2 / weight, "slip": slip} | found
+    return {"own": own, "rough": coarse**2 / weight, "direct": direct / weight, "slip": slip} | found
 
 
 def kinks(model: LinearModel, x: Array, asked: Asked) -> Array:
@@ -139,10 +142,11 @@ def kinks(model: LinearModel, x: Array, asked: Asked) -> Array:
     if distance is None:
         return np.zeros(len(SHARES))
     used, own = model.newton_curvatures(x, asked.straight)[0, 0], model.newton_curvatures(x, 0.0)[0, 0]
-    theta, K, total = np.abs(x), roundings(model.design.D), np.full(len(SHARES), KINKED)
-    for part, block in moments.blocks(model.design, model.design.D):
-        square = np.square(block @ asked.U).sum(axis=1) * (1 + 1e-6)
-        slack = K * (np.abs(block) @ theta + np.abs(model.y[part]) + model.loss.parameter + 1)
+    far, K = float(model.design.extents @ np.abs(x)), roundings(model.design.D)
+    total = np.full(len(SHARES), KINKED)
+    for part, q in moments.turned_blocks(model.design, asked.U):
+        square = np.maximum(np.einsum("ij,ij->i", q, q), 1e-300) * (1 + 1e-6)
+        slack = K * (far + np.abs(model.y[part]) + model.loss.parameter + 1)
         away, more = (distance[part] - slack) / np.sqrt(square), (used[part] - own[part]) * square
         for i, share in enumerate(SHARES):
             total[i] += float(np.where(away > share * asked.radius, more, used[part] * square).sum())
@@ -153,7 +157,10 @@ def kinks(model: LinearModel, x: Array, asked: Asked) -> Array:
 
 
 class Curvature(NamedTuple):
-    """A Hessian in z, what its entries may be off (e_k), what its curvatures may be off, and the rows' reach."""
+    """A Hessian in z, what its entries may be off (e_k), what its curvatures may be off, and the rows' reach.
+
+    Added up by columns and turned then, entries may be off by d_k d_l as well: see `Rounding` above.
+    """
 
     H: Array
     off: Array
@@ -161,6 +168,7 @@ class Curvature(NamedTuple):
     reach: float
     kinks: Array | tuple[float, ...] = (0.0,)  # within shares of the radius
     radius: float = np.inf
+    direct: Array | float = 0.0  # d_k
 
 
 def kinks_of(m: Any, suffix: str = "") -> Array:
@@ -194,8 +202,9 @@ def turned(C: Curvature, r: Array, off_r: Array, inner: Array) -> tuple[Curvatur
     after = np.sqrt(np.maximum(np.diag(H), 1e-300))
     # Entries of T'HT are off by e'h' + h'e' + e'e' with e' = |T|'e and h' = |T|'h, and by their own sums.
     grown = max(float((size @ h / after).max()), 1.0)
+    direct = np.broadcast_to(C.direct, len(T))
     off = grown * (size @ C.off) + K * grown**2 * after
-    return C._replace(H=(H + H.T) / 2, off=off), T.T @ r, size @ (off_r + K * np.abs(r))
+    return C._replace(H=(H + H.T) / 2, off=off, direct=size @ direct), T.T @ r, size @ (off_r + K * np.abs(r))
 
 
 class Gain(NamedTuple):
@@ -218,6 +227,7 @@ def gain(C: Curvature, r: Array, off_r: Array, beside: float = 0.0) -> Gain:
     h = np.sqrt(diagonal)
     S, e = C.H / np.outer(h, h), C.off / h
     wrong = 2 * np.sqrt(d) * float(np.linalg.norm(e)) + float(e @ e) + roundings(4 * d * d)
+    wrong += float(np.sum((C.direct / h) ** 2))
     if not wrong < 1:
         return NOTHING
     smallest = float(np.linalg.eigvalsh(S)[0]) - roundings(10 * d)

@@ -31,7 +31,7 @@ Hessian was the identity. What clients compute is in sketched_sums.py.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -63,9 +63,10 @@ from dualfl.algorithms.few_exchanges.sketched_sums import (
     sums_at,
     without_second_order,
 )
-from dualfl.algorithms.few_exchanges.straight_pieces import kept_promise
+from dualfl.algorithms.few_exchanges.straight_pieces import just_beyond, kept_promise
 from dualfl.algorithms.few_exchanges.upload_limits import has_few_rows
 from dualfl.algorithms.messages import floats
+from dualfl.algorithms.states import replace
 from dualfl.errors import InputError, NoMinimiser
 from dualfl.typing import Array
 
@@ -73,6 +74,7 @@ ARMIJO = 1e-4
 FLAT = 1.9  # times half its decrement: a step that gains more met no curvature
 SHORTER = 0.4  # the second trial, once one has failed
 NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
+CLOSE = 0.02  # of the energy: where exchanges cost nothing, a proof is tried only below such a decrement
 SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly changes, and a dear one is worth its price
 PATIENCE = 3  # exchanges with one metric before a dear one is asked for
 LARGEST = 4_000_000
@@ -168,19 +170,23 @@ class SketchedNewton(Algorithm):
         more = more_columns(basis, Omega, self.columns) if sketched else self.columns
         guesses = dependence.guessed(C, ~basis.M.any(axis=1)) if C is not None and budget.small else None
         s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)], prove=budget.small)
+        s = replace(s, close=self.local or -float(m.g @ newton) <= CLOSE * abs(s.E))
         s = replace(s, guesses=guesses if guesses is not None and len(guesses) else None)
         return replace(s, bounds=s.bounds.with_point(s.mu, mean_cut(s.x, s.E, s.g, m.off, m.off_g, at.N), self.cuts))
 
     def round(self, s: Server, at: Place) -> Round:
         X = s.rivals if len(s.rivals) else self.trials(s)
+        prove = s.prove and s.close
+        if prove and not s.reach < np.inf:
+            s = replace(s, sent=False)  # the rows' reach comes with a basis
+        if not s.sent:
+            s = replace(s, reach=np.inf, inner=inner_of(sketch.whole_matrix(s.metric), s.basis.m) if prove else None)
         U, B = (NONE, NONE) if s.sent else (s.basis.U, s.basis.B)
-        if s.prove and not s.sent:
-            s = replace(s, inner=inner_of(sketch.whole_matrix(s.metric), s.basis.m))
         inner = NONE if s.inner is None or s.sent else s.inner
         where = (s.basis.at.scale, s.basis.at.centre) if s.more else (NONE, NONE)
         m = yield ask(
             self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more),
-            scale=where[0], centre=where[1], prove=s.prove, radius=radius(s), inner=inner,
+            scale=where[0], centre=where[1], prove=prove, radius=radius(s), inner=inner,
             guesses=NONE if s.guesses is None else s.guesses,
         )  # fmt: skip
         s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)))
@@ -245,7 +251,7 @@ class SketchedNewton(Algorithm):
             return self.stepped(self.arrived(s, best, X, m))
         s = replace(s, rejected=s.rejected + 1, request=(), slow=not s.exact, trusted=False)
         if s.exact:  # Newton's direction; how far to go is known from the ray
-            return replace(self.shortened(s, m.ray), request=(s.basis.q,))
+            return replace(self.shortened(s, getattr(m, "ray", NONE)), request=(s.basis.q,))
         if s.rejected >= 3:
             s = replace(s, S=(), Y=())
         if s.near and s.rejected == 1:
@@ -298,10 +304,15 @@ class SketchedNewton(Algorithm):
         """The next trial x - p, and what is asked with it."""
         p = two_loops(s.g, s.S, s.Y, lambda g: s.metric.solve(s.basis, g))
         decrement = float(s.g @ p)
+        if s.exact and len(s.S) and decrement > 2 * scale(s):  # more than there is: pairs of a straight piece
+            p = s.metric.solve(s.basis, s.g)
+            decrement = float(s.g @ p)
         self.check_minimiser(s, p, decrement)
         near = decrement <= NEAR * scale(s)
-        s = replace(s, trial=s.x - p, decrement=decrement, near=near, p=p if s.exact or not near else NONE)
-        if near and s.prove and s.basis.spans and s.basis.q == s.metric.rank:
+        close = decrement <= (NEAR if self.local else CLOSE) * scale(s)
+        along = self.local or not close if s.exact else not near
+        s = replace(s, trial=s.x - p, decrement=decrement, near=near, close=close, p=p if along else NONE)
+        if close and s.prove and s.basis.spans and s.basis.q == s.metric.rank:
             basis, metric = sketch.whitened(s.basis, s.metric)
             s = replace(s, basis=basis, metric=metric, sent=s.sent and basis is s.basis)
         due = self.due(s)
@@ -314,8 +325,10 @@ class SketchedNewton(Algorithm):
         steps = [(float(E), t * s.t) for E, t in zip(ray, RAY)]
         good = [(E, t) for E, t in steps if E <= s.E - ARMIJO * t * slope]
         t = min(good)[1] if good else SHORTER * (steps[-1][1] if steps else s.t)
+        if s.exact and good:
+            t = just_beyond(s.E, slope, t, steps)
         p = t * full
-        return replace(s, trial=s.x - p, p=p, t=t, near=False, request=())
+        return replace(s, trial=s.x - p, p=p, t=t, near=False, close=False, request=())
 
     def check_minimiser(self, s: Server, p: Array, decrement: float) -> None:
         """Without a ridge there may be none: then energies have converged and the model still grows."""

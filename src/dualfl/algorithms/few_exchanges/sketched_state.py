@@ -52,6 +52,7 @@ class Server:
     sent: bool = False  # whether the clients have the basis
     request: tuple[int, ...] = ()  # ranks of the metrics that come with the trials
     near: bool = False
+    close: bool = False  # near enough for the next Hessian to prove something
     metrics: int = 1  # asked for while far away
     spent: int = 0  # numbers that a client has sent so far
     heaviest: int = HEAVIEST  # a metric that may be bought

@@ -26,7 +26,7 @@ BEYOND = 1e100  # stands for an energy that overflows, as a Poisson loss can; su
 
 
 # Second-order sums, by name, and what else tells of single rows; without the number of the point behind it.
-SECOND_ORDER = ("C", "CO", "own", "cross", "q", "theta", "M", "T", "W", "rough", "slip", "kinks_", "reach")
+SECOND_ORDER = ("C", "CO", "own", "cross", "q", "theta", "M", "T", "W", "rough", "direct", "slip", "kinks_", "reach")
 
 
 def without_second_order(sums: dict[str, Any], among: Sequence[str] = SECOND_ORDER) -> dict[str, Any]:
@@ -55,12 +55,13 @@ def first_sums(f: MomentCost, at: Place, columns: int, widest: int, local: bool)
         own, cross = f.column_moments(zero)
         sums |= {"CO": CO, "S": S, "own": own, "cross": cross}
         return sums | ({"theta": first_order_minimiser(f, own, cross, S)} if local else {})
-    C, S = f.moment(zero)
-    own, cross = np.diag(C), C[:, -1]
     rows = rows_of(f.objective)
     working = None if rows is None or f.origin is not None else rows.model.working_sums()
     if rows is not None and working is not None:
-        C, sums["q"] = working[0], working[1] + rows.c
+        C, sums["q"], S = working[0], working[1] + rows.c, np.ones((1, 1))
+    else:
+        C, S = f.moment(zero)
+    own, cross = np.diag(C), C[:, -1]
     sums |= {"C": upper(C), "S": S}
     if local and sketch.whole(C, S):
         theta = own_minimiser(f.objective, C, S, sums.get("q"))
@@ -101,7 +102,7 @@ def sums_at(f: MomentCost, at: Place, U: Array, B: Array, asked: Wanted) -> dict
         error = at.measured(f, x, E) if sound else {"off": 0.0, "off_g": 0.0}  # nobody will use it
         off.append(error["off"] + at.grid)
         off_g.append(error["off_g"] + at.grid)
-        more[f"spread{i}"] = min(silo.doubts(f.place(x))["spread"], LARGEST) if sound else 0.0
+        more[f"spread{i}"] = min(silo.spread(f.place(x)), LARGEST) if sound else 0.0
         if i < len(asked.ranks):  # a trial beyond all bounds needs no metric, but everybody sends the same shapes
             more |= {f"{name}{i}": part for name, part in metric_at(f, at, x if sound else 0.0 * x, i, U, B, asked)}
         if i == 0 and len(asked.p):
@@ -115,7 +116,7 @@ def metric_at(f: MomentCost, at: Place, x: Array, i: int, U: Array, B: Array, as
     parts = f.metric(x, U, B, asked.ranks[i], asked.straight)
     named = dict(zip("MTW", parts))
     if asked.prove:
-        what = Asked(parts[0].size, U, asked.straight, asked.radius)
+        what = Asked(parts[0], U, asked.straight, asked.radius)
         named |= curvature_doubts(f.objective, f.place(x), at.weight, what)
     return named.items()
 

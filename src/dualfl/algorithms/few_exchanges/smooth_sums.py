@@ -90,7 +90,7 @@ class SmoothSilo:
         model.cost.passes += 1
         W = np.einsum("ka,kln,lb->abn", B, model.newton_curvatures(x, straight), B, optimize=True)
         h = upper(curvature.projected_hessian(model.design, W, U))
-        doubts = curvature_doubts(self.f, x, weight, Asked(0, U, straight, radius))
+        doubts = curvature_doubts(self.f, x, weight, Asked(None, U, straight, radius))
         return {"h": h, "reach": row_reach(self.f, U, weight, B, inner)} | doubts
 
     @property
@@ -100,13 +100,16 @@ class SmoothSilo:
 
     def doubts(self, x: Array) -> dict[str, float]:
         """How far off the loss may be, and the square by which `sizes2` bounds how far off the gradient is."""
-        if self.model is None:
-            value, gradient = self.f.rounding(x)
-            spread = float(np.max(gradient, initial=0.0)) ** 2
-        else:
-            value, spread = self.f.rounding(x).value, slope_spread(self.model, x)
+        value = self.f.rounding(x).value
         g, size = np.abs(self.f.gradient(x)), np.abs(x)
-        return {"off": value + roundings(self.f.d) * float(g @ size + (self.m * size) @ size), "spread": spread}
+        off = value + roundings(self.f.d) * float(g @ size + (self.m * size) @ size)
+        return {"off": off, "spread": self.spread(x)}
+
+    def spread(self, x: Array) -> float:
+        """The square by which `sizes2` bounds how far off the gradient is."""
+        if self.model is None:
+            return float(np.max(self.f.rounding(x).gradient, initial=0.0)) ** 2
+        return slope_spread(self.model, x)
 
     def dual(self, x: Array, off: float) -> dict[str, Any]:
         """The conjugates of the slopes at all scales, too large by what rounding may have made them too small."""

@@ -52,10 +52,18 @@ class Telling(FarSilos):
 
 
 def carry_out_analysis(
-    job: AnalysisJob, folder: Path, transport: Transport, traffic: Traffic, say: Callable[[str], None], tell: Any
+    job: AnalysisJob, folder: Path, transport: Transport, traffic: Traffic, lines: Any, tell: Any
 ) -> Analysed:
     """Drive the analysis over the transport; what was answered before is not asked again."""
-    post = Courier(transport, job.patience, job.poll, fixed=job.authenticated, say=say, traffic=traffic)
+    post = Courier(
+        transport,
+        job.patience,
+        job.poll,
+        fixed=job.authenticated,
+        say=lines.say,
+        waits=lines.waits,
+        traffic=traffic,
+    )
     silos = Telling(post, job.terms, AnalysisJournal(folder / JOURNAL))
     silos.tell = tell
     result = drive(job.analysis.conversation(silos), silos)

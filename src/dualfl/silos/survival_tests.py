@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from dualfl.errors import InputError
-from dualfl.estimators.survival_sums import GridCounts, LogRankSums, ProportionalitySums
+from dualfl.silos.survival_sums import GridCounts, LogRankSums, ProportionalitySums
 from dualfl.typing import Array
 
 

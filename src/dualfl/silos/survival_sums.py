@@ -265,3 +265,32 @@ def joined(counts: GridCounts, grid: Array, least: int) -> tuple[GridCounts, Arr
 
 def _small(cells: Array, least: int) -> bool:
     return bool(((cells > 0) & (cells < least)).any())
+
+
+# -- baseline hazards ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class StepFunction:
+    """A function that is constant between its times: y[k] from x[k] on, `before` before x[0]."""
+
+    x: Array
+    y: Array
+    before: float
+
+    def __call__(self, at: Any) -> Array:
+        k = np.searchsorted(self.x, np.asarray(at, dtype=np.float64), side="right")
+        return np.append(self.before, self.y)[k]
+
+
+def baseline(f: CoxPartialLikelihood, theta: Array) -> dict[Any, StepFunction]:
+    """By stratum, the cumulative hazard of a row of zeros. It tells the times of events, so a silo may keep it."""
+    at = partial_at(f, theta)
+    shifts = at.risk.shift + (0.0 if not f.centred else (f.centres @ theta)[f.sets.strata])
+    with np.errstate(over="ignore"):
+        jumps = at._of_events(at.w / at.rest) * np.exp(-shifts)
+    found = {}
+    for number in np.unique(f.sets.strata):
+        inside = np.flatnonzero(f.sets.strata == number)[::-1]  # from early to late
+        found[f.stratum_names[number]] = StepFunction(f.sets.times[inside], np.cumsum(jumps[inside]), 0.0)
+    return found

@@ -1,0 +1,343 @@
+"""What is said of a model that has been fitted: errors, tests, likelihoods and scores, from sums of one exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dualfl.analysis import inference
+from dualfl.analysis.agreeing import Agreed
+from dualfl.analysis.fit_result import Fit, Wishes
+from dualfl.analysis.fitted import Fitted
+from dualfl.analysis.influence import Without
+from dualfl.analysis.models import Recipe
+from dualfl.analysis.statistics import FEW_SILOS, FitStatistics, fit_statistics
+from dualfl.errors import InputError
+from dualfl.estimators.metrics import Evaluation
+from dualfl.estimators.path import PenaltyPath
+from dualfl.estimators.solving import FitLimits
+from dualfl.objectives import (
+    CLogLog,
+    Cox,
+    Gamma,
+    Logistic,
+    NegativeBinomial,
+    Ordered,
+    Poisson,
+    Softmax,
+    Squared,
+    Tweedie,
+)
+from dualfl.silos.costs import Cost, Sample
+from dualfl.silos.here import added
+from dualfl.silos.likelihoods import EXPECTED, information_kind
+from dualfl.silos.predictor import Predictor
+from dualfl.silos.questions import Conversation, Exchange, Query, Silos
+from dualfl.silos.random_effect import RandomIntercept
+from dualfl.silos.scores import BINS, from_wire
+from dualfl.silos.survival_sums import ProportionalitySums, StepFunction
+from dualfl.silos.survival_tests import proportionality
+from dualfl.silos.verbs import whole
+from dualfl.tables.schema import Schema
+from dualfl.typing import Array
+
+FEW_ROWS = 20  # of a silo, below which intercepts of its own bias the other coefficients
+NONLINEAR = (Logistic, Poisson, CLogLog, NegativeBinomial, Gamma, Tweedie)
+ENDLESS_LOSSES = (Logistic, Softmax, Poisson, NegativeBinomial, CLogLog, Cox, Ordered)
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """The model, and what it was made by."""
+
+    recipe: Recipe
+    wishes: Wishes
+    agreed: Agreed
+    sample: Sample
+    estimator: Fitted
+    without: tuple[Without, ...]
+    path: PenaltyPath | None
+    notes: tuple[str, ...]
+    coding: str
+    products: Array  # of the columns, for a fit without a penalty
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is one of a predictor with a common intercept."""
+        return not (self.estimator.own_intercept or isinstance(self.estimator.loss, Cox | Ordered))
+
+    @property
+    def costs(self) -> list[Cost]:
+        """Without a penalty."""
+        if not self.plain:
+            return [replace(cost, ridge=0.0, l1=0.0) for cost in self.estimator._costs(self.sample)]
+        return [Cost(self.estimator.loss, positive=positive) for positive in self.estimator._positives()]
+
+    @property
+    def thetas(self) -> list[Array]:
+        """What the costs are minimised by."""
+        if not self.plain:
+            return [np.array(self.estimator.results_[0].theta)]
+        theta = self.estimator.stacked
+        return [np.ascontiguousarray(column) for column in (theta.T if len(self.costs) > 1 else [theta.ravel()])]
+
+    @property
+    def obstacle(self) -> str:
+        """Why there are no standard errors."""
+        return inference.obstacle(
+            self.estimator.loss, self.recipe.l1, self.estimator.stacked.size, self.agreed.overview.rows
+        )
+
+    @property
+    def by(self) -> str:
+        """What robust errors add scores up by; "" for those of the model."""
+        return {"model": "", "robust": "row", "silo": "silo"}.get(self.recipe.errors, "cluster")
+
+
+def describing(
+    silos: Silos, about: Described, searched: bool, null: Array | None, random: RandomIntercept | None
+) -> Conversation[Fit]:
+    """Errors, losses and scores, of all rows and of each silo that shows its own."""
+    agreed, estimator, recipe = about.agreed, about.estimator, about.recipe
+    costs, thetas, overview = about.costs, about.thetas, agreed.overview
+    at = {"cost": costs[0].as_json(), "theta": thetas[0]}
+    given: dict[str, Any] = {
+        "model": predictor(estimator, len(agreed.schema.classes)).as_json(),
+        "rows": {},
+        "bins": BINS,
+        "quantile": recipe.quantile,
+        "centre": overview.target_mean,
+    }
+    if estimator.own_intercept:
+        given["own"] = at
+    losses = {"costs": [one.as_json() for one in costs], "thetas": thetas}
+    shared = [Query("evaluate", given), Query("losses", losses)]
+    shared += [Query("likelihood", at)] if estimator.own_intercept else []
+    further = questions(about, at, null)
+    own, totals, rest = yield from of_each_and_all(silos, shared, list(further.values()))
+    told = dict(zip(further, rest))
+    how = bool(agreed.schema.classes), recipe.quantile, overview.target_mean
+    shown = {name: from_wire(one, *how) for name, one in zip(silos.names, own[0]) if one is not None}
+    evaluation = Evaluation(shown, from_wire(totals[0], *how))
+    silent = round(float(totals[2]["silent"])) if estimator.own_intercept else 0
+    extra = len(silos.names) - silent if estimator.own_intercept else 0
+    errors = None if about.obstacle else make_errors(silos, about, told, extra)
+    statistics = None if about.obstacle else make_statistics(about, told, searched, extra)
+    if random is not None:
+        covariance = agreed.scaling.back @ random.covariance @ agreed.scaling.back.T
+        errors = replace(errors, covariance=covariance, form="restricted likelihood", df=np.inf) if errors else None
+        statistics = None
+    return Fit(
+        recipe,
+        about.wishes,
+        silos.names,
+        agreed.schema,
+        overview,
+        agreed.own,
+        agreed.scaling,
+        estimator,
+        estimator.back(agreed.scaling) @ estimator.stacked,
+        errors,
+        about.obstacle,
+        tuple(loss_of(shown.get(name), one) for name, one in zip(silos.names, own[1])),
+        float(np.sum(totals[1]["losses"])) / evaluation.overall.mass,
+        evaluation,
+        about.without,
+        about.path,
+        (*about.notes, *remarks(silos, about, silent, own)),
+        about.coding,
+        statistics,
+        extras(silos, about, told, random),
+    )
+
+
+def loss_of(sums: Any, lost: Any) -> float | None:
+    return None if sums is None or not sums.mass else float(np.sum(lost["losses"])) / sums.mass
+
+
+def questions(about: Described, at: Mapping[str, Any], null: Array | None) -> dict[str, Query]:
+    """What is asked of all silos together."""
+    loss, asked = about.estimator.loss, {}
+    if not about.obstacle:
+        verb = "expected_information" if isinstance(loss, EXPECTED) else "information"
+        asked = {"information": Query(verb, at), "likelihood": Query("likelihood", at)}
+        if null is not None:
+            null = null if about.plain else np.zeros(len(at["theta"]))
+            asked["null"] = Query("likelihood", {"cost": null_cost(about).as_json(), "theta": null})
+        if about.by:
+            asked["scores"] = Query("scores", {**at, "by": about.by})
+        if isinstance(loss, Cox):
+            asked["proportionality"] = Query("proportionality", {**at, "transform": "identity"})
+    if isinstance(loss, Cox):
+        asked["baseline"] = Query("baseline", at, "each")
+    return asked
+
+
+def of_each_and_all(
+    silos: Silos, queries: Sequence[Query], further: Sequence[Query]
+) -> Conversation[tuple[list[Sequence[Any]], list[Any], list[Any]]]:
+    """The answers of each silo that shows its own, and of all together; and those to what is asked of all only.
+
+    If one silo alone withholds its numbers, those of the others would give them away, so nobody is asked.
+    """
+    each = [replace(one, reduce="each") for one in queries] if len(silos.withheld) != 1 else []
+    total = list(queries) if silos.withheld else []
+    answers = list((yield Exchange("errors and the table of silos", (*each, *total, *further))))
+    own = answers[: len(each)] or [[None] * len(silos.names)] * len(queries)
+    sums = answers[len(each) : len(each) + len(total)] or [added(one) for one in own]
+    return own, sums, answers[len(answers) - len(further) :]
+
+
+def predictor(estimator: Fitted, classes: int) -> Predictor:
+    """The model as silos get it."""
+    W, b = np.atleast_2d(estimator.coef_), np.atleast_1d(np.asarray(estimator.intercept_, dtype=np.float64))
+    return Predictor.from_json({"kind": estimator.kind, "W": W, "b": b, "classes": classes})
+
+
+# -- the model without columns ----------------------------------------------------------------------------
+
+
+class NullModel:
+    """The fit of an intercept alone, where an offset leaves no formula for it."""
+
+    def __init__(self, estimator: Fitted) -> None:
+        self.estimator, self.algorithm = estimator, "auto"
+
+    def _costs(self, sample: Sample) -> list[Cost]:
+        (positive,) = self.estimator._positives()
+        return [Cost(self.estimator.loss, intercept=False, positive=positive, features=False)]
+
+    def _limits(self, sample: Sample) -> FitLimits:
+        return replace(self.estimator._limits(sample), proof_follows=False)
+
+
+def null_model(estimator: Fitted, sample: Sample, roles: Mapping[str, str]) -> NullModel | Array | None:
+    """Its coefficients, or what has to be fitted to know them; None where there is no such model."""
+    loss, offset = estimator.loss, bool({"offset", "exposure"} & set(roles))
+    if not isinstance(loss, inference.LIKELIHOODS) or estimator.l1:
+        return None
+    if estimator.own_intercept or isinstance(loss, Cox):
+        return np.zeros(0)
+    if isinstance(loss, Ordered):
+        return None if offset else np.zeros(0)
+    if offset:
+        return NullModel(estimator)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if isinstance(loss, Softmax):
+            start = np.log(sample.classes / sample.classes.sum())
+        else:
+            start = np.atleast_1d(link(loss, sample.mean))
+    return start if np.isfinite(start).all() else None
+
+
+def link(loss: Any, mean: float) -> float:
+    """The predictor that belongs to this mean."""
+    if isinstance(loss, Squared):
+        return mean
+    if isinstance(loss, Logistic):
+        return float(np.log(mean) - np.log1p(-mean))
+    return float(np.log(-np.log1p(-mean))) if isinstance(loss, CLogLog) else float(np.log(mean))
+
+
+def null_cost(about: Described) -> Cost:
+    """That of an intercept alone; or, where there is none, of no coefficients."""
+    if not about.plain:
+        return about.costs[0]
+    return replace(about.costs[0], intercept=False, features=False)
+
+
+# -- errors and likelihoods -------------------------------------------------------------------------------
+
+
+def information_of(about: Described, told: Mapping[str, Any]) -> Array:
+    sums = told["information"]
+    return whole(np.asarray(sums["information" if "information" in sums else "hessian"]))
+
+
+def make_errors(silos: Silos, about: Described, told: Mapping[str, Any], extra: int) -> inference.Errors:
+    """Standard errors for the columns as they are."""
+    recipe, agreed, estimator = about.recipe, about.agreed, about.estimator
+    loss, level = estimator.loss, about.wishes.level
+    H = information_of(about, told)
+    if recipe.penalty == "none" and isinstance(loss, ENDLESS_LOSSES):
+        curvature, involved = inference.flattest(H, about.products, loss, agreed.schema.names)
+        if curvature < inference.ENDLESS:
+            raise InputError(separation_sentence(involved, silos, agreed.schema))
+    residuals = float(told["information"].get("residuals", 0.0)) or float(told["likelihood"]["pearson"])
+    free = estimator.stacked.shape[0] - len(agreed.schema.names)
+    if about.by:
+        scores, n = told["scores"], about.sample.mass
+        found = inference.robust_errors(
+            H, whole(np.asarray(scores["products"])), float(scores["clusters"]), about.by, recipe.ridge, n, free, level
+        )
+    else:
+        found = inference.standard_errors(H, loss, recipe.ridge, about.sample.mass, residuals, level, free, extra)
+    back = np.kron(estimator.back(agreed.scaling), np.eye(loss.outputs))
+    kind = information_kind(loss)
+    return replace(found, covariance=back @ found.covariance @ back.T, kind=kind)
+
+
+def make_statistics(about: Described, told: Mapping[str, Any], searched: bool, extra: int) -> FitStatistics:
+    """Likelihood, deviance and their kin."""
+    loss, sums, null = about.estimator.loss, told["likelihood"], told.get("null")
+    count = about.estimator.stacked.size - (loss.outputs > 1) * about.estimator.stacked.shape[0] + extra
+    events = float(about.agreed.overview.classes[1]) if isinstance(loss, Cox) else None
+    found = fit_statistics(loss, sums, null, count, searched, events)
+    thresholds = loss.levels - 1 if isinstance(loss, Ordered) else 1
+    return replace(found, intercepts=extra or thresholds)
+
+
+def separation_sentence(involved: str, silos: Silos, schema: Schema) -> str:
+    if "time" in schema.roles:
+        return (
+            f"Some combination of the columns {involved} orders the events in {', '.join(silos.names[:4])}, so without "
+            "a penalty the coefficients would grow for ever; take --penalty l2, or leave the columns out with --drop."
+        )
+    what = "class" if schema.classes else "value"
+    return (
+        f"Some values of the columns {involved} in {', '.join(silos.names[:4])} occur with one {what} "
+        f"of {schema.target!r} only, so without a penalty the coefficients would grow for ever; take --penalty l2, "
+        "or leave the columns out with --drop."
+    )
+
+
+# -- what else there is to say ----------------------------------------------------------------------------
+
+
+def remarks(silos: Silos, about: Described, silent: int, own: Sequence[Sequence[Any]]) -> list[str]:
+    """Of site effects, and of errors by silo."""
+    said, J = [], len(silos.names)
+    if silent:
+        known = [name for name, one in zip(silos.names, own[2]) if one is not None and one["silent"] > 0]
+        who = ", ".join(known) if known else f"{silent} of the silos"
+        said.append(f"the targets of {who} are all of one kind, so the site effect explains them, and they say nothing")
+    rows = about.agreed.overview.rows
+    if about.estimator.own_intercept and isinstance(about.estimator.loss, NONLINEAR) and rows < FEW_ROWS * J:
+        said.append(
+            f"with {rows / J:.0f} rows a silo on average, an intercept of its own for each biases other coefficients"
+        )
+    if about.by == "silo" and J < FEW_SILOS:
+        said.append(f"errors that take each silo as one observation are rough with fewer than {FEW_SILOS} silos")
+    return said
+
+
+def extras(silos: Silos, about: Described, told: Mapping[str, Any], random: RandomIntercept | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if random is not None:
+        found["site effect"] = random
+    if "proportionality" in told:
+        sums = told["proportionality"]
+        I = whole(np.asarray(sums["information"]))
+        parts = ProportionalitySums(np.asarray(sums["score"]), I, float(sums["events"]))
+        found["checks"] = tuple(proportionality(parts, about.agreed.schema.names))
+    if "baseline" in told:
+        shown = zip(silos.names, told["baseline"])
+        found["baselines"] = {name: curves(one["curves"]) for name, one in shown if one is not None}
+    return found
+
+
+def curves(wire: Mapping[str, Any]) -> dict[str, StepFunction]:
+    return {name: StepFunction(np.asarray(one["times"]), np.asarray(one["hazard"]), 0.0) for name, one in wire.items()}
