@@ -44,7 +44,16 @@ class FedLin(Algorithm):
 
     Parameters
     ----------
-    K, eta : number and length of the local steps.
+    K, eta : int and float
+        Number and length of the local steps.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedLin(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-4)
+    True
     """
 
     K: int = 10

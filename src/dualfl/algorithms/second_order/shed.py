@@ -72,7 +72,18 @@ class SHED(Searching):
 
     Parameters
     ----------
-    q : eigenpairs a client sends in a round.
+    q : int, default 1
+        Eigenpairs a client sends in a round.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.SHED(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
     """
 
     q: int = 1
