@@ -18,11 +18,13 @@ from dualfl.analysis.descriptions import (
     Analysis,
     EstimatorFit,
     ModelEvaluation,
+    SurvivalCurves,
     TableCheck,
     TableDescription,
     WholeFit,
 )
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.survival_curves import Curves, CurveWishes
 from dualfl.analysis.tabulating import Description, TableWishes
 from dualfl.analysis.whole_fit import Fit, Wishes
 from dualfl.deploy.project import Project
@@ -68,9 +70,16 @@ class Study:
 
     def fit(self, recipe: Recipe, wishes: Wishes, *, fresh: bool = False) -> Fit:
         """The whole of `dualfl fit`."""
-        found = self.analyse(WholeFit(recipe, wishes), fresh=fresh)
+        silos = self.project.settings.silos
+        found = self.analyse(WholeFit(recipe, replace(wishes, first=silos[0])), fresh=fresh)
         fit: Fit = found.result
-        return replace(fit, wishes=wishes, spent=found.spent)
+        return replace(fit, wishes=wishes, spent=found.spent, far=True).in_order(silos)
+
+    def curves(self, wishes: CurveWishes) -> Curves:
+        """What `dualfl km` prints, as numbers."""
+        found = self.analyse(SurvivalCurves(wishes))
+        curves: Curves = found.result
+        return replace(curves, wishes=wishes, spent=found.spent)
 
     def describe(self, wishes: TableWishes | None = None) -> Description:
         """What `dualfl describe` prints, as numbers."""
