@@ -14,6 +14,7 @@ need("cryptography", "flower")
 
 # ruff: noqa: E402 (nothing below can be imported without it)
 from benchmarks.same_fit import LIMIT, TABLES, apart, cases, compared, same_bits
+
 from dualfl.analysis.models import MODELS
 
 
