@@ -16,6 +16,7 @@ from dualfl.analysis.agreeing import ColumnWishes, agreeing
 from dualfl.analysis.checking import checking
 from dualfl.analysis.evaluating import evaluating
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.one_algorithm import OneAlgorithm
 from dualfl.analysis.survival_curves import CurveWishes, drawing
 from dualfl.analysis.tabulating import TableWishes, describing
 from dualfl.analysis.whole_fit import Wishes, fitting
@@ -236,6 +237,7 @@ KINDS: dict[str, Any] = {
     "km": SurvivalCurves,
     "evaluate": ModelEvaluation,
     "estimator": EstimatorFit,
+    "run": OneAlgorithm,
     "check": TableCheck,
 }
 

@@ -76,7 +76,6 @@ def join(
         "coordinator": coordinator,
         "minimum": minimum,
         "allow_plain": ca is None if allow_plain is None else allow_plain,
-        "allow_sampling": False,
         "show_own_numbers": show_own_numbers,
         "identity": secrets.token_hex(16),
         "policy": with_words(policy or default_policy(rows, ca), words).as_json(),

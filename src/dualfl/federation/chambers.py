@@ -22,13 +22,15 @@ from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.experiment import Experiment
 from dualfl.federation.inspecting import inspected
-from dualfl.federation.rows import not_quoted
+from dualfl.federation.rows import check_empty, not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
 from dualfl.federation.wire import decode, encode
 from dualfl.objectives import L1
 from dualfl.silos.chamber import Chamber, Dealing, Least
 from dualfl.silos.costs import Cost
 from dualfl.silos.verbs import answered
+from dualfl.solvers.naming import choose_solver
+from dualfl.tables.delimited import is_class_target
 from dualfl.tables.refusals import IN_SILOS, Unfit
 
 Content = dict[str, Any]
@@ -113,7 +115,10 @@ class FarChamber:
                 raise InputError(f"the plan is {what} of tables, and {verb!r} is not of it")
 
     def check_told(self, told: Content) -> None:
-        """Class labels leave only as they were shown to the operator."""
+        """Class labels leave only as they were shown to the operator, and no column is empty unawares."""
+        if self.analysis == "run":  # others say themselves whether columns may be empty
+            for name in [name for name, levels in told.get("columns", {}).items() if levels == ()]:
+                check_empty(self.home.name, name, bool(self.home.settings.get("allow_empty")))
         known = self.home.policy.classes
         labels = told.get("classes") or told["columns"].get(self.home.rows().target) or ()
         strange = [] if known is None else [label for label in labels if label not in known]
@@ -135,6 +140,9 @@ class FarChamber:
                 "can change 'target' in silo.json"
             )
         fixed = self.home.policy.task
+        if request["numeric_target"] is None:  # whatever it is
+            classes = is_class_target(mine.table.columns[mine.target]) if fixed is None else fixed == "classification"
+            request["numeric_target"] = not classes
         described = "small" in given  # whatever the target is
         if fixed is not None and not described and bool(request["numeric_target"]) != (fixed == "regression"):
             raise InputError(
@@ -244,7 +252,7 @@ class FarChamber:
         weight = 1.0 / N if algorithm.uniform else share
         mine = bound(objective, share, N, algorithm, penalty)
         start = fit["start"]
-        cost = LocalCost(mine, None, None if algorithm.warm else start)
+        cost = LocalCost(mine, choose_solver(wanted.solver), None if algorithm.warm else start)
         if algorithm.strongly_convex:
             mine.require_strong_convexity(algorithm.name)
         place = Place(

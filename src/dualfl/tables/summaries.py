@@ -30,7 +30,7 @@ class Request:
     count."""
 
     target: str
-    numeric_target: bool = False
+    numeric_target: bool | None = False  # None: whoever has the table knows
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     missing: str = "fill"
