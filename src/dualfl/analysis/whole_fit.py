@@ -72,7 +72,7 @@ def fitting(
     say: Callable[[str], None] | None = None,
 ) -> Conversation[Fit]:
     """The whole fit, wherever the silos are."""
-    coding = wishes.coding or ("full" if recipe.share > 0 else "reference")
+    coding = wishes.coding or ("full" if recipe.share > 0 and not wishes.terms else "reference")
     if coding == "full" and recipe.penalty == "none":
         raise InputError(
             "--coding full needs a penalty, because levels add up to 1; take --coding reference or a penalty."
@@ -108,7 +108,13 @@ def fitting(
 
 def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
     return ColumnWishes(
-        wishes.request, coding, wishes.positive, wishes.allow_empty, wishes.standardise, least_target(recipe)
+        wishes.request,
+        coding,
+        wishes.positive,
+        wishes.allow_empty,
+        wishes.standardise,
+        least_target(recipe),
+        wishes.terms,
     )
 
 
