@@ -114,6 +114,7 @@ def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
         wishes.allow_empty,
         wishes.standardise,
         least_target(recipe),
+        wishes.first,
         wishes.terms,
     )
 

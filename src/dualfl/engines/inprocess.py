@@ -26,7 +26,6 @@ from dualfl.engines.engine import (
     Ahead,
     Engine,
     Gathered,
-    OutOfTime,
     Result,
     RunningReduction,
     bound,
@@ -47,7 +46,34 @@ ENTRIES = 1 << 15  # of a client's rows, times its outputs: with fewer the time 
 
 
 class InProcess(Engine):
-    """One run: an algorithm bound to the clients of a problem."""
+    """One run: an algorithm bound to the clients of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        The clients and their penalty.
+    algorithm : Algorithm
+        What runs on them.
+    seed : int, default 0
+        The seed of all draws.
+    threads : int, optional
+        How many clients compute at once; None: as many as pay.
+    codec : Codec, optional
+        What compresses uploads.
+    start : ndarray, optional
+        The first model.
+    constants : Constants, optional
+        mu, L and others, if they are known already.
+    settle : bool, default True
+        Whether defaults from theory are filled in.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> dualfl.engines.InProcess(problem, dualfl.DualFL()).algorithm.name
+    'dualfl'
+    """
 
     def __init__(
         self,
@@ -82,10 +108,9 @@ class InProcess(Engine):
         costs, silos, weights, place = self.costs, self.silos, self.weights, self.place
 
         def one(j: int) -> tuple[Reply, ClientMemory]:
-            if time.perf_counter() > self.deadline:
-                raise OutOfTime
             silo = silos[j]
-            return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
+            with costs[j].until(self.deadline):
+                return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
 
         began = time.perf_counter()
         running = self.running(asked, request)

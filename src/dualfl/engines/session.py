@@ -22,7 +22,7 @@ from dualfl.engines.client import ClientMemory
 from dualfl.engines.decision import ClientsHere, decide
 from dualfl.engines.driver import Driver, Saved
 from dualfl.engines.driver import digest as digest_of_ask
-from dualfl.engines.engine import Account, Energy, Engine, OutOfTime, Result
+from dualfl.engines.engine import Account, Energy, Engine, Result
 from dualfl.engines.exchanges import Exchanges, drive
 from dualfl.engines.history import History, Row
 from dualfl.engines.inprocess import InProcess, digest
@@ -38,7 +38,7 @@ from dualfl.engines.request import (
     check_recording,
     check_tol,
 )
-from dualfl.errors import DualflError, InputError
+from dualfl.errors import DualflError, InputError, OutOfTime
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.names import nearest
 from dualfl.outputs import alone
@@ -91,15 +91,53 @@ def run(
 
     Parameters
     ----------
-    rounds, seconds : limits of the run; everything up to them is kept.
-    tol : stop when the certificate proves E - E* <= tol |E|; needs an algorithm that has one.
-    reference : E*, if it is known, to report relative errors.
-    start : the first model; the default is zero.
-    checkpoint, checkpoint_every, resume : a file, every how many exchanges it is written, whether to continue.
-    stop : called with each row and its model; True ends the run.
-    measure : report the energy of this problem instead of the solved one; then there is no certificate.
-    engine : where clients run, "inprocess", "ray" or "flower-simulation"; the iterates are the same.
-    say : called before the start with the sentence on what `auto` picked, and why.
+    problem : Problem
+        The clients and their penalty.
+    algorithm : Algorithm
+        What runs on them.
+    rounds, seconds : int and float
+        Limits of the run; everything up to them is kept.
+    tol : float, optional
+        Stop when the certificate proves E - E* <= tol |E|; needs an algorithm that has one.
+    reference : float, optional
+        E*, if it is known, to report relative errors.
+    start : ndarray, optional
+        The first model; the default is zero.
+    seed : int, default 0
+        The seed of all draws.
+    threads : int, optional
+        How many clients compute at once; None: as many as pay.
+    codec : Codec, optional
+        What compresses uploads, such as `TopK(50)`.
+    constants : Constants, optional
+        mu, L and others, if they are known already.
+    evaluate : bool, default True
+        Whether energies and certificates are computed.
+    progress : bool, default False
+        Whether a bar shows how far the run is.
+    checkpoint, checkpoint_every, resume : str or Path, int, bool
+        a file, every how many exchanges it is written, whether to continue.
+    stop : callable, optional
+        Called with each row and its model; True ends the run.
+    measure : Problem, optional
+        Report the energy of this problem instead of the solved one; then there is no certificate.
+    engine : str, default 'inprocess'
+        Where clients run, "inprocess", "ray" or "flower-simulation"; the iterates are the same.
+    say : callable, optional
+        Called before the start with the sentence on what `auto` picked, and why.
+
+    Returns
+    -------
+    Result
+        The best model, its certificate, and the account.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.DualFL(), rounds=200, tol=1e-6)
+    >>> result.stopped, result.certificate <= 1e-6 * result.energy
+    ('tol', True)
     """
     limits = Limits(rounds, tol, seconds, stop)
     path = None if checkpoint is None else Path(checkpoint)
@@ -211,6 +249,7 @@ class Session:
             while True:
                 if self.driver.started and self.driver.between_rounds:
                     if len(self.history) <= self.driver.round:
+                        self.limit(limits.seconds)
                         row = yield from self.record(self.driver.round < limits.rounds)
                         if bar is not None:
                             bar.update(row)
@@ -219,7 +258,8 @@ class Session:
                     why = self.ended(limits)
                     if why:
                         return why
-                if not (yield from self.step(limits.seconds)):
+                self.limit(limits.seconds)
+                if not (yield from self.step()):
                     return "diverged"
         except KeyboardInterrupt:
             self.fall_back(self.standing)
@@ -230,11 +270,14 @@ class Session:
         finally:
             self.save(last=True)
 
-    def step(self, seconds: float | None = None) -> Exchanges[bool]:
+    def limit(self, seconds: float | None) -> None:
+        """Tell the engine when the time of the run ends. A run has at least a start."""
+        if seconds is not None and len(self.history):
+            self.engine.deadline = time.perf_counter() + seconds - self.engine.account.seconds
+
+    def step(self) -> Exchanges[bool]:
         """One exchange, or the start of an algorithm that needs none; False if the server's numbers left all bounds."""
         began = time.perf_counter()
-        if seconds is not None and len(self.history):  # a run has at least a start
-            self.engine.deadline = began + seconds - self.engine.account.seconds
         asked = self.driver.ask()
         if asked is not None:
             if any(huge(value) for value in asked.message.values()):
