@@ -63,7 +63,7 @@ def need_flower() -> None:
     if sys.platform == "win32":
         raise InputError(
             "Deployments and flower-simulation end processes by their group, which needs Linux or macOS; on Windows, "
-            "install dualfl in the Windows Subsystem for Linux."
+            "use the container (docs/deployment.md) or install dualfl in the Windows Subsystem for Linux."
         )
     if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("cryptography") is None:
         raise InputError("This needs Flower, which is not installed; pip install 'dualfl[flower]'.")
