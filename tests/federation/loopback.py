@@ -99,7 +99,9 @@ def csv_homes(folder: Path, rows: Sequence[int] = (40, 25, 35), seed: int = 0) -
     return homes
 
 
-def run_over(transport, terms: Terms, template, penalty=None, *, rounds: int = 5, path=None, resume=False, **post):
+def run_over(
+    transport, terms: Terms, template, penalty=None, *, rounds: int = 5, path=None, resume=False, seconds=None, **post
+):
     """A run by a remote engine; returns (result, engine)."""
     federation = Federation(Courier(transport, poll=0.0, patience=post.pop("patience", 5.0), **post), terms)
     setup = federation.meet()
@@ -110,4 +112,4 @@ def run_over(transport, terms: Terms, template, penalty=None, *, rounds: int = 5
     algorithm, choice = decide(terms.algorithm, SilosAfar(federation, setup, template, penalty))
     engine = Remote(federation, setup, template, penalty, algorithm)
     session = Session(engine, Recording(checkpoint=path))
-    return replace(session.run(Limits(rounds), resume), choice=choice), engine
+    return replace(session.run(Limits(rounds, seconds=seconds), resume), choice=choice), engine

@@ -1,6 +1,7 @@
 """Silos that are reached by bytes give the iterates of one process, to the last bit, in whatever order they answer."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from dualfl.federation.fixed_point import BITS
 from dualfl.federation.model import template
 from dualfl.federation.remote import Federation, Remote, Terms
 from dualfl.federation.silo_folder import SiloFolder
+from dualfl.federation.wire import decode
 from dualfl.objectives.penalties import L1
 
 TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
@@ -49,6 +51,25 @@ def test_the_iterates_are_those_of_one_process(name, tmp_path):
     backwards = Loopback(homes, order=lambda nodes: sorted(nodes, reverse=True))
     result, _ = run_over(backwards, terms, problem.clients[0], rounds=3)
     assert same(result, expected)
+
+
+@pytest.mark.parametrize("name", ["dualfl", "giant"])
+def test_time_ends_the_wait_for_silos(name, tmp_path):
+    """A silo that takes for ever: the run ends in time, at the last model that was measured, and can go on."""
+    problem = make_problem("iris", clients=2)
+    homes = pickled_homes(tmp_path, problem)
+    terms = Terms("e", tuple(home.name for home in homes), make(name), tables=False)
+
+    def slow(transport, node, request, answer):
+        asked = decode(request)
+        return [] if asked["kind"] == "step" and asked["round"] == 2 and node == 101 else None
+
+    options = {"rounds": 4, "path": tmp_path / "run.npz"}
+    began = time.perf_counter()
+    first, _ = run_over(Loopback(homes, slow), terms, problem.clients[0], seconds=1.0, **options)
+    assert time.perf_counter() - began < 10 and first.stopped == "time" and 1 <= first.rounds <= 2
+    whole, _ = run_over(Loopback(homes), terms, problem.clients[0], resume=True, **options)
+    assert same(whole, run(problem, make(name), rounds=4, threads=1))
 
 
 @pytest.mark.parametrize("name", ["dualfl", "feddr"])

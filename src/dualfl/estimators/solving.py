@@ -164,6 +164,7 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     loss = getattr(side.template, "loss", None)
     proof = None if limits.proof_follows else proof_of(side, engine.algorithm.certifies)
     settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
+    settled.last_resort = lambda: proof_of(side, False)
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
     result = side.counted(settled.with_proof(replace(result, choice=why)))
@@ -226,6 +227,7 @@ class Settled:
         self.rounding = 0.0  # how far off the best energy may be
         self.proven = -np.inf  # lower bound of E*
         self.enough = np.inf  # the gain of a round below which another attempt at a proof is worth its exchange
+        self.last_resort: Callable[[], FreeIntercept | CurvatureProof | None] = lambda: None  # where all else failed
 
     def __call__(self, row: Row, theta: Array) -> bool:
         if row.energy is None:
@@ -252,6 +254,8 @@ class Settled:
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
         idle = self.idle(patience, min(1e-2 * limits.tol, 1e-14) * abs(best))
         # A method that converges quadratically has about the square of its last gain to go.
+        if idle and self.proof is None and row.certificate is None:
+            self.proof = self.last_resort()
         near = row.energy <= best + 2 * rounding and self.gain(1) <= min(np.sqrt(limits.tol) * scale, self.enough)
         if self.proof is not None and (near or idle) and row.certificate is None:
             self.proven = max(self.proven, self.proof.bound(theta))

@@ -9,6 +9,7 @@ its own but the last.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -91,15 +92,17 @@ class Federation:
         if terms.secure is not None and terms.codec is not None:
             raise NotSupported("Secure aggregation sends whole numbers, and codecs send differences; take one of them.")
 
-    def ask(self, kind: str, to: Sequence[str] | None = None, **content: Any) -> dict[str, Content]:
-        """The answers of these silos, or of all."""
+    def ask(
+        self, kind: str, to: Sequence[str] | None = None, seconds: float = math.inf, **content: Any
+    ) -> dict[str, Content]:
+        """The answers of these silos, or of all, if they come in time."""
         head = {
             "kind": kind,
             "protocol": PROTOCOL,
             "experiment": self.terms.experiment,
             "to": None if to is None else tuple(to),
         }
-        return self.post.ask(encode(head | content), self.everybody if to is None else to)
+        return self.post.ask(encode(head | content), self.everybody if to is None else to, seconds)
 
     def meet(self, known: Setup | None = None) -> Setup:
         """Hello, agreement, standardisation."""
@@ -294,6 +297,7 @@ class Remote(Engine):
         answers = self.federation.ask(
             "step",
             to,
+            self.deadline - time.perf_counter(),
             algorithm=algorithm.to_json(),
             under=self.bound.to_json(),
             round=request.round,

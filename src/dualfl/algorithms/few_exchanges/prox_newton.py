@@ -38,7 +38,7 @@ from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, Null, SmoothSilo, all_rows, lower_bound
-from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise, lighter
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.algorithms.states import replace
 from dualfl.errors import InputError
@@ -215,7 +215,7 @@ class ProxNewton(Algorithm):
         if E <= s.E + ARMIJO * s.predicted + 1e-14 * abs(s.E) or np.array_equal(s.trial, s.x):
             after = self.accepted(replace(s, wary=s.wary and s.predicted == 0), m, s.trial, at)
             sure = kept_promise(s.E - E, -s.predicted) and -after.predicted <= SURE * abs(E)
-            return replace(after, straight=0.0 if sure else STRAIGHT)
+            return replace(after, straight=0.0 if sure else lighter(s.straight, s.E - E, -s.predicted))
         points = [R.between(s.x, s.trial, t) for t in RAY]
         values = [loss + R.value(z) for loss, z in zip(m.ray, points)]
         best = int(np.argmin(values))
@@ -235,7 +235,7 @@ class ProxNewton(Algorithm):
         else:
             frame = None if s.frame is None else Frame(*s.frame)
             H = symmetric(m.h, at.d) if frame is None else frame.hessian(m.h)[1]
-            aim = dual_bound.leaning(R, x, self.doubt(s, at).off(m.spread, m.g, R.M * np.abs(x)))
+            aim = dual_bound.leaning(R, x, self.doubt(s, at).off(m.spread, m.g, R.M * np.abs(x)), s.outputs)
             z = R.newton(H, aim - m.g, x)
             if hasattr(m, "working_h"):
                 z = R.newton(symmetric(m.working_h, at.d), m.working_q, x)
