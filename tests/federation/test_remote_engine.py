@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from loopback import Loopback, csv_homes, pickled_homes, run_over, sign_up
-from needs import needs
+from loopback import Loopback, csv_homes, pickled_homes, run_over
 
 from dualfl.algorithms import plugins
 from dualfl.algorithms.codecs import TopK
@@ -20,7 +19,6 @@ from dualfl.engines.session import Session
 from dualfl.errors import InputError
 from dualfl.federation.courier import Courier
 from dualfl.federation.experiment import Experiment
-from dualfl.federation.fixed_point import BITS
 from dualfl.federation.model import template
 from dualfl.federation.remote import Federation, Remote, Terms
 from dualfl.federation.silo_folder import SiloFolder
@@ -238,24 +236,15 @@ def write_parquet(path, X, y):
 
 
 @pytest.mark.parametrize("cost", ["exchanges", "floats"])
-@pytest.mark.parametrize("secure", [None, pytest.param(BITS, marks=needs("cryptography", "flower"))])
-def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(secure, cost, tmp_path):
+def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(cost, tmp_path):
     homes = csv_homes(tmp_path, (60, 45, 52))
-    if secure:
-        sign_up(homes)
-    terms = Terms("e", ("a", "b", "c"), make("auto", cost=cost), TABLE, secure=secure)
-    result, engine = run_over(Loopback(homes), terms, None, rounds=4)
+    terms = Terms("e", ("a", "b", "c"), make("auto", cost=cost), TABLE)
+    result, _ = run_over(Loopback(homes), terms, None, rounds=4)
     objectives = [Experiment(SiloFolder(home), "e").source[0] for home in homes]
-    if secure and cost == "floats":  # what suits alike silos asks one of them alone, which masks do not allow
-        assert engine.algorithm.name == "lbfgs"
-        return
     expected = run(Problem(objectives), make("auto", cost=cost), rounds=4, threads=1)
     assert result.choice == expected.choice and result.algorithm.name == expected.algorithm.name
     assert (result.history[-1].exchanges, result.rounds) == (expected.history[-1].exchanges, 4)
-    if secure:
-        assert np.allclose(result.theta, expected.theta, atol=1e-8)
-    else:
-        assert same(result, expected)
+    assert same(result, expected)
 
 
 def test_auto_with_a_penalty_and_few_rows(tmp_path):
@@ -266,8 +255,7 @@ def test_auto_with_a_penalty_and_few_rows(tmp_path):
 
 
 @pytest.mark.parametrize("standardise", [True, False])
-@pytest.mark.parametrize("secure", [None, pytest.param(BITS, marks=needs("cryptography", "flower"))])
-def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(secure, standardise, tmp_path):
+def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(standardise, tmp_path):
     homes = csv_homes(tmp_path)
     path = homes[1] / "data.csv"
     lines = path.read_text().splitlines()
@@ -275,9 +263,7 @@ def test_gaps_become_the_mean_of_all_silos_or_a_level_of_their_own(secure, stand
     lines[4] = ",".join([*lines[4].split(",")[:2], "NA", "yes"])
     lines[5] = ",".join([*lines[5].split(",")[:3], "n/a"])
     path.write_text("\n".join(lines) + "\n")
-    if secure:
-        sign_up(homes)
-    terms = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE, secure=secure, standardise=standardise)
+    terms = Terms("e", ("a", "b", "c"), make("dualfl"), TABLE, standardise=standardise)
     _, engine = run_over(Loopback(homes), terms, None, rounds=1)
     tables = [[line.split(",") for line in (home / "data.csv").read_text().splitlines()[1:]] for home in homes]
     ages = np.array([float(row[0]) for table in tables for row in table if row[0] and row[3] != "n/a"])

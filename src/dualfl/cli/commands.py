@@ -17,6 +17,7 @@ COMMANDS = {
     "check": ("dualfl.cli.check:check_command", "Say what is wrong with files before a model is fitted to them."),
     "describe": ("dualfl.cli.describe:describe_command", "Describe tables, as the first table of a paper does."),
     "fit": ("dualfl.cli.fit:fit_command", "Fit a model to files, each a silo, as if they were pooled."),
+    "km": ("dualfl.cli.km:km_command", "Draw survival curves of all silos together, and test arms."),
     "table": ("dualfl.cli.table:table_command", "Print the coefficients of a model as a table for a paper."),
     "predict": ("dualfl.cli.predict:predict_command", "Predict the rows of a file with a fitted model."),
     "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files, from sums."),

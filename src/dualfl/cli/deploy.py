@@ -243,6 +243,10 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     default=None,
     help="Send only masked sums, or let the coordinator choose.  [default: secure-only with --ca]",
 )
+@click.option("--policy", multiple=True, metavar="WORD=VALUE", help="A word of the silo's policy; repeatable.")
+@click.option(
+    "--show-own-numbers", is_flag=True, help="Let others see this silo's rows, its loss and its part in a fit."
+)
 def join_command(
     folder: Path,
     name: str,
@@ -253,6 +257,8 @@ def join_command(
     insecure: bool,
     minimum: int,
     secure_only: bool | None,
+    show_own_numbers: bool,
+    policy: tuple[str, ...],
     **given: Any,
 ) -> None:
     """Silo: make this silo's folder and its keys."""
@@ -276,6 +282,8 @@ def join_command(
         rules=rules,
         minimum=minimum,
         allow_plain=allow_plain,
+        words=parse_set(policy, "policy"),
+        show_own_numbers=show_own_numbers,
     )
     public = keys.read_card(card).public
     numbers, texts = rows.columns

@@ -6,8 +6,10 @@ import json
 import secrets
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dualfl.deploy import certificates, keys, pages
 from dualfl.deploy.project import MINIMUM, NAME, write_script
@@ -35,10 +37,14 @@ def join(
     minimum: int = MINIMUM,
     allow_plain: bool | None = None,
     policy: Policy | None = None,
+    words: Mapping[str, Any] | None = None,
+    show_own_numbers: bool = False,
 ) -> tuple[str, SiloRows]:
     """Write a silo's folder; returns its card, which is all that is handed over, and what its file holds.
 
     allow_plain : whether the coordinator may run without masks; None: only where there is no TLS either.
+    words : of the policy, where they are to be other than usual.
+    show_own_numbers : whether others see this silo's rows, its loss, and what the fit without it would change.
     """
     if NAME.fullmatch(name) is None:
         raise InputError(f"A silo's name is made of small letters, digits and hyphens, but it is {name!r}.")
@@ -70,9 +76,9 @@ def join(
         "coordinator": coordinator,
         "minimum": minimum,
         "allow_plain": ca is None if allow_plain is None else allow_plain,
-        "allow_sampling": False,
+        "show_own_numbers": show_own_numbers,
         "identity": secrets.token_hex(16),
-        "policy": (policy or default_policy(rows, ca)).as_json(),
+        "policy": with_words(policy or default_policy(rows, ca), words).as_json(),
     }
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -100,6 +106,11 @@ def default_policy(rows: SiloRows, ca: Path | None) -> Policy:
     task = "classification" if is_class_target(values) else "regression"
     classes = tuple(summarise(rows.used(), rows.request(False)).target.levels) if task == "classification" else ()
     return replace(Policy() if ca is not None else OPEN, task=task, classes=classes)
+
+
+def with_words(policy: Policy, words: Mapping[str, Any] | None) -> Policy:
+    """The policy with these words, which are checked."""
+    return Policy.from_json(json.loads(json.dumps(policy.as_json())) | dict(words), "--policy") if words else policy
 
 
 def trust(folder: Path, roster: Path) -> list[tuple[str, str, str]]:

@@ -18,11 +18,13 @@ from dualfl.analysis.descriptions import (
     Analysis,
     EstimatorFit,
     ModelEvaluation,
+    SurvivalCurves,
     TableCheck,
     TableDescription,
     WholeFit,
 )
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.survival_curves import Curves, CurveWishes
 from dualfl.analysis.tabulating import Description, TableWishes
 from dualfl.analysis.whole_fit import Fit, Wishes
 from dualfl.deploy.project import Project
@@ -68,9 +70,16 @@ class Study:
 
     def fit(self, recipe: Recipe, wishes: Wishes, *, fresh: bool = False) -> Fit:
         """The whole of `dualfl fit`."""
-        found = self.analyse(WholeFit(recipe, wishes), fresh=fresh)
+        silos = self.project.settings.silos
+        found = self.analyse(WholeFit(recipe, replace(wishes, first=silos[0])), fresh=fresh)
         fit: Fit = found.result
-        return replace(fit, wishes=wishes, spent=found.spent)
+        return replace(fit, wishes=wishes, spent=found.spent, far=True).in_order(silos)
+
+    def curves(self, wishes: CurveWishes) -> Curves:
+        """What `dualfl km` prints, as numbers."""
+        found = self.analyse(SurvivalCurves(wishes))
+        curves: Curves = found.result
+        return replace(curves, wishes=wishes, spent=found.spent)
 
     def describe(self, wishes: TableWishes | None = None) -> Description:
         """What `dualfl describe` prints, as numbers."""
@@ -139,8 +148,23 @@ def connect(folder: Path | str, *, patience: float | None = None, say: Say | Non
 
     Parameters
     ----------
-    folder : the coordinator's folder, made by `dualfl deploy init`; `dualfl deploy start` must be running there.
-    patience : seconds without an answer after which a call ends.
-    say : called with a sentence at every exchange, such as `print`.
+    folder : str or Path
+        The coordinator's folder, made by `dualfl deploy init`; `dualfl deploy start` must be running there.
+    patience : float, optional
+        Seconds without an answer after which a call ends.
+    say : Say, optional
+        Called with a sentence at every exchange, such as `print`.
+
+    Returns
+    -------
+    Study
+        Its `fit`, `evaluate` and `check` ask the silos; estimators take it in `fit_silos`.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> from dualfl.estimators import LogisticRegression
+    >>> study = dualfl.connect("study", say=print)  # doctest: +SKIP
+    >>> model = LogisticRegression().fit_silos(study)  # doctest: +SKIP
     """
     return Study(folder, patience, say)

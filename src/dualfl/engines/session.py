@@ -91,15 +91,53 @@ def run(
 
     Parameters
     ----------
-    rounds, seconds : limits of the run; everything up to them is kept.
-    tol : stop when the certificate proves E - E* <= tol |E|; needs an algorithm that has one.
-    reference : E*, if it is known, to report relative errors.
-    start : the first model; the default is zero.
-    checkpoint, checkpoint_every, resume : a file, every how many exchanges it is written, whether to continue.
-    stop : called with each row and its model; True ends the run.
-    measure : report the energy of this problem instead of the solved one; then there is no certificate.
-    engine : where clients run, "inprocess", "ray" or "flower-simulation"; the iterates are the same.
-    say : called before the start with the sentence on what `auto` picked, and why.
+    problem : Problem
+        The clients and their penalty.
+    algorithm : Algorithm
+        What runs on them.
+    rounds, seconds : int and float
+        Limits of the run; everything up to them is kept.
+    tol : float, optional
+        Stop when the certificate proves E - E* <= tol |E|; needs an algorithm that has one.
+    reference : float, optional
+        E*, if it is known, to report relative errors.
+    start : ndarray, optional
+        The first model; the default is zero.
+    seed : int, default 0
+        The seed of all draws.
+    threads : int, optional
+        How many clients compute at once; None: as many as pay.
+    codec : Codec, optional
+        What compresses uploads, such as `TopK(50)`.
+    constants : Constants, optional
+        mu, L and others, if they are known already.
+    evaluate : bool, default True
+        Whether energies and certificates are computed.
+    progress : bool, default False
+        Whether a bar shows how far the run is.
+    checkpoint, checkpoint_every, resume : str or Path, int, bool
+        a file, every how many exchanges it is written, whether to continue.
+    stop : callable, optional
+        Called with each row and its model; True ends the run.
+    measure : Problem, optional
+        Report the energy of this problem instead of the solved one; then there is no certificate.
+    engine : str, default 'inprocess'
+        Where clients run, "inprocess", "ray" or "flower-simulation"; the iterates are the same.
+    say : callable, optional
+        Called before the start with the sentence on what `auto` picked, and why.
+
+    Returns
+    -------
+    Result
+        The best model, its certificate, and the account.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.DualFL(), rounds=200, tol=1e-6)
+    >>> result.stopped, result.certificate <= 1e-6 * result.energy
+    ('tol', True)
     """
     limits = Limits(rounds, tol, seconds, stop)
     path = None if checkpoint is None else Path(checkpoint)

@@ -14,7 +14,7 @@ from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.best import CONTRADICTION, SMALLEST
 from dualfl.engines.decision import inquiry_of
-from dualfl.engines.engine import Result
+from dualfl.engines.engine import Engine, Result
 from dualfl.engines.exchanges import Exchanges, drive
 from dualfl.engines.history import Row
 from dualfl.engines.lockstep import together
@@ -152,14 +152,7 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     chosen = named(algorithm, side) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
-    check_able(side, chosen)
-    constants, why = None, ""
-    if chosen.undecided:
-        facts = yield from side.inquiring(inquiry_of(chosen))
-        chosen, why = chosen.specialise(facts, side.penalty)
-        constants = replace(facts, facts=None) if chosen.resolved else None
-    engine = side.engine(chosen, start, limits.seed)
-    yield from engine.settling(chosen, constants)
+    engine, _, why = yield from starting(side, chosen, start, limits.seed)
     session = Session(engine, Recording())
     loss = getattr(side.template, "loss", None)
     proof = None if limits.proof_follows else proof_of(side, engine.algorithm.certifies)
@@ -171,6 +164,21 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     if isinstance(settled.proof, CurvatureProof):
         result = replace(result, theta=settled.proof.refined(result.theta))
     return result
+
+
+def starting(
+    side: Side, algorithm: Algorithm, start: Array | None, seed: int
+) -> Exchanges[tuple[Engine, Algorithm, str]]:
+    """An engine that knows its constants; the algorithm that runs, and why it was chosen."""
+    check_able(side, algorithm)
+    constants, why = None, ""
+    if algorithm.undecided:
+        facts = yield from side.inquiring(inquiry_of(algorithm))
+        algorithm, why = algorithm.specialise(facts, side.penalty)
+        constants = replace(facts, facts=None) if algorithm.resolved else None
+    engine = side.engine(algorithm, start, seed)
+    yield from engine.settling(algorithm, constants)
+    return engine, algorithm, why
 
 
 def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:

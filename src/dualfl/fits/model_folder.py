@@ -10,8 +10,8 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -143,12 +143,24 @@ def describe(fit: Fit) -> dict[str, Any]:
         "certificate": estimator.certificate_,
         "no certificate because": estimator.certificate_reason_,
     }
+    if "time" in fit.schema.roles:
+        content["survival"] = survival_of(fit)
     return content | {"digest": digest(content)}
+
+
+def survival_of(fit: Fit) -> dict[str, Any]:
+    """The row that hazards are relative to, and its cumulative hazard over time at the silos that show it."""
+    curves = {
+        silo: {name: {"times": one.x.tolist(), "hazard": one.y.tolist()} for name, one in strata.items()}
+        for silo, strata in fit.more.get("baselines", {}).items()
+    }
+    return {"centre": fit.scaling.mean.tolist(), "baselines": curves}
 
 
 def digest(content: dict[str, Any]) -> str:
     """A number for all that a prediction depends on, however the JSON is written."""
     names = (*DECISIVE, "rules") if content.get("format") == FORMAT else DECISIVE
+    names = (*names, "survival") if "survival" in content else names
     decisive = json.dumps(plain({name: content.get(name) for name in names}), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(decisive.encode()).hexdigest()
 
@@ -296,6 +308,7 @@ class Model:
     W: Array  # one row an output
     b: Array
     rules: Rules = USUAL_RULES  # by which new files are read
+    survival: Mapping[str, Any] = field(default_factory=dict)  # of a model of hazards
 
     def estimator(self) -> Fitted:
         return self.recipe.estimator(len(self.schema.classes)).restored(self.W, self.b)
@@ -340,4 +353,4 @@ def read(folder: Path) -> Model:
             raise ValueError("its columns are not those of its coefficients, or one of these is no number")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error}); fit the model again.") from error
-    return Model(recipe, schema, W, b, rules)
+    return Model(recipe, schema, W, b, rules, content.get("survival", {}))

@@ -21,6 +21,21 @@ class Quadratic(PlainObjective):
     For an operator you must give `mu` if a method needs strong convexity: no cheap iteration bounds a smallest
     eigenvalue from below. Its L is bounded by a Lanczos iteration. A given `mu` or `L` is not checked.
 
+    Parameters
+    ----------
+    A : npt.ArrayLike or LinearOperator
+        The matrix.
+    b : npt.ArrayLike
+        The vector.
+    constant : float, default 0.0
+        What is added.
+    mu : float, optional
+        The smallest eigenvalue, if it is known.
+    L : float, optional
+        The largest eigenvalue, if it is known.
+
+    Examples
+    --------
     >>> f = Quadratic(np.diag([1.0, 4.0]), np.ones(2))
     >>> f.mu, f.L, f.value(np.ones(2)), f.gradient(np.ones(2))
     (1.0, 4.0, 0.5, array([0., 3.]))
@@ -109,13 +124,20 @@ class Quadratic(PlainObjective):
 
 
 def spectrum(A: Array) -> tuple[float, float]:
-    """The ends of the spectrum of a positive semidefinite matrix, or a sentence that says why it is none."""
+    """The ends of the spectrum of a positive semidefinite matrix, or a sentence that says why it is none.
+
+    The lower one is a lower bound, since proofs hang on it: a computed eigenvalue is off by a few d roundings of the
+    largest. Of a diagonal matrix it is known.
+    """
     if not np.isfinite(A).all():
         raise InputError("A must be finite, but it contains NaN or infinity.")
     if not np.allclose(A, A.T, rtol=1e-10, atol=1e-12 * np.abs(A).max()):
         raise InputError("A must be symmetric, but it is not; give (A + A.T) / 2 if that is what you mean.")
-    eigenvalues = np.linalg.eigvalsh(A)
+    symmetric = (A + A.T) / 2
+    eigenvalues = np.linalg.eigvalsh(symmetric)
     lowest, highest = float(eigenvalues[0]), float(eigenvalues[-1])
     if lowest < -1e-10 * max(abs(highest), 1e-300):
         raise InputError(f"A must be positive semidefinite, and its smallest eigenvalue is {lowest:.3g}: not convex.")
-    return max(lowest, 0.0), highest
+    if np.count_nonzero(A - np.diag(np.diag(A))) == 0:
+        return float(max(np.diag(A).min(), 0.0)), highest
+    return max(lowest - roundings(10 * len(A)) * highest, 0.0), highest

@@ -176,10 +176,7 @@ def analyse(job: AnalysisJob, folder: Path, transport: Transport, turn: Turn) ->
     traffic = read_traffic(folder / TRAFFIC)
     lines = Lines(folder, turn, traffic)
 
-    def tell(number: int, purpose: str) -> None:
-        lines.at(number, purpose)
-
-    return carry_out_analysis(job, folder, transport, traffic, lines, tell), traffic
+    return carry_out_analysis(job, folder, transport, traffic, lines), traffic
 
 
 def read_traffic(path: Path) -> Traffic:
