@@ -15,6 +15,7 @@ import numpy as np
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
+from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.arguments import checked
 from dualfl.engines import checkpoint as checkpoint_file
 from dualfl.engines.best import CONTRADICTION, SMALLEST, Best
@@ -106,14 +107,20 @@ def run(
     recording = Recording(reference, evaluate, path, checkpoint_every, measure)
     check_limits(limits)
     check_recording(recording)
-    algorithm, choice = decide(algorithm, ClientsHere(problem))
+    given = algorithm
+    algorithm, choice = decide(given, ClientsHere(problem))
     if choice and say is not None:
         say(choice)
     if tol is not None:
         check_tol(algorithm, recording)
     options = EngineOptions(seed, threads, codec, start, constants)
     request = RunRequest(problem, algorithm, options, limits, recording, resume, progress)
-    return replace(carry_out(request, engine), choice=choice)
+    result = carry_out(request, engine)
+    if isinstance(given, Auto) and len(result.history):
+        last = result.history[-1]
+        took = given.afterwards(last.exchanges, (last.floats_up + last.floats_down) / problem.N, last.seconds)
+        choice = f"{choice} {took}" if took else choice
+    return replace(result, choice=choice)
 
 
 # What a checkpoint holds.
