@@ -51,10 +51,24 @@ class Smooth:
             kept[-1] = False
         self.kept = kept
         self.parameter = LD(case.loss.parameter)
+        P = case.penalty
+        # The outputs of a softmax can move together at no cost. A bound on one side is then none, and a barrier would
+        # drive them to infinity.
+        one_sided = isinstance(P, BoxConstraint) and not np.isfinite(P.upper) and case.ridge == 0
+        self.barred = isinstance(P, BoxConstraint) and not (one_sided and self.loss == "Softmax")
         self.size = max(float(np.abs(self.y).max()), 1.0) if self.k == 1 else 1.0
 
     def unscaled(self, W: Any) -> Any:
         return W / self.scale[:, None]
+
+    def allowed(self, W: Any) -> Any:
+        """W, or where a bound that is no constraint (see `barred`) allows it."""
+        P = self.case.penalty
+        if self.barred or not isinstance(P, BoxConstraint):
+            return W
+        V = self.unscaled(W)
+        V = np.where(self.kept, V - V.min(axis=1, keepdims=True) + LD(P.lower), V)
+        return V * self.scale[:, None]
 
     def rows(self, Z: Any, e: Any) -> tuple[Any, Any, Any]:
         """Values (n), slopes (n, k), curvatures (n, k, k); e = 0: exactly, and then without curvatures."""
@@ -130,7 +144,7 @@ class Smooth:
         m = np.where(self.kept, ridge, 0)
         value, g, diagonal = value + (m * V * V).sum() / 2, g + m * V / self.scale[:, None], m * square
         P = case.penalty
-        if isinstance(P, BoxConstraint):
+        if self.barred:
             bv, bg, bh = barrier(V, P, e, self.kept)
             value, g, diagonal = value + bv, g + bg / self.scale[:, None], diagonal + bh * square
         elif isinstance(P, GroupL2):
@@ -142,7 +156,7 @@ class Smooth:
             for i in range(D):
                 block = np.diag(self.kept[i].astype(LD)) / norm[i] - np.outer(kept[i], kept[i]) / norm[i] ** 3
                 H[i, :, i, :] += LD(P.alpha) * square[i, 0] * block
-        elif P is not None:
+        elif P is not None and not isinstance(P, BoxConstraint):
             E = e * self.size / self.scale[:, None]
             root = np.sqrt(V * V + E * E)
             alpha = np.where(self.kept, LD(P.alpha), 0)
@@ -155,7 +169,7 @@ class Smooth:
     def start(self) -> Any:
         W = np.zeros((self.D, self.k), dtype=LD)
         P = self.case.penalty
-        if isinstance(P, BoxConstraint):
+        if self.barred:
             middle = (max(P.lower, -1.0) + min(P.upper, max(P.lower, -1.0) + 1)) / 2
             W = np.where(self.kept, LD(middle) * self.scale[:, None], W)
         return W
@@ -271,5 +285,6 @@ def reference(case: Case, *results: Any) -> Reference:
 
 
 def lower(smooth: Smooth, best: Any, W: Any) -> Any:
+    W = smooth.allowed(W)
     E = smooth.energy(smooth.unscaled(W))
     return (E, W) if E < best[0] else best

@@ -58,6 +58,17 @@ def templates(ground: Ground) -> dict[str, list[Any]]:
             *("deploy", "join", "out", "--name", "a", "--coordinator", "h:1", "--data", ground["a.csv"]),
             *("--target", "sick", "--insecure"),
         ],
+        "describe": ["describe", ground["a.csv"], ground["b.csv"], "--by", "ward", "--out", "out"],
+        "table": ["table", ground["model"], "--out", "out"],
+        "add": ["deploy", "add", "project", "d"],
+        "remove": ["deploy", "remove", "project", "c"],
+        "revoke": ["deploy", "revoke", "project", "c"],
+        "purge": ["deploy", "purge", "project", "--yes"],
+        "renew": ["deploy", "renew", "project"],
+        "stop": ["deploy", "stop", "project"],
+        "backup": ["deploy", "backup", "project", "out"],
+        "restore": ["deploy", "restore", "mine.txt", "out"],
+        "audit": ["deploy", "audit", "project"],
         "trust": ["deploy", "trust", ground["run"], ground["a.csv"]],
         "admit": ["deploy", "admit", ground["run"], ground["a.csv"]],
     }
@@ -123,6 +134,7 @@ def altered(words: list[Any], rng: random.Random) -> list[str]:
 def attack(ground: Ground, folder: Path, rng: random.Random) -> tuple[Verdict, str]:
     """One command, perhaps a second time over what it wrote."""
     kept = sandbox(folder)
+    shutil.copytree(ground["project"], folder / "project")
     words = altered(rng.choice(list(templates(ground).values())), rng)
     if any(word.startswith("-") is False and word in ("try", "start", "serve", "status") for word in words[:2]):
         words = ["deploy"]

@@ -59,6 +59,7 @@ def prepare(folder: Path) -> Ground:
             ("run", *small, "--checkpoint-every", 1, "--out", folder / "run"),
             ("compare", *small[:-2], "--algorithms", "dualfl,gd", "--force", "--out", folder / "comparison"),
             ("predict", folder / "model", folder / "a.csv", "--out", folder / "predictions.csv"),
+            ("deploy", "init", folder / "project", "--silos", "a,b,c", "--host", "h", "--insecure", "--no-secure"),
         ):
             done = command(*(word for word in words if words[0] != "compare" or word != "--no-reference"))
             if done.exit_code:

@@ -48,5 +48,9 @@ class BrokenAlgorithm(InputError):
     """An algorithm does not keep the contract between algorithms and engines."""
 
 
+class OutOfTime(Exception):
+    """The time of a run ended inside an exchange, which is as if it had not begun. Whoever set the limit catches it."""
+
+
 class Diverged(DualflError, ArithmeticError):
     """The iterates grow without bound; there is no result to report."""

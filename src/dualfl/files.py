@@ -52,6 +52,12 @@ def locked(folder: Path, mode: int = 0o644) -> Iterator[None]:
         yield
 
 
+def mark(folder: Path) -> str:
+    """Which folder this is, of this machine: a copy has another mark, and one that is only renamed the same."""
+    found = os.stat(folder)
+    return f"{found.st_dev}:{found.st_ino}"
+
+
 def check_regular(path: Path) -> None:
     """A device may never end, and of a pipe the first bytes are gone once somebody has looked at them."""
     if path.exists() and not path.is_file() and not path.is_dir():

@@ -70,7 +70,7 @@ def test_three_files_become_a_model_a_certificate_and_a_page(model):
     ):
         assert word in " ".join(said.split()), said
     names = {path.name for path in out.iterdir()}
-    wanted = {"model.json", "coefficients.csv", "fit.json", "history.csv", "influence.csv", "partition.json"}
+    wanted = {"model.json", "coefficients.csv", "fit.json", "history.csv", "influence.csv", "partition.json", "card.md"}
     assert names == wanted | {"report.html"}
     assert [path.name for path in out.parent.iterdir()] == ["model"]  # nothing is left beside it
     found = read(out)

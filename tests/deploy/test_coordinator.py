@@ -15,8 +15,8 @@ need("flwr", "flower")
 
 # ruff: noqa: E402 (nothing below can be imported without it)
 from dualfl.deploy import keys
-from dualfl.deploy.coordinator import Coordinator, node_of
 from dualfl.deploy.project import Project, ProjectSettings, init
+from dualfl.deploy.registration import node_of, register
 from dualfl.federation.flower import runtime
 
 NAMES = ("a", "b", "c")
@@ -36,7 +36,7 @@ class Flower:
             self.state = LinkStateFactory(path, NoOpFederationManager(), ObjectStoreFactory(path)).state()
         self.interrupt_after: str | None = None
 
-    def __call__(self, arguments, flower_home, cwd=None):
+    def __call__(self, arguments, flower_home):
         if arguments[1] == "list":
             return {"nodes": [{"node-id": str(node.node_id)} for node in self.state.get_node_info()]}
         path = Path(arguments[2])
@@ -71,20 +71,20 @@ def in_database(project: Project) -> dict[str, str | None]:
 def test_a_start_that_is_interrupted_while_it_registers_can_be_given_again(last, project, flower):
     flower.interrupt_after = last
     with pytest.raises(KeyboardInterrupt):
-        Coordinator(project).register()
+        register(project)
     noted = NAMES[: NAMES.index(last)]
     assert tuple(project.nodes) == noted  # what was done before is not lost
     flower.interrupt_after = None
-    Coordinator(project).register()
+    register(project)
     assert {name: entry["node"] for name, entry in project.nodes.items()} == in_database(project)
     assert len(flower.state.get_node_info()) == 3
 
 
 def test_a_lost_list_of_nodes_is_made_again(project, flower):
-    Coordinator(project).register()
+    register(project)
     before = project.nodes
     (project.flower_home / "nodes.json").unlink()
-    Coordinator(project).register()
+    register(project)
     assert project.nodes == before and all(json.loads(entry["node"]) > 0 for entry in before.values())
 
 
@@ -94,6 +94,6 @@ def test_another_failure_is_told_as_it_is(project, flower, monkeypatch):
 
     monkeypatch.setattr(runtime, "flwr", refuse)
     with pytest.raises(runtime.RunFailed, match="nobody answers"):
-        Coordinator(project).register()
+        register(project)
     assert node_of(project.folder / "nothing.db", project.logins["a"]) is None
     assert not (project.folder / "nothing.db").exists()

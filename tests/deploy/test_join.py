@@ -19,14 +19,14 @@ from loopback import csv_homes
 from real import Real
 
 from dualfl.cli import main
-from dualfl.deploy import keys, pages
+from dualfl.deploy import certificates, pages
 from dualfl.deploy.project import ProjectSettings
 from dualfl.federation.silo_folder import SiloFolder
 
 
 @pytest.fixture
 def ca(tmp_path):
-    keys.write_certificates(tmp_path / "certificates", "example.org")
+    certificates.write_certificates(tmp_path / "certificates", "example.org")
     return tmp_path / "certificates" / "ca.crt"
 
 

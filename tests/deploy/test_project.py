@@ -170,7 +170,7 @@ def test_cards_make_a_roster_that_silos_trust(made):
         (["init", "p", "--silos", "a,b,c", "--host", "h", "--loss", "foo"], "There is no loss 'foo'"),
         (["init", "p", "--silos", "a,b,c", "--host", "h", "--loss", "huber:-1"], "Huber needs a finite delta > 0"),
         (["run", "nowhere"], "is not a project"),
-        (["status", "nowhere"], "is not a project"),
+        (["status", "nowhere"], "neither a coordinator's folder nor a silo's"),
         (["serve", "nowhere"], "is not a silo's folder"),
         (["join", "s", "--name", "a", "--coordinator", "h:1", "--data", "x.csv"], "Give --ca"),
         (["join", "s", "--name", "a", "--coordinator", "h", "--data", "x", "--insecure"], "HOST:PORT"),

@@ -29,7 +29,7 @@ from dualfl.objectives import (
     Quadratic,
     Squared,
 )
-from dualfl.solvers import LBFGS, SDCA, DampedNewton
+from dualfl.solvers import LBFGS, SDCA, SGD, SVRG, DampedNewton, GradientDescent, Nesterov
 
 QUADS = toys.quadratics()
 
@@ -442,6 +442,33 @@ def test_an_algorithm_with_a_field_named_twice_is_a_type_error():
     with pytest.raises(TypeError):
         DualFL(eta=1.0)
     assert isinstance(DualFL(), Algorithm)
+
+
+@pytest.mark.parametrize("solver", [GradientDescent(), Nesterov(), SGD(), SVRG()])
+def test_time_is_looked_at_inside_a_clients_own_solve(solver, tmp_path):
+    """A solve of months ends with the time of the run, as if its exchange had not begun; another run goes on there."""
+    problem, path = Problem(toys.logistics(), solvers=solver), tmp_path / "run.npz"
+    began = time.perf_counter()
+    result = run(problem, toys.Endless(), rounds=9, seconds=0.3, checkpoint=path)
+    assert time.perf_counter() - began < 5
+    first = run(problem, DualFL(), rounds=1)
+    assert result.stopped == "time" and result.rounds == 1 and result.theta.tobytes() == first.theta.tobytes()
+    assert [row._replace(seconds=0) for row in result.history] == [row._replace(seconds=0) for row in first.history]
+    more = run(problem, toys.Endless(), rounds=1, checkpoint=path, resume=True)
+    assert more.stopped == "rounds" and more.theta.tobytes() == first.theta.tobytes()
+
+
+def test_a_run_in_time_is_measured_even_if_time_ends_then():
+    class Late(Function):
+        """Measured late: values take their time, gradients do not."""
+
+        def _value(self, x):
+            time.sleep(0.2)
+            return super()._value(x)
+
+    f = Late(value=lambda x: float(x @ x) / 2, gradient=lambda x: x, d=2, L=1.0, mu=1.0)
+    result = run(Problem([f]), toys.Toy(step=0.5), start=np.ones(2), rounds=1, seconds=0.15, threads=1)
+    assert result.stopped == "rounds" and result.rounds == 1 and result.energy == 0.25
 
 
 # -- limits, rows, progress ---------------------------------------------------------------------------

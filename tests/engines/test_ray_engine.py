@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from dualfl.engines import Problem, run
 from dualfl.engines.ray import deal
 from dualfl.errors import InputError
 from dualfl.objectives import LinearModel, Squared
+from dualfl.solvers import GradientDescent
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
 
@@ -92,6 +94,14 @@ def test_a_checkpoint_goes_from_one_engine_to_another(tmp_path):
     assert same(run(problem, make("giant"), rounds=4, checkpoint=path, resume=True, threads=1), whole)
     run(problem, make("giant"), rounds=2, checkpoint=path, threads=1)
     assert same(run(problem, make("giant"), rounds=4, engine="ray", checkpoint=path, resume=True, threads=2), whole)
+
+
+def test_time_ends_a_solve_there_too():
+    problem = Problem(toys.logistics(), solvers=GradientDescent())
+    began = time.perf_counter()
+    result = run(problem, toys.Endless(), rounds=9, seconds=1.0, engine="ray", threads=2)
+    assert time.perf_counter() - began < 30 and result.stopped == "time" and result.rounds == 1
+    assert result.theta.tobytes() == run(problem, toys.Endless(), rounds=1).theta.tobytes()
 
 
 def fails(f, at, x):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import pickle
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -69,12 +71,24 @@ def pickled_homes(folder: Path, problem: Problem) -> list[Path]:
     return homes
 
 
+@cache
+def key_pair(number: int) -> tuple[str, str]:
+    """Made once for all tests of a process: it takes longer than most of them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "key"
+        subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", path], check=True)
+        return path.read_text(), (Path(folder) / "key.pub").read_text()
+
+
 def sign_up(homes: Sequence[Path]) -> None:
     """Keys and a roster for everybody."""
     roster = {}
-    for home in homes:
-        subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-f", home / "key"], check=True)
-        roster[home.name] = (home / "key.pub").read_text()
+    for number, home in enumerate(homes):
+        private, public = key_pair(number)
+        (home / "key").write_text(private)
+        (home / "key").chmod(0o600)
+        (home / "key.pub").write_text(public)
+        roster[home.name] = public
     for home in homes:
         (home / "roster.json").write_text(json.dumps(roster))
 
@@ -99,7 +113,19 @@ def csv_homes(folder: Path, rows: Sequence[int] = (40, 25, 35), seed: int = 0) -
     return homes
 
 
-def run_over(transport, terms: Terms, template, penalty=None, *, rounds: int = 5, path=None, resume=False, **post):
+def run_over(
+    transport,
+    terms: Terms,
+    template,
+    penalty=None,
+    *,
+    rounds=5,
+    tol=None,
+    path=None,
+    resume=False,
+    seconds=None,
+    **post,
+):
     """A run by a remote engine; returns (result, engine)."""
     federation = Federation(Courier(transport, poll=0.0, patience=post.pop("patience", 5.0), **post), terms)
     setup = federation.meet()
@@ -110,4 +136,4 @@ def run_over(transport, terms: Terms, template, penalty=None, *, rounds: int = 5
     algorithm, choice = decide(terms.algorithm, SilosAfar(federation, setup, template, penalty))
     engine = Remote(federation, setup, template, penalty, algorithm)
     session = Session(engine, Recording(checkpoint=path))
-    return replace(session.run(Limits(rounds), resume), choice=choice), engine
+    return replace(session.run(Limits(rounds, tol, seconds), resume), choice=choice), engine

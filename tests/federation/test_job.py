@@ -88,7 +88,8 @@ def test_traffic_is_that_of_all_sessions(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(InputError("no"), "no"), (KeyboardInterrupt(), "interrupted"), (OSError("x"), "OSError: x")]
+    ("error", "told"),
+    [(InputError("no"), "no"), (KeyboardInterrupt(), "lost its SuperLink"), (OSError("x"), "OSError: x")],
 )
 def test_an_error_is_an_outcome_too(error, told, folder, tmp_path):
     def fails(transport, node, request, answer):

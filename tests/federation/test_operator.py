@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from loopback import Loopback, csv_homes, run_over, sign_up
+from far import far_run
+from loopback import csv_homes, sign_up
 from needs import need
 
 need("cryptography", "flower")
@@ -16,28 +17,16 @@ from dualfl.cli import main
 from dualfl.errors import InputError
 from dualfl.federation import row_sets
 from dualfl.federation.audit import AuditLog
-from dualfl.federation.fixed_point import BITS
 from dualfl.federation.guarded import joined, rarest_cell
 from dualfl.federation.policy import Policy
-from dualfl.federation.remote import Terms
 from dualfl.tables.reading import Table
-
-TABLE = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
 
 
 def change(home, **policy):
     path = home / "silo.json"
     content = json.loads(path.read_text())
-    policy = (
-        {"approval": "none", "least_per_cell": 0, "rows_per_coefficient": 0, "unfollowed_runs": True}
-        | content.get("policy", {})
-        | policy
-    )
+    policy = {"approval": "none", "least_per_cell": 0, "rows_per_coefficient": 0} | content.get("policy", {}) | policy
     path.write_text(json.dumps(content | {"policy": policy}))
-
-
-def terms(experiment="e", names="abc", **options):
-    return Terms(experiment, tuple(names), make("dualfl", nu=0.1, rho=0.15), TABLE, secure=BITS, **options)
 
 
 @pytest.fixture
@@ -49,8 +38,11 @@ def homes(tmp_path):
     return made
 
 
-def go(homes, *given, **named):
-    return run_over(Loopback(homes), terms(*given, **named), None, rounds=1)
+ALGORITHM = make("dualfl", nu=0.1, rho=0.15)
+
+
+def go(homes, experiment="e", algorithm=ALGORITHM, **named):
+    return far_run(homes, algorithm, rounds=1, experiment=experiment, **named)
 
 
 # -- the policy ------------------------------------------------------------------------------------------
@@ -93,14 +85,14 @@ def test_a_policy_comes_back_as_it_was_written():
         ({"models": ["squared"]}, "the model 'auto' is not among those"),
         ({"experiments_per_day": 0}, "allows no more experiments today"),
         ({"least_per_cell": 30}, "occur together in too few rows"),
-        ({"task": "regression"}, "the target of this silo is for regression, and the coordinator asks for"),
+        ({"task": "regression"}, "the target of this silo is for regression, and the analysis is for another kind"),
         ({"classes": ["no"]}, "its target has labels that were not there when it joined"),
     ],
 )
 def test_what_a_policy_forbids_is_refused(policy, sentence, homes):
     change(homes[1], **policy)
     with pytest.raises(InputError, match=sentence):
-        go(homes, names="abcd", task="classification")
+        go(homes, task="classification")
     refused = [record["refused"] for record in AuditLog(homes[1]).verified() if "refused" in record]
     assert len(refused) == 1
 
@@ -108,11 +100,11 @@ def test_what_a_policy_forbids_is_refused(policy, sentence, homes):
 def test_columns_that_are_forbidden_and_levels_that_are_rare_are_told_to_nobody(homes):
     change(homes[0], forbidden_columns=["income"])
     with pytest.raises(InputError, match="income"):  # the others have it
-        go(homes, names="abcd")
+        go(homes)
     for home in homes:
         change(home, columns=["age", "town"], least_per_level=12)
-    result, engine = go(homes, "f", names="abcd")
-    assert "income" not in engine.setup.schema.names and result.rounds == 1
+    found = go(homes, "f")
+    assert "income" not in found.schema.names and found.result.rounds == 1
 
 
 def test_rare_levels_are_joined_or_withheld():
@@ -129,16 +121,16 @@ def test_rare_levels_are_joined_or_withheld():
 
 
 def test_rows_that_differ_by_few_from_earlier_ones_are_refused(homes):
-    go(homes, names="abcd")
+    go(homes)
     path = homes[0] / "data.csv"
     lines = path.read_text().splitlines()
     path.write_text("\n".join(lines[:-1]) + "\n")  # one patient less
     with pytest.raises(InputError, match="differ by fewer than 10 from those of an earlier experiment"):
-        go(homes, "f", names="abcd")
+        go(homes, "f")
     path.write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n")  # the same rows
-    go(homes, "g", names="abcd")
+    go(homes, "g")
     path.write_text("\n".join(lines[:-12]) + "\n")
-    go(homes, "h", names="abcd")
+    go(homes, "h")
 
 
 def test_digests_of_rows_know_rows_and_not_their_order():
@@ -166,32 +158,32 @@ def command(*words, **options):
 def test_a_plan_waits_until_its_operator_says_yes_once_or_always_or_no(homes):
     change(homes[2], approval="ask")
     with pytest.raises(InputError, match="Silo 'c': the plan waits for this silo's operator"):
-        go(homes, names="abcd")
+        go(homes)
     shown = command("approve", homes[2], input="later\n").output
     assert (
         "Silos: a, b, c, d." in shown
         and "age" in shown
-        and "town (north, south, west)" in shown
+        and "age, income, town" in shown
         and "method: dualfl" in shown
         and "Sums are masked" in shown
     )
     assert "Noted: once." in command("approve", homes[2], input="once\n").output
     assert command("approve", homes[2]).output == "No plan waits.\n"
-    go(homes, names="abcd")
+    go(homes)
     with pytest.raises(InputError, match="waits"):  # the same plan, another experiment
-        go(homes, "f", names="abcd")
+        go(homes, "f")
     command("approve", homes[2], "--all", "always")
-    go(homes, "g", names="abcd")
+    go(homes, "g")
     with pytest.raises(InputError, match="waits"):  # a plan that changed
-        run_over(Loopback(homes), Terms("h", tuple("abcd"), make("lbfgs"), TABLE, secure=BITS), None, rounds=1)
+        go(homes, "h", make("lbfgs"))
     command("approve", homes[2], "--all", "no")
     with pytest.raises(InputError, match="has said no to this plan"):
-        run_over(Loopback(homes), Terms("h", tuple("abcd"), make("lbfgs"), TABLE, secure=BITS), None, rounds=1)
+        go(homes, "h", make("lbfgs"))
     roster = json.loads((homes[2] / "roster.json").read_text())
     (homes[2] / "roster.json").write_text(json.dumps(roster | {"e": roster["d"]}))
     change(homes[2], whole_roster=False)
     with pytest.raises(InputError, match="waits"):  # always is over when the roster changes
-        go(homes, "i", names="abcd")
+        go(homes, "i")
     answers = [record["answer"] for record in AuditLog(homes[2]).verified() if record["what"] == "approval"]
     assert answers == ["once", "always", "no"]
 
@@ -200,10 +192,10 @@ def test_a_plan_waits_until_its_operator_says_yes_once_or_always_or_no(homes):
 
 
 def test_everything_goes_to_the_audit_log_and_no_number_of_a_row(homes):
-    go(homes, names="abcd")
+    go(homes)
     records = list(AuditLog(homes[0]).verified())
     kinds = [record["kind"] for record in records]
-    assert kinds[:2] == ["hello", "agree"] and {"step", "moments"} <= set(kinds)
+    assert kinds[:3] == ["open", "join", "ask"] and set(kinds[3:]) == {"ask"}
     assert all(record["answered"] > 0 and record["experiment"] == "e" for record in records)
     shown = command("audit", homes[0])
     assert f"{len(records)} lines; each follows from the one before." in shown.output

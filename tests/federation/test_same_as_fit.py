@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from far import far_run
 from loopback import Loopback, run_over, sign_up
 from needs import need
 
 from dualfl.algorithms.registry import make
 from dualfl.analysis.models import SMALL_RIDGE, Recipe
+from dualfl.analysis.one_algorithm import AlgorithmOutcome
 from dualfl.analysis.whole_fit import Wishes, fit_tables
 from dualfl.deploy.project import ProjectSettings, plain
 from dualfl.federation.fixed_point import BITS
@@ -88,8 +90,12 @@ def deployed(folder, paths, target, secure, categorical=(), **settings):
         need("cryptography", "flower")
         sign_up(homes)
     given = ProjectSettings(host="h", silos=tuple(sorted(home.name for home in homes)), **settings)
-    terms = Terms("e", given.silos, make("auto", proof=True), plain(given), secure=secure)
-    return run_over(Loopback(homes), terms, None, rounds=60)
+    if secure:
+        return far_run(homes, make("auto", proof=True), rounds=60, tol=1e-10, problem=plain(given))
+    terms = Terms("e", given.silos, make("auto", proof=True), plain(given))
+    result, engine = run_over(Loopback(homes), terms, None, rounds=60, tol=1e-10)
+    setup = engine.setup
+    return AlgorithmOutcome(result, None, setup.schema, Scaling(setup.center, setup.spread), 0)
 
 
 @pytest.mark.parametrize("secure", SECURE)
@@ -99,14 +105,14 @@ def test_a_deployment_has_the_coefficients_of_a_fit(case, secure, tmp_path):
     paths = files(tmp_path)
     fit = fitted(paths, target, model, **settings)
     (tmp_path / "silos").mkdir()
-    result, engine = deployed(tmp_path / "silos", paths, target, secure, **settings)
-    schema, setup = engine.setup.schema, engine.setup
+    outcome = deployed(tmp_path / "silos", paths, target, secure, **settings)
+    result, schema, scaling = outcome.result, outcome.schema, outcome.scaling
     assert sorted(schema.names) == sorted(fit.schema.names)  # a deployment has columns in the order of the alphabet
     assert schema.classes == fit.schema.classes
     assert sorted(schema.constant) == sorted(fit.schema.constant)
     references = {one.name: one.reference for one in schema.features}
     assert references == {one.name: one.reference for one in fit.schema.features}
-    theta = Scaling(setup.center, setup.spread).back @ result.model.reshape(len(schema.names) + 1, -1)
+    theta = scaling.back @ result.model.reshape(len(schema.names) + 1, -1)
     if theta.shape[1] > 1:  # the same number added to all intercepts changes nothing
         theta[-1] -= theta[-1].mean()
         fit.theta[-1] -= fit.theta[-1].mean()
@@ -129,10 +135,11 @@ def test_means_and_spreads_agree_to_rounding(case, secure, tmp_path):
     schema = agree([summarise(table, request) for table in tables], request)
     found = scaling([features(used(table, request)[0], schema) for table in tables], True)
     (tmp_path / "silos").mkdir()
-    _, engine = deployed(tmp_path / "silos", paths, target, secure, **settings)
-    places = [engine.setup.schema.names.index(name) for name in schema.names]
-    np.testing.assert_allclose(engine.setup.spread[places], found.spread, rtol=1e-12)
-    assert (np.abs(engine.setup.center[places] - found.mean) <= 1e-12 * found.spread + 4e-16 * np.abs(found.mean)).all()
+    outcome = deployed(tmp_path / "silos", paths, target, secure, **settings)
+    places = [outcome.schema.names.index(name) for name in schema.names]
+    np.testing.assert_allclose(outcome.scaling.spread[places], found.spread, rtol=1e-12)
+    off = np.abs(outcome.scaling.mean[places] - found.mean)
+    assert (off <= 1e-12 * found.spread + 4e-16 * np.abs(found.mean)).all()
 
 
 def test_the_default_penalty_is_that_of_a_fit():

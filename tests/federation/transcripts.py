@@ -2,7 +2,7 @@
 
 A federation goes on while its members take patch releases at different times: what must agree is the protocol. So a
 silo must give to the stored requests the stored answers, and a coordinator must ask the stored requests. Where they do
-not, PROTOCOL in dualfl/federation/keeper.py is raised, and the conversations are recorded anew, at the root of the
+not, PROTOCOL in dualfl/federation/protocol.py is raised, and the conversations are recorded anew, at the root of the
 repository:
 
     python tests/federation/transcripts.py
@@ -27,20 +27,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from far import far_silos
 from loopback import Loopback, csv_homes, run_over, sign_up
 
 from dualfl.algorithms.registry import make
+from dualfl.analysis.one_algorithm import LinearProblem, OneAlgorithm
 from dualfl.federation.fixed_point import BITS
 from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.remote import Terms
-from dualfl.federation.wire import decode
+from dualfl.federation.wire import decode, tag
+from dualfl.silos.questions import drive
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "fixtures" / "transcripts"
 COMMAND = "python tests/federation/transcripts.py"
 EXPERIMENT, ROUNDS, NAMES = "recorded", 3, ("a", "b", "c")
 KEPT = ("silo.json", "data.csv", "salt", "key", "roster.json")
-KEPT_OF_EXPERIMENT = ("secret", "offer.json")
+KEPT_OF_EXPERIMENT = ("secret", "offer.json", "answers/*", "told/describe")  # a signature is never the same twice
 LARGE = 1 << 13  # bytes: of a longer answer only the digest is stored; secret maxima weigh 131 kB each
 NUMBERS = 1e-12  # of the largest in an array: another processor may round otherwise
 ITERATES = 1e-9  # the same for what a coordinator makes of several rounds
@@ -51,7 +54,7 @@ PROBLEM = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept":
 CONVERSATIONS = {
     "dualfl": Terms(EXPERIMENT, NAMES, make("dualfl"), PROBLEM),
     "cohorts": Terms(EXPERIMENT, NAMES, make("feddyn", C=2), PROBLEM, seed=1),
-    "auto-masked": Terms(EXPERIMENT, NAMES, make("auto"), PROBLEM, secure=BITS),
+    "masked": OneAlgorithm(make("dualfl", nu=0.1, rho=0.15), LinearProblem(**PROBLEM), rounds=ROUNDS),
 }
 
 
@@ -69,10 +72,6 @@ class Transcript:
     name: str
     exchanges: list[Exchange]
     silos: dict[str, bytes]  # by path
-
-    @property
-    def masked(self) -> bool:
-        return CONVERSATIONS[self.name].secure is not None
 
     def homes(self, folder: Path) -> list[Path]:
         """The silos' folders as they were before the first message."""
@@ -105,9 +104,17 @@ class Recorder(Loopback):
 
 
 def converse(name: str, homes: list[Path]) -> list[Exchange]:
-    recorder = Recorder(homes)
-    run_over(recorder, CONVERSATIONS[name], None, rounds=ROUNDS)
+    recorder, wanted = Recorder(homes), CONVERSATIONS[name]
+    if isinstance(wanted, Terms):
+        run_over(recorder, wanted, None, rounds=ROUNDS)
+    else:
+        silos = far_silos(homes, BITS, experiment=EXPERIMENT, transport=recorder, analysis=wanted.as_json())
+        drive(wanted.conversation(silos), silos)
     return recorder.exchanges
+
+
+def masked(name: str) -> bool:
+    return not isinstance(CONVERSATIONS[name], Terms)
 
 
 def new_homes(folder: Path, masked: bool) -> list[Path]:
@@ -125,10 +132,14 @@ def new_homes(folder: Path, masked: bool) -> list[Path]:
 def record(name: str) -> Transcript:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        homes = new_homes(folder, CONVERSATIONS[name].secure is not None)
+        homes = new_homes(folder, masked(name))
         exchanges = converse(name, homes)
         kept = [home / file for home in homes for file in KEPT]
-        kept += [home / "experiments" / EXPERIMENT / file for home in homes for file in KEPT_OF_EXPERIMENT]
+        if masked(name):
+            first = tag(exchanges[0].request)
+            places = [home / "experiments" / EXPERIMENT for home in homes]
+            kept += [path for place in places for file in KEPT_OF_EXPERIMENT for path in place.glob(file)]
+            kept = [path for path in kept if path.parent.name != "answers" or path.name == first]
         silos = {str(path.relative_to(folder).as_posix()): path.read_bytes() for path in kept if path.exists()}
     return Transcript(name, exchanges, silos)
 
@@ -238,8 +249,8 @@ def opened(value: Any) -> Any:
 def same_numbers(stored: np.ndarray, found: np.ndarray, tolerance: float) -> bool:
     if stored.dtype != found.dtype or stored.shape != found.shape:
         return False
-    if stored.dtype == np.uint64:  # masked, modulo 2^64
-        return bool((np.minimum(found - stored, stored - found) <= WORDS).all())
+    if stored.dtype == np.uint64:  # masked; the last one is the tag, which has all others in it
+        return bool((np.minimum(found - stored, stored - found)[:-1] <= WORDS).all())
     if stored.dtype.kind != "f":
         return np.array_equal(stored, found)
     scale = np.max(np.abs(stored), initial=0.0)
@@ -256,7 +267,7 @@ def main() -> None:
     if folder.exists() and not parser.parse_args().replace:
         parser.error(
             f"protocol {PROTOCOL} is recorded already. If a release speaks it, raise PROTOCOL in "
-            "src/dualfl/federation/keeper.py; if none does, give --replace."
+            "src/dualfl/federation/protocol.py; if none does, give --replace."
         )
     recorded = [record(name) for name in CONVERSATIONS]  # all of them, before anything is removed
     shutil.rmtree(FOLDER, ignore_errors=True)  # a silo refuses other protocols, so theirs cannot be replayed

@@ -5,9 +5,11 @@ import threading
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dualfl import kernels
 from dualfl.kernels import Design
+from dualfl.kernels.blas_threads import one_blas_thread
 
 from .cases import LOSSES, STORAGES, close, matrix, scale_of, targets, weights
 
@@ -116,3 +118,31 @@ def test_the_choice_of_kernels_can_be_read_and_fixed():
         kernels.use_backend("native")
     with pytest.raises(ValueError, match="backend is 'cuda'"):
         kernels.use_backend("cuda")
+
+
+def test_blas_has_one_thread_until_the_last_run_beside_is_done():
+    """Two runs that overlap: the first to end must not give BLAS its threads back while the other is computing."""
+    found, both, first_done = [], threading.Barrier(2), threading.Event()
+
+    def blas_threads():
+        return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+    def short():
+        with one_blas_thread(), one_blas_thread():
+            both.wait()
+        first_done.set()
+
+    def long():
+        with one_blas_thread():
+            both.wait()
+            first_done.wait()
+            found.append(blas_threads())
+
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        threads = [threading.Thread(target=target) for target in (short, long)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [{1}] and blas_threads() == before

@@ -1,5 +1,7 @@
 """Quadratics, dense and as operators, and functions that a user brings along."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -140,3 +142,29 @@ def test_callables_may_use_a_buffer_again_and_may_not_change_x():
 
     with pytest.raises(ValueError, match="read-only"):
         Function(2, rude, gradient).value(np.ones(2))
+
+
+def definite(A: np.ndarray, mu: float) -> bool:
+    """Whether A - mu I is positive semidefinite: Gauss' elimination in rational numbers."""
+    M = [[Fraction(float(a)) - (i == j) * Fraction(mu) for j, a in enumerate(row)] for i, row in enumerate(A)]
+    for k in range(len(M)):
+        if M[k][k] <= 0:
+            return M[k][k] == 0 and not any(M[k][k + 1 :])
+        for i in range(k + 1, len(M)):
+            share = M[i][k] / M[k][k]
+            M[i] = [a - share * b for a, b in zip(M[i], M[k])]
+    return True
+
+
+def test_strong_convexity_is_a_lower_bound_and_not_what_eigenvalues_were_computed_to_be():
+    rng, computed = np.random.default_rng(0), []
+    for trial in range(40):
+        d = 2 + trial % 5
+        B = rng.standard_normal((d, d)) * 10.0 ** rng.uniform(-3, 3, d)
+        A = B @ B.T
+        A = (A + A.T) / 2
+        mu = Quadratic(A, np.ones(d)).mu
+        least = float(np.linalg.eigvalsh(A)[0])
+        assert definite(A, mu) and mu >= least - 1e-13 * float(np.linalg.eigvalsh(A)[-1])
+        computed.append(definite(A, max(least, 0.0)))
+    assert not all(computed)  # what is computed is above the smallest eigenvalue, now and then

@@ -8,7 +8,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "federation"))
 
+from far import TABLE as TABLE
 from far import far_fit, far_silos
+from far import far_run as far_run
 from loopback import Loopback, csv_homes, sign_up
 
 from dualfl.analysis.models import Recipe

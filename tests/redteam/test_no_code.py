@@ -1,6 +1,5 @@
-"""A coordinator that submits an app of its own, and a local user who takes a silo's tasks or submits runs."""
+"""A coordinator that submits an app of its own, and a local user who answers for a silo or submits runs."""
 
-import hashlib
 import os
 import socket
 import subprocess
@@ -21,25 +20,18 @@ need("flwr", "flower")
 import httpx
 import uvicorn
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "deploy"))
+from fleet_double import SuperLink
+
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Flower uses what others have deprecated
-    from flwr.app import ConfigRecord, Context, Message, RecordDict
-    from flwr.supercore.constant import TaskType
-    from flwr.supercore.fab import Fab
-    from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
-    from flwr.supercore.object_store import ObjectStoreFactory
-    from flwr.supercore.run import Run
-    from flwr.supercore.task_identity import TaskIdentity
-    from flwr.supernode.main import create_app
-    from flwr.supernode.nodestate import NodeStateFactory
+    from flwr.app import ConfigRecord, RecordDict
 
-    from dualfl.federation.flower.executor import NOT_OURS, Executor
+    from dualfl.federation.flower.fleet import NOT_OURS, Fleet
 
+from dualfl.deploy import certificates, keys
 from dualfl.deploy.superlink import Mine, hexadecimal, is_mine, owner
 from dualfl.federation.flower.records import to_content
-
-SECRET = b"of this start"
-HOSTILE = b"an app that would return the data file and the keys, were it ever unpacked"
 
 
 @pytest.fixture
@@ -69,49 +61,7 @@ def serve(port):
         thread.join()
 
 
-@pytest.fixture
-def supernode(serve):
-    """The runtime port of a SuperNode as Flower has it, and what is in its state; `put` gives it a message."""
-    objects = ObjectStoreFactory()
-    states = NodeStateFactory(objectstore_factory=objects)
-    serve(create_app(states, SECRET))
-    state, store = states.state(), objects.store()
-    state.set_node_id(7)
-    run = Run.create_empty(11)
-    run.fab_hash = hashlib.sha256(HOSTILE).hexdigest()
-    state.store_run(run)
-    state.store_fab(Fab(run.fab_hash, HOSTILE, {}))
-    state.set_run_series_context(run.series_id, Context(11, 7, {}, RecordDict(), {}))
-
-    def put(content):
-        state.create_task(task_type=TaskType.CLIENT_APP, run_id=11, fab_hash=run.fab_hash)
-        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 11, 1, 1
-        message = Message(content, dst_node_id=7, message_type="train")
-        message.metadata.__dict__ |= {"_run_id": 11, "_src_node_id": 1}
-        message.metadata.__dict__["_message_id"] = message.object_id
-        store.preregister(11, get_object_tree(message))
-        for name, each in get_all_nested_objects(message).items():
-            store.put(name, each.deflate())
-        state.store_message(message)
-
-    state.put = put
-    return state
-
-
-@pytest.fixture
-def executor(port):
-    made = []
-
-    def make(secret, answer):
-        made.append(Executor(f"127.0.0.1:{port}", secret, answer))
-        return made[-1]
-
-    yield make
-    for each in made:
-        each.close()
-
-
-def test_f_an_app_is_never_unpacked_and_its_messages_are_refused(supernode, executor, monkeypatch):
+def test_f_an_app_is_never_fetched_and_its_messages_are_refused(tmp_path, monkeypatch):
     heard = []
 
     def answer(request):
@@ -119,27 +69,21 @@ def test_f_an_app_is_never_unpacked_and_its_messages_are_refused(supernode, exec
         return b"an answer"
 
     monkeypatch.setattr("flwr.cli.install.install_from_fab", lambda *a, **k: pytest.fail("unpacked"))
-    silo = executor(SECRET, answer)
-    assert not silo.once()
-    supernode.put(RecordDict({"steal": ConfigRecord({"path": "patients.csv"})}))
-    assert silo.once() and heard == []
-    (reply,) = supernode.get_messages_legacy(is_reply=True)
-    assert reply.has_error() and reply.error.reason == NOT_OURS
-    supernode.put(to_content(b"a question"))
-    assert silo.once() and heard == [b"a question"]
-    (reply,) = supernode.get_messages_legacy(is_reply=True)
-    assert not reply.has_error()
-
-
-def test_f_a_local_user_without_the_secret_gets_no_task(supernode, executor, port):
-    supernode.put(to_content(b"a question"))
-    stranger = executor(b"a guess", lambda request: b"forged")
-    assert not stranger.once()
-    kind = {"content-type": "application/protobuf"}
-    bare = httpx.post(f"http://127.0.0.1:{port}/v1/runtime/acquire-task", content=b"", headers=kind)
-    assert bare.status_code in (401, 403)
-    assert supernode.get_messages_legacy(is_reply=True) == []
-    assert executor(SECRET, lambda request: b"true").once()
+    # No other user of the silo's machine can take its tasks or answer for it: it opens no port.
+    monkeypatch.setattr(socket.socket, "listen", lambda *a: pytest.fail("a port"))
+    certificates.write_certificates(tmp_path, "example.org")
+    silo = Fleet("example.org:1", tmp_path / "ca.crt", keys.new_key_pair()[0], tmp_path / "node.json", {})
+    silo.client._client.close()
+    superlink = silo.client = SuperLink()
+    superlink.put(RecordDict({"steal": ConfigRecord({"path": "patients.csv"})}))
+    assert silo.once(answer) and heard == []
+    superlink.put(to_content(b"a question"))
+    assert silo.once(answer) and heard == [b"a question"]
+    refused, answered = superlink.replies()
+    assert refused.has_error() and refused.error.reason == NOT_OURS
+    assert not answered.has_error()
+    assert not {"GetFab", "GetRun"} & set(superlink.called)
+    silo.close()
 
 
 # -- the coordinator's own port --------------------------------------------------------------------------

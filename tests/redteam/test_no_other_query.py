@@ -5,11 +5,10 @@ import shutil
 
 import numpy as np
 import pytest
-from hostile import Hostile, asks, change, fit, make_homes, refusals
+from hostile import TABLE, Hostile, asks, change, fit, make_homes, refusals
 
 from dualfl.errors import InputError
 from dualfl.federation.field import P
-from dualfl.federation.fixed_point import BITS
 from dualfl.federation.keeper import Keeper
 from dualfl.federation.wire import decode, encode
 
@@ -342,16 +341,13 @@ def test_a_plan_with_another_grid_is_refused(homes):
         fit(homes, lie)
 
 
-def test_runs_that_a_silo_cannot_follow_need_the_operators_word(homes):
-    from loopback import Loopback, run_over
-
-    from dualfl.algorithms.registry import make
-    from dualfl.federation.remote import Terms
-
-    problem = {"loss": "auto", "ridge": 0.1, "l1": 0.0, "solver": None, "intercept": "penalised"}
-    for name in ("dualfl", "disco", "feddyn"):
-        with pytest.raises(InputError, match="answers only what it can foresee"):
-            run_over(Loopback(homes), Terms(name, ("a", "b", "c"), make(name), problem, secure=BITS), None, rounds=1)
+def test_runs_that_a_silo_cannot_follow_are_refused_under_masks(homes):
+    """The messages of a run without masks, with a plan that says it has some."""
+    plan = {"names": ("a", "b", "c"), "offers": None, "secure": 40, "problem": TABLE, "draft": None, "seed": 0}
+    asked = {"kind": "agree", "protocol": 8, "experiment": "e", "to": None, "algorithm": '{"algorithm": "dualfl"}'}
+    for home in homes:
+        said = decode(Keeper(home).handle(encode(asked | plan)))
+        assert "answers only what it can foresee" in said["refusal"] and len(refusals(home)) == 1
 
 
 # -- h: what is left behind ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ over all silos, so that nobody need show his own; what a silo shows of itself (`
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -72,12 +72,16 @@ class ColumnWishes:
     allow_empty: bool = False
     standardise: bool = True
     least: float | None = None  # of the targets, for models of counts
+    first: str = ""  # the silo whose columns come first, in its order; "" is the first by name
 
 
 def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
     """From the names that silos use to columns of numbers that mean the same everywhere."""
     request = wishes.request
     summaries = yield from told_names(silos, request, wishes.least)
+    if request.numeric_target is None:
+        request = replace(request, numeric_target=told_numbers(summaries))
+    summaries.sort(key=lambda one: bool(wishes.first) and one.name != wishes.first)
     draft = drafted(summaries, request, positive=wishes.positive, allow_empty=wishes.allow_empty)
     content = draft.as_json()
     (sums,) = yield Exchange("columns and levels", (Query("count", {"draft": content}),))
@@ -107,6 +111,18 @@ def told_names(silos: Silos, request: Request, least: float | None) -> Conversat
     query = Query("describe", {"request": request_to_json(request), "least": least}, "each")
     (told,) = yield Exchange("columns and levels", (query,))
     return [Summary.named(name, one) for name, one in zip(silos.names, told)]
+
+
+def told_numbers(summaries: Sequence[Summary]) -> bool:
+    """Whether the target is a number, where every silo says itself what it is."""
+    numbers = [one.name for one in summaries if not one.target.levels]
+    classes = [one.name for one in summaries if one.target.levels]
+    if numbers and classes:
+        raise InputError(
+            f"Silo {classes[0]!r} has a classification target and silo {numbers[0]!r} a regression target; say which "
+            "it is by `task` in the project's project.json."
+        )
+    return not classes
 
 
 def settle(

@@ -16,6 +16,8 @@ from dualfl.analysis.agreeing import ColumnWishes, agreeing
 from dualfl.analysis.checking import checking
 from dualfl.analysis.evaluating import evaluating
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.one_algorithm import OneAlgorithm
+from dualfl.analysis.survival_curves import CurveWishes, drawing
 from dualfl.analysis.tabulating import TableWishes, describing
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
@@ -91,6 +93,24 @@ class TableDescription:
         return TableDescription(TableWishes(request, content["by"], crosses, content["small"], content["cut"]))
 
 
+@dataclass(frozen=True)
+class SurvivalCurves:
+    """`dualfl km`."""
+
+    wishes: CurveWishes
+
+    def conversation(self, silos: Silos) -> Conversation[Any]:
+        return drawing(silos, self.wishes)
+
+    def as_json(self) -> dict[str, Any]:
+        wishes = {name: getattr(self.wishes, name) for name in ("by", "until", "intervals", "small", "level")}
+        return {"analysis": "km", "request": request_to_json(self.wishes.request), "wishes": wishes}
+
+    @staticmethod
+    def from_json(content: Mapping[str, Any]) -> SurvivalCurves:
+        return SurvivalCurves(CurveWishes(request_from_json(content["request"], IN_FILES), **content["wishes"]))
+
+
 @dataclass(frozen=True, eq=False)
 class ModelEvaluation:
     """`dualfl evaluate`: a model that was kept, on the rows that silos have now."""
@@ -116,7 +136,7 @@ class ModelEvaluation:
     def of(model: Any, bins: int = BINS) -> ModelEvaluation:
         """Of a model as its folder has it."""
         kind = model.recipe.estimator(len(model.schema.classes)).kind
-        W, b = np.atleast_2d(model.W), np.atleast_1d(model.b)
+        W, b = np.atleast_2d(model.W), model.b if len(model.b) else np.zeros(1)
         predictor = Predictor.from_json({"kind": kind, "W": W, "b": b, "classes": len(model.schema.classes)})
         return ModelEvaluation(predictor, model.schema, bins, model.recipe.quantile)
 
@@ -209,12 +229,15 @@ WISHES = (
     "level",
     "influence",
     "said_nothing",
+    "first",
 )
 KINDS: dict[str, Any] = {
     "fit": WholeFit,
     "describe": TableDescription,
+    "km": SurvivalCurves,
     "evaluate": ModelEvaluation,
     "estimator": EstimatorFit,
+    "run": OneAlgorithm,
     "check": TableCheck,
 }
 

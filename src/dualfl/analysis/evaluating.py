@@ -19,7 +19,9 @@ def evaluating(
     silos: Silos, predictor: Predictor, schema: Schema, bins: int, quantile: float
 ) -> Conversation[Evaluation]:
     """How well the model does on the rows of every silo that shows it, and on those of all."""
-    request = Request(schema.target, numeric_target=not schema.classes)
+    roles = {role: name for role, name in schema.roles.items() if role != "cluster"}
+    columns = tuple(feature.name for feature in schema.features) if roles else ()
+    request = Request(schema.target, numeric_target=not schema.classes, roles=roles, columns=columns)
     yield from told_names(silos, request, None)
     width = len(schema.names)
     note = {"schema": schema.as_json(), "mean": np.zeros(width), "spread": np.ones(width)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ class Wishes:
     rule: str = "min"
     level: float = 0.95
     influence: bool = True
+    first: str = ""  # the silo in whose order columns come; "" is the first by name
     said_nothing: bool = False  # about the penalty, so that it is the small ridge
     rules: Rules = USUAL_RULES  # by which new files are read
     warnings: tuple[str, ...] = ()  # what is odd about the tables, a sentence each
@@ -68,6 +69,22 @@ class Fit:
     statistics: FitStatistics | None = None
     more: Mapping[str, Any] = field(default_factory=dict)  # `checks`, `baselines`, `site effect`, where there are any
     spent: tuple[Spent, ...] = ()
+    far: bool = False  # silos of a deployment, not files of this machine
+
+    @property
+    def place(self) -> str:
+        """What a silo is called."""
+        return "silo" if self.far else "file"
+
+    def in_order(self, names: Sequence[str]) -> Fit:
+        """With the silos in this order, where they are shown."""
+        places = [self.silos.index(name) for name in names]
+        each: dict[str, Any] = {
+            name: tuple(getattr(self, name)[i] for i in places) for name in ("silos", "own", "losses")
+        }
+        without = tuple(sorted(self.without, key=lambda one: list(names).index(one.silo)))
+        scores = {name: self.evaluation.silos[name] for name in names if name in self.evaluation.silos}
+        return replace(self, **each, without=without, evaluation=replace(self.evaluation, silos=scores))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -108,7 +108,13 @@ def fitting(
 
 def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
     return ColumnWishes(
-        wishes.request, coding, wishes.positive, wishes.allow_empty, wishes.standardise, least_target(recipe)
+        wishes.request,
+        coding,
+        wishes.positive,
+        wishes.allow_empty,
+        wishes.standardise,
+        least_target(recipe),
+        wishes.first,
     )
 
 

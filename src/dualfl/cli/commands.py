@@ -17,6 +17,8 @@ COMMANDS = {
     "check": ("dualfl.cli.check:check_command", "Say what is wrong with files before a model is fitted to them."),
     "describe": ("dualfl.cli.describe:describe_command", "Describe tables, as the first table of a paper does."),
     "fit": ("dualfl.cli.fit:fit_command", "Fit a model to files, each a silo, as if they were pooled."),
+    "km": ("dualfl.cli.km:km_command", "Draw survival curves of all silos together, and test arms."),
+    "table": ("dualfl.cli.table:table_command", "Print the coefficients of a model as a table for a paper."),
     "predict": ("dualfl.cli.predict:predict_command", "Predict the rows of a file with a fitted model."),
     "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files, from sums."),
     "report": ("dualfl.cli.report:report_command", "Make one page for the browser from one or several runs."),
@@ -63,8 +65,8 @@ class Lazy(click.Group):
             return super().invoke(ctx)
         except DualflError as error:
             fail(str(error))
-        except KeyboardInterrupt:
-            click.echo("\nInterrupted; nothing was written.", err=True)
+        except KeyboardInterrupt as error:
+            click.echo(f"\n{str(error) or 'Interrupted; nothing was written.'}", err=True)
             sys.exit(INTERRUPTED)
         except MemoryError as error:
             fail(f"There is not enough memory for this ({str(error) or 'it is used up'}); take fewer rows or columns.")

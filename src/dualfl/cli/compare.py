@@ -110,12 +110,13 @@ def perform(algorithms: list[Algorithm], out: Path, command: str, page: bool, gi
     """Compare, write the files, print the table; whether somebody interrupted it."""
     from dualfl.data import Mix, load, make_problem, rows_of_clients
     from dualfl.experiments.compare import Entry, compare
-    from dualfl.experiments.single_run import choose_codec, choose_solver
+    from dualfl.experiments.single_run import choose_codec
     from dualfl.optimum import reference
     from dualfl.outputs import adding
     from dualfl.report.comparison import FILES, RECORD, line, table, write, write_record
     from dualfl.report.page import write_page
     from dualfl.report.results import REPORT
+    from dualfl.solvers.naming import choose_solver
 
     dataset = load(given["dataset"], scale=given["scale"], target=given["target"], task=given["task"])
     problem = make_problem(

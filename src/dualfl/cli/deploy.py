@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import signal
 import sys
@@ -12,8 +13,10 @@ from typing import Any
 import click
 
 from dualfl.analysis.models import SMALL_RIDGE
+from dualfl.cli import operate
 from dualfl.cli.reading import rules_for, spelling_options
 from dualfl.cli.run import command_line, parse_set
+from dualfl.deploy.service import end_politely
 from dualfl.errors import Diverged, InputError
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -30,9 +33,11 @@ def need_flower() -> None:
     need_flower()
 
 
-def end_politely(*ignored: Any) -> None:
-    """SIGTERM, as systemd sends it, ends a service like Ctrl-C does."""
-    raise KeyboardInterrupt
+def become(module: str, folder: Path, *more: str) -> None:
+    """Go on as a small program in this process: a service waits for months, and needs little of what was loaded."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, "-m", module, str(folder.absolute()), *more])
 
 
 TRIAL_TOL = 1e-6  # relative, at which `deploy try` has shown enough
@@ -44,8 +49,11 @@ def deploy_command() -> None:
 
     \b
     On one machine, to see it:    dualfl deploy try --silos 3
-    The coordinator:              init, admit, start, status, run
-    A silo's operator:            join, trust, serve, check, approve, audit
+    The coordinator:              init, admit, start, run; add, revoke, remove
+    A silo's operator:            join, trust, serve, check, approve, audit;
+                                  rotate
+    Both:                         status, watch, stop, renew, backup, restore,
+                                  purge
     """
 
 
@@ -160,38 +168,14 @@ def read_card(path: Path) -> str:
 
 @deploy_command.command("start")
 @click.argument("folder", type=FOLDER)
-def start_command(folder: Path) -> None:
+@click.option("--page", default=9341, show_default=True, help="Port of the status page, on loopback; 0: no page.")
+def start_command(folder: Path, page: int) -> None:
     """Coordinator: serve until Ctrl-C."""
-    from dualfl.deploy.coordinator import Coordinator
-    from dualfl.deploy.project import Project
-
-    signal.signal(signal.SIGTERM, end_politely)
-    try:
-        Coordinator(Project(folder)).serve(say)
-    except KeyboardInterrupt:
-        say("Stopped.")
-
-
-@deploy_command.command("status")
-@click.argument("folder", type=FOLDER)
-def status_command(folder: Path) -> None:
-    """Coordinator: show which silos are connected."""
     need_flower()
-    from dualfl.deploy.coordinator import nodes
     from dualfl.deploy.project import Project
 
-    project = Project(folder)
-    seen = {str(node["node-id"]): node for node in nodes(project)}
-    numbers = {entry["node"]: name for name, entry in project.nodes.items()}
-    for name in project.settings.silos:
-        node = next((seen[number] for number, other in numbers.items() if other == name and number in seen), None)
-        if node is not None:
-            state = f"{node['status']}, since {node['online-at']}" if node["status"] == "online" else node["status"]
-        else:
-            state = "not admitted" if name in project.missing else "not registered; is `dualfl deploy start` running?"
-        click.echo(f"{name:<20} {state}")
-    if not project.settings.tls:
-        click.echo(f"{sum(node['status'] == 'online' for node in seen.values())} nodes are online, without names.")
+    Project(folder)  # for its sentences
+    become("dualfl.deploy.coordinator", folder, str(page))
 
 
 @deploy_command.command("run", context_settings={"show_default": True})
@@ -223,6 +207,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     from dualfl.experiments.single_run import choose_algorithm
     from dualfl.outputs import alone
 
+    signal.signal(signal.SIGTERM, end_politely)
     project = Project(given["folder"])
     algorithm = choose_algorithm(given["method"], parse_set(given["others"]))
     with alone(folder_of(project, algorithm, given["name"])):
@@ -258,6 +243,10 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     default=None,
     help="Send only masked sums, or let the coordinator choose.  [default: secure-only with --ca]",
 )
+@click.option("--policy", multiple=True, metavar="WORD=VALUE", help="A word of the silo's policy; repeatable.")
+@click.option(
+    "--show-own-numbers", is_flag=True, help="Let others see this silo's rows, its loss and its part in a fit."
+)
 def join_command(
     folder: Path,
     name: str,
@@ -268,6 +257,8 @@ def join_command(
     insecure: bool,
     minimum: int,
     secure_only: bool | None,
+    show_own_numbers: bool,
+    policy: tuple[str, ...],
     **given: Any,
 ) -> None:
     """Silo: make this silo's folder and its keys."""
@@ -291,6 +282,8 @@ def join_command(
         rules=rules,
         minimum=minimum,
         allow_plain=allow_plain,
+        words=parse_set(policy, "policy"),
+        show_own_numbers=show_own_numbers,
     )
     public = keys.read_card(card).public
     numbers, texts = rows.columns
@@ -302,30 +295,19 @@ def join_command(
     click.echo(f"Then start the silo with `dualfl deploy serve {shlex.quote(str(folder))}`.")
 
 
-@deploy_command.command("trust")
-@click.argument("folder", type=FOLDER)
-@click.argument("roster", type=FILE)
-def trust_command(folder: Path, roster: Path) -> None:
-    """Silo: accept the roster of all silos' keys."""
-    from dualfl.deploy.member import trust
-
-    for name, fingerprint in trust(folder, roster):
-        click.echo(f"{name:<20} {fingerprint}")
-    click.echo("Compare every line with the operator of that silo: this is what keeps others out of the middle.")
-
-
 @deploy_command.command("serve")
 @click.argument("folder", type=FOLDER)
-def serve_command(folder: Path) -> None:
+@click.option("--page", default=9342, show_default=True, help="Port of the status page, on loopback; 0: no page.")
+def serve_command(folder: Path, page: int) -> None:
     """Silo: serve until Ctrl-C."""
-    from dualfl.deploy.member import Member
+    need_flower()
+    from dualfl.deploy.silo_process import note_settings
+    from dualfl.deploy.silo_service import SiloService
+    from dualfl.federation.silo_folder import SiloFolder
 
-    signal.signal(signal.SIGTERM, end_politely)
-    try:
-        Member(folder).serve(say)
-    except KeyboardInterrupt:
-        say("Stopped.")
-        sys.exit(0)
+    SiloService(folder)  # for its sentences
+    note_settings(SiloFolder(folder))
+    become("dualfl.deploy.silo_service", folder, str(page))
 
 
 @deploy_command.command("check")
@@ -386,3 +368,6 @@ def audit_command(folder: Path, last: int) -> None:
         about = ", ".join(f"{key} {value}" for key, value in more.items())
         click.echo(plain_text(f"{record['number']:>6} {record['time']} {record['what']}: {about}", 400))
     click.echo(f"{len(records)} lines; each follows from the one before.")
+
+
+operate.add_to(deploy_command)

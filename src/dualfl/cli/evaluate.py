@@ -80,7 +80,7 @@ def evaluate_command(
 def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
     """Numbers of every silo; ROC curve and calibration of all rows together."""
     content: dict[str, Any] = {"silos": evaluation.table()}
-    if not classes:
+    if not hasattr(evaluation.overall, "auc"):
         return content
     curves = []
     total = evaluation.overall
@@ -110,9 +110,9 @@ def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
         "",
     ]
     text += table(["silo", *(key.replace("_", " ") for key in keys)], rows)
-    if not classes:
-        return text
     total = evaluation.overall
+    if not hasattr(total, "auc"):
+        return text
     if np.isfinite(total.auc):
         text += ["", f"auc from {bins:,} bins, {f'within {total.auc_error:.1g}' if total.auc_error else 'exact'}."]
     if np.isfinite(total.log_loss):
@@ -121,7 +121,7 @@ def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
 
 
 def number(key: str, value: float) -> str:
-    if key == "rows":
+    if key in ("rows", "events"):
         return f"{value:,.0f}"
     return f"{value:.4g}" if np.isfinite(value) else "-"
 

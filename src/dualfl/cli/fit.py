@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +114,7 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option("--level", default=0.95, help="Level of the confidence intervals.")
 @click.option("--influence/--no-influence", default=True, help="Whether to fit without each file too.")
 @page_option
+@click.option("--table", type=click.Choice(["md", "tex", "html", "csv"]), help="Write the table of a paper, too.")
 @click.option("--force", is_flag=True, help="Replace the model in --out.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("model"), help="Folder of the model.")
 @click.pass_context
@@ -162,7 +164,7 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     with alone(out):
         model_folder.check_place(out, given["force"])  # again: another fit may have ended just now
         fit = fit_them(recipe)
-        written = model_folder.write(fit, out, command_line(ctx), page=given["page"])
+        written = model_folder.write(fit, out, command_line(ctx), page=given["page"], table=given["table"])
     click.echo(fit_text(fit))
     click.echo("\n" + places(out, written, given["page"]))
 
@@ -231,10 +233,12 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[[Recipe], 
 
 def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) -> Callable[[Recipe], Fit]:
     """The silos of a deployment; how their files are read is their operators' to say."""
+    from dualfl.deploy.service import end_politely
     from dualfl.deploy.study import connect
 
     refuse_reading(ctx)
     columns = tuple(given.get("columns") or ())
     request = replace(wishes.request, columns=columns)
+    signal.signal(signal.SIGTERM, end_politely)  # what silos have answered is kept
     study = connect(given["study"], say=say)
     return lambda recipe: study.fit(recipe, replace(wishes, request=request))

@@ -23,6 +23,8 @@ from dualfl.errors import InputError
 @click.option(
     "--id", "id", multiple=True, metavar="COLUMN", help="Keep this column beside the predictions; repeatable."
 )
+@click.option("--at", metavar="TIME,...", help="For cox: survival up to these times.")
+@click.option("--silo", metavar="NAME", help="For cox: whose baseline hazard; NAME:STRATUM with strata.")
 @spelling_options
 @click.option("--force", is_flag=True, help="Replace the file --out.")
 @click.option("--out", type=click.Path(path_type=Path), help="The file to write.  [default: print to the screen]")
@@ -35,7 +37,8 @@ def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Pat
     prediction, and the probability of each class (for support vector machines
     the decision value). A message says how many gaps were filled, and how
     many unknown levels became the reference level. Gaps, numbers, levels and
-    dates are read as in the fit, unless options say otherwise.
+    dates are read as in the fit, unless options say otherwise. Of cox the
+    prediction is the hazard, relative to a row of means.
 
     \b
     Example:
@@ -51,11 +54,12 @@ def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Pat
     check_file(out, force)
     model = read(folder)
     rules, _ = rules_for(given, [file], model.rules)
-    table = read_table(file, rules, [feature.name for feature in model.schema.features])
+    roles = [name for role, name in model.schema.roles.items() if role in ("offset", "exposure")]
+    table = read_table(file, rules, [*(feature.name for feature in model.schema.features), *roles])
     for name in given["id"]:
         if name not in table.ids:
             raise InputError(f"{file}: {nearest('column', name, (*table.columns, *table.left_out))}")
-    text = as_csv(*predictions(model, table, unseen))
+    text = as_csv(*predictions(model, table, unseen, times(given["at"]), given["silo"]))
     if said := substitutions(model, table):
         click.echo(said, err=True)
     if out is None:
@@ -63,3 +67,13 @@ def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Pat
         return
     write_atomically(out, text)
     click.echo(f"predictions of {table.rows:,} rows: {out}")
+
+
+def times(text: str | None) -> tuple[float, ...]:
+    try:
+        found = () if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = (-1.0,)
+    if not all(0 <= time < float("inf") for time in found):
+        raise InputError(f"--at must be times of 0 or more, such as 365,730, but it is {text!r}.")
+    return found

@@ -17,15 +17,16 @@ from dualfl.errors import Diverged, InputError
 from dualfl.experiments.single_run import RunSettings, execute
 
 
-def parse_set(items: tuple[str, ...]) -> dict[str, Any]:
+def parse_set(items: tuple[str, ...], option: str = "set") -> dict[str, Any]:
     """KEY=VALUE pairs; a value is a number, true, false, null, or else a word."""
     found: dict[str, Any] = {}
     for item in items:
         key, equals, text = item.partition("=")
         if not equals or not key or not text:
-            raise InputError(f"--set takes KEY=VALUE, such as --set certificate=vector, but it got {item!r}.")
+            example = {"policy": "least_rows=20"}.get(option, "certificate=vector")
+            raise InputError(f"--{option} takes KEY=VALUE, such as --{option} {example}, but it got {item!r}.")
         if key in found:
-            raise InputError(f"--set gives {key} twice; give it once.")
+            raise InputError(f"--{option} gives {key} twice; give it once.")
         try:
             found[key] = json.loads(text)
         except ValueError:

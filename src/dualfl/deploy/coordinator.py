@@ -1,153 +1,202 @@
-"""The coordinator's service: a SuperLink on loopback, the proxy in front of it, and the keys of all admitted silos."""
+"""The coordinator's service: a SuperLink on loopback, the proxy in front of it, and the keys of all admitted silos.
+
+`python -m dualfl.deploy.coordinator FOLDER` is what `dualfl deploy start` becomes. It imports little, since it does
+little but look: who reads a project whole, or talks to Flower, is another process.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
-import sqlite3
+import ssl
+import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dualfl.deploy import keys
-from dualfl.deploy.project import Project
+from dualfl.deploy.certificates import is_valid, lifetimes
+from dualfl.deploy.condition import condition
+from dualfl.deploy.service import Record, Say, alone_in, as_service
+from dualfl.deploy.status_page import shown
+from dualfl.deploy.supervisor import Daily, Part, Supervisor
+from dualfl.deploy.upkeep import check_in
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
-from dualfl.files import write_atomically
 
-Say = Callable[[str], None]
+LOOK = 1.0  # seconds between two looks
+ASKED = 5.0  # seconds between two questions whether a part still answers
+PATIENCE = 4.0  # seconds for the answer
 
 
 class Coordinator:
-    """The two processes, and what it takes to have them run."""
+    """The two programs, and what it takes to have them run."""
 
-    def __init__(self, project: Project) -> None:
+    def __init__(self, folder: Path) -> None:
         runtime.need_flower()
-        self.project, self.settings = project, project.settings
-        self.superlink: runtime.Process | None = None
-        self.proxy: runtime.Process | None = None
-        self._checked = False
+        self.folder = folder.absolute()
+        self.settings: dict[str, Any] = json.loads((self.folder / "project.json").read_text())
+        self.port, self.inner = int(self.settings.get("port", 9443)), int(self.settings.get("superlink_port", 9340))
+        self.tls = bool(self.settings.get("tls", True))
+        self.supervisor: Supervisor | None = None
+        self._registered: tuple[float, ...] = ()
 
-    # -- processes ---------------------------------------------------------------------------------
+    # -- parts -------------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        """Both, and every key registered; nothing is left running if one of them does not start."""
-        runtime.check_port("127.0.0.1", self.settings.superlink_port, "the SuperLink")
-        runtime.check_port("0.0.0.0", self.settings.port, "the silos")
-        try:
-            self.start_superlink()
-            self.start_proxy()
-        except BaseException:
-            self.stop()
-            raise
+    @property
+    def parts(self) -> dict[str, Part]:
+        logs, env = self.folder / "logs", runtime.environment(self.folder / "flower") | runtime.without_proxy()
+        superlink = Part(
+            "The SuperLink",
+            self._superlink_command,
+            logs / "superlink.log",
+            env | {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2"},
+            ask=Answers(self.inner, self.tls),
+            ready=self._superlink_ready,
+        )
+        proxy = Part(
+            "The proxy",
+            self._proxy_command,
+            logs / "proxy.log",
+            env,
+            ask=Answers(self.port, self.tls),
+            ready=lambda process: runtime.wait_for_port(self.port, process),
+        )
+        return {"superlink": superlink, "proxy": proxy}
 
-    def start_superlink(self) -> None:
-        folder, settings = self.project.folder.absolute(), self.settings
+    def _superlink_command(self) -> list[str]:
         command = [
             *(sys.executable, "-m", "dualfl.deploy.superlink"),
-            *("--host", "127.0.0.1", "--port", str(settings.superlink_port)),
-            *("--database", str(folder / "state.db")),
+            *("--host", "127.0.0.1", "--port", str(self.inner)),
+            *("--database", str(self.folder / "state.db")),
             "--disable-runtime-dependency-installation",
         ]
-        if settings.tls:
-            certificates = folder / "certificates"
-            command += ["--ssl-ca-certfile", str(certificates / "ca.crt")]
-            command += ["--ssl-certfile", str(certificates / "server.pem")]
-            command += ["--ssl-keyfile", str(certificates / "server.key"), "--enable-supernode-auth"]
-        else:
-            command += ["--insecure"]
-        environment = runtime.environment(self.project.flower_home)
-        environment["FLWR_SUPEREXEC_TASK_POLL_INTERVAL"] = "0.2"
-        self.superlink = runtime.Process(command, folder / "logs" / "superlink.log", environment)
-        runtime.wait_for_port(settings.superlink_port, self.superlink)
+        if not self.tls:
+            return [*command, "--insecure"]
+        certificates = self.folder / "certificates"
+        command += ["--ssl-ca-certfile", str(certificates / "ca.crt")]
+        command += ["--ssl-certfile", str(certificates / "server.pem")]
+        return [*command, "--ssl-keyfile", str(certificates / "server.key"), "--enable-supernode-auth"]
+
+    def _superlink_ready(self, process: runtime.Process) -> None:
+        runtime.wait_for_port(self.inner, process)
+        self._registered = ()
         self.register()
 
-    def start_proxy(self) -> None:
-        folder, settings = self.project.folder.absolute(), self.settings
-        scheme = "https" if settings.tls else "http"
-        command = [
-            sys.executable,
-            *("-m", "dualfl.deploy.proxy", "0.0.0.0", str(settings.port)),
-            f"{scheme}://127.0.0.1:{settings.superlink_port}",
-            str(folder / "certificates") if settings.tls else "",
+    def _proxy_command(self) -> list[str]:
+        scheme = "https" if self.tls else "http"
+        return [
+            *(sys.executable, "-m", "dualfl.deploy.proxy", "0.0.0.0", str(self.port)),
+            f"{scheme}://127.0.0.1:{self.inner}",
+            str(self.folder / "certificates") if self.tls else "",
+            str(self.folder / "service" / "seen.json"),
         ]
-        self.proxy = runtime.Process(
-            command, folder / "logs" / "proxy.log", runtime.environment(self.project.flower_home)
-        )
-        runtime.wait_for_port(settings.port, self.proxy)
-
-    def stop(self) -> None:
-        for process in (self.proxy, self.superlink):
-            if process is not None:
-                process.stop()
-
-    def serve(self, say: Say) -> None:
-        """Until interrupted; whatever ends is started again, and who is admitted meanwhile is let in."""
-        if sentence := runtime.untested_version():
-            say(sentence)
-        try:
-            self.start()
-            say(f"Silos may connect to {self.settings.host}:{self.settings.port}. Stop with Ctrl-C.")
-            while True:
-                time.sleep(1)
-                if self.superlink is not None and not self.superlink.running:
-                    say("The SuperLink ended and is started again; see logs/superlink.log.")
-                    self.start_superlink()
-                if self.proxy is not None and not self.proxy.running:
-                    say("The proxy ended and is started again; see logs/proxy.log.")
-                    self.start_proxy()
-                self.register()
-        finally:
-            self.stop()
-
-    # -- keys --------------------------------------------------------------------------------------
 
     def register(self) -> None:
-        """Tell the SuperLink the keys of all admitted silos that it does not know yet."""
-        if not self.settings.tls:
-            return
-        logins, known = self.project.logins, self.project.nodes
-        if known and not self._checked:  # a database that was lost knows nobody any more
-            there = {str(node["node-id"]) for node in nodes(self.project)}
-            known = {name: entry for name, entry in known.items() if entry["node"] in there}
-        self._checked = True
-        new = [name for name, key in logins.items() if known.get(name, {}).get("key") != key]
-        for name in new:  # each is noted at once: Flower takes a key only once, so none may be forgotten
-            known = known | {name: {"key": logins[name], "node": self._node(name, logins[name])}}
-            write_atomically(self.project.flower_home / "nodes.json", (json.dumps(known, indent=2) + "\n").encode())
+        """Tell the SuperLink who was admitted, or revoked, since this was called last."""
+        changed = tuple(times(self.folder / "logins.json"))
+        if self.tls and changed != self._registered:
+            done = subprocess.run(
+                [sys.executable, "-m", "dualfl.deploy.registration", str(self.folder)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+            )
+            if done.returncode:
+                raise runtime.RunFailed(f"Silos' keys could not be registered: {done.stderr.strip()[-300:]}")
+            self._registered = changed
 
-    def _node(self, name: str, key: str) -> str:
-        """The number that the SuperLink gives to this key, or gave before a start that was interrupted noted it."""
-        path = self.project.flower_home / f"{name}.pub"
-        write_atomically(path, f"{key} {name}\n".encode())
+    # -- running -----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def running(self, say: Say = lambda sentence: None) -> Iterator[Record]:
+        """All parts; nothing is left running if one of them does not start."""
+        self.check_certificates()
+        with alone_in(self.folder, "coordinator", say) as record:
+            check_in(self.folder, say)
+            runtime.check_port("127.0.0.1", self.inner, "the SuperLink")
+            runtime.check_port("0.0.0.0", self.port, "the silos")
+            self.supervisor = Supervisor(self.parts, record, say)
+            try:
+                self.supervisor.start()
+                yield record
+            finally:
+                self.supervisor.stop()
+
+    def check_certificates(self) -> None:
+        """Silos could not connect, and their operators could not mend it."""
+        for one in self.certificates():
+            if not is_valid(one):
+                raise InputError(one["sentence"])
+
+    def certificates(self) -> list[dict[str, Any]]:
+        return lifetimes(self.folder / "certificates", ("server.pem", "ca.crt"))
+
+    def serve(self, say: Say, port: int = 0) -> None:
+        """Until interrupted; whatever ends or hangs is started again, and who is admitted meanwhile is let in.
+
+        port : of the status page on loopback; 0: none.
+        """
+        if sentence := runtime.untested_version():
+            say(sentence)
+        daily = Daily(lambda: [one["sentence"] for one in self.certificates()])
+        certificate = self.folder / "certificates" / "server.pem"
+        with self.running(say), shown(lambda: condition(self.folder), port, say):
+            assert self.supervisor is not None
+            served = list(times(certificate))
+            say(f"Silos may connect to {self.settings['host']}:{self.port}. Stop with Ctrl-C.")
+            while True:
+                time.sleep(LOOK)
+                self.supervisor.look()
+                daily.look(say)
+                if served != list(times(certificate)):
+                    served = list(times(certificate))
+                    self.supervisor.renew(
+                        "The certificate was renewed; SuperLink and proxy are started with the new one."
+                    )
+                try:
+                    self.register()
+                except runtime.RunFailed as error:
+                    say(f"{error} It is tried again.")
+                    time.sleep(ASKED)
+
+
+class Answers:
+    """Whether somebody answers HTTP on a port of this machine; asked now and then."""
+
+    def __init__(self, port: int, tls: bool) -> None:
+        self.port, self.tls, self.asked, self.well = port, tls, 0.0, True
+
+    def __call__(self) -> bool:
+        if time.monotonic() - self.asked >= ASKED:
+            self.well, self.asked = self._ask(), time.monotonic()
+        return self.well
+
+    def _ask(self) -> bool:
+        if self.tls:  # whether it lives; that its certificate is good is for silos to see
+            context = ssl._create_unverified_context()
+            link: http.client.HTTPConnection = http.client.HTTPSConnection(
+                "127.0.0.1", self.port, timeout=PATIENCE, context=context
+            )
+        else:
+            link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
-            found = runtime.flwr(["supernode", "register", str(path), "dualfl"], self.project.flower_home)
-        except runtime.RunFailed:
-            number = node_of(self.project.folder / "state.db", key)
-            if number is None:
-                raise
-            return number
-        return str(found["node-id"])
+            link.request("GET", "/")
+            link.getresponse().read()
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            link.close()
+        return True
 
 
-def node_of(database: Path, key: str) -> str | None:
-    """The node that has this key. `flwr supernode list` tells no keys, so the SuperLink's database is read."""
-    with contextlib.suppress(sqlite3.Error):
-        link = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
-        with contextlib.closing(link):
-            found = link.execute("SELECT node_id FROM node WHERE public_key = ?", (keys.pem(key),)).fetchone()
-        return None if found is None else str(found[0] % 2**64)  # SQLite keeps unsigned numbers as signed ones
-    return None
+def times(*paths: Path) -> Iterator[float]:
+    for path in paths:
+        yield path.stat().st_mtime if path.exists() else 0.0
 
 
-def nodes(project: Project) -> list[dict[str, Any]]:
-    """The nodes that the SuperLink knows."""
-    try:
-        found = runtime.flwr(["supernode", "list", "dualfl"], project.flower_home)
-    except runtime.RunFailed as error:
-        raise InputError(
-            f"The SuperLink does not answer ({error}); start it with `dualfl deploy start {project.folder}`."
-        ) from error
-    return list(found.get("nodes", []))
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    sys.exit(as_service(place, lambda say: Coordinator(place).serve(say, int(sys.argv[2]))))

@@ -1,11 +1,9 @@
-"""Keys and certificates: a silo's own key pair, and the coordinator's certificate for TLS."""
+"""A silo's own key pairs, and the card by which it hands the public ones over."""
 
 from __future__ import annotations
 
 import base64
-import datetime
 import hashlib
-import ipaddress
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +11,6 @@ from typing import Any, NamedTuple
 from dualfl.errors import InputError
 from dualfl.federation.signatures import sign, signed
 from dualfl.files import write_atomically
-
-YEARS = 3
-LONGEST = 64  # characters of a common name, by X.509
 
 
 def write_secret(path: Path, data: bytes) -> None:
@@ -102,63 +97,3 @@ def fingerprint(public: str) -> str:
     """SHA256:..., as ssh-keygen -l shows it, for operators to compare over the telephone."""
     digest = hashlib.sha256(base64.b64decode(public.split()[1])).digest()
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
-
-
-def write_certificates(folder: Path, host: str) -> None:
-    """A certificate authority of this project's own, and the server's certificate for this host and loopback."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes
-    from cryptography.hazmat.primitives import serialization as form
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
-    now = datetime.datetime.now(datetime.UTC)
-    until = now + datetime.timedelta(days=365 * YEARS)
-
-    def certificate(
-        name: str, subject_key: Any, issuer: Any, issuer_key: Any, extensions: list[tuple[Any, bool]]
-    ) -> Any:
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        made = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(subject if issuer is None else issuer)
-            .public_key(subject_key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(until)
-        )
-        for extension, critical in extensions:
-            made = made.add_extension(extension, critical)
-        return made.sign(issuer_key, hashes.SHA384())
-
-    def pem(key: Any) -> bytes:
-        return bytes(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()))
-
-    authority, server = ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP384R1())
-    usage = x509.KeyUsage(False, False, False, False, False, True, True, False, False)
-    root = certificate(
-        "dualfl project", authority, None, authority, [(x509.BasicConstraints(True, 0), True), (usage, True)]
-    )
-    names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-    try:
-        address = x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        address = x509.DNSName(host)
-    names += [] if address in names else [address]
-    leaf = certificate(
-        host if len(host) <= LONGEST else "dualfl coordinator",  # clients compare the alternative names alone
-        server,
-        root.subject,
-        authority,
-        [
-            (x509.BasicConstraints(False, None), True),
-            (x509.SubjectAlternativeName(names), False),
-            (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
-            (x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), False),
-        ],
-    )
-    write_atomically(folder / "ca.crt", root.public_bytes(form.Encoding.PEM))
-    write_atomically(folder / "server.pem", leaf.public_bytes(form.Encoding.PEM))
-    write_secret(folder / "server.key", pem(server))
-    write_secret(folder / "ca.key", pem(authority))

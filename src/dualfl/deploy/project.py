@@ -17,7 +17,7 @@ from typing import Any
 from dualfl.algorithms.contract import Algorithm
 from dualfl.analysis.models import SMALL_RIDGE
 from dualfl.data.problem import REGRESSION, parse_loss
-from dualfl.deploy import keys, pages
+from dualfl.deploy import certificates, keys, pages
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 from dualfl.files import write_atomically
@@ -107,17 +107,21 @@ class Project:
             if roster.get(name, public) != public:
                 raise InputError(
                     f"Silo {name!r} is on the roster with another key, {keys.fingerprint(roster[name])}; if its "
-                    "operator has made a new one, take the old one out of roster.json first."
+                    f"operator has made a new one, revoke the old one first (`dualfl deploy revoke`)."
                 )
             if public in [k for n, k in roster.items() if n != name]:
                 raise InputError(f"The key of {name!r} is another silo's key already; every silo makes its own.")
             roster[name], logins[name] = public, login
             taken.append((name, keys.fingerprint(public)))
+        self.write_roster(roster, logins)
+        return taken
+
+    def write_roster(self, roster: dict[str, str], logins: dict[str, str]) -> None:
+        """For this service, which lets in who is in `logins`, and for the silos."""
         text = json.dumps(roster, indent=2, sort_keys=True) + "\n"
         write_atomically(self.folder / "roster.json", text.encode())
         write_atomically(self.folder / "logins.json", (json.dumps(logins, indent=2, sort_keys=True) + "\n").encode())
         write_atomically(self.folder / "for-silos" / "roster.json", text.encode())
-        return taken
 
 
 def read_table(path: Path, remedy: str) -> dict[str, Any]:
@@ -239,7 +243,7 @@ def write_project(folder: Path, settings: ProjectSettings) -> None:
     folder.chmod(0o700)
     write_atomically(folder / "project.json", (json.dumps(asdict(settings), indent=2) + "\n").encode())
     if settings.tls:
-        keys.write_certificates(folder / "certificates", settings.host)
+        certificates.write_certificates(folder / "certificates", settings.host)
         write_atomically(folder / "for-silos" / "ca.crt", (folder / "certificates" / "ca.crt").read_bytes())
     runtime.write_app(folder / "app")
     ca = folder / "certificates" / "ca.crt" if settings.tls else None

@@ -3,10 +3,17 @@
 Flower serves silos, control and its own runtime on one port, and asks nobody who submits code for a name. So it listens
 on loopback only, and this stands in front: POST to /v1/fleet/NAME is passed on, everything else gets 403. Requests that
 are too large, too many at once or too many from one address are turned away before anybody looks at their key.
+
+Whom the SuperLink has let in is noted, with the time of the last word and what the silo says of its version.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import hashlib
+import json
+import os
 import re
 import ssl
 import sys
@@ -15,6 +22,9 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+
+from dualfl.federation.flower import lifeline
+from dualfl.lines import plain_text
 
 FLEET = re.compile(rb"/v1/fleet/[a-z-]+")
 HOP_BY_HOP = {
@@ -67,6 +77,54 @@ class Bucket:
         return left >= 1.0
 
 
+KEY = "flwr-public-key"
+TOLD = ("version", "protocol", "policy")  # headers of our own silos, as in dualfl-version
+NOTED = 5.0  # seconds between two notes
+POINT = 97  # bytes of a public key on P-384, at the end of every way of writing it
+
+
+def key_id(written: bytes) -> str:
+    """The same for a key as OpenSSH, PEM or DER have it."""
+    return hashlib.sha256(written[-POINT:]).hexdigest()[:32]
+
+
+class Seen:
+    """Who was let in, and when last; written to a file now and then."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path, self.noted = path, 0.0
+        self.silos: dict[str, dict[str, Any]] = {}
+        self.turned_away: dict[str, int] = {}
+        if path is not None:
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                self.silos = dict(json.loads(path.read_text())["silos"])
+
+    def note(self, headers: Any, status: int, up: int) -> None:
+        if status >= 400:
+            self.turned_away[str(status)] = self.turned_away.get(str(status), 0) + 1
+        elif KEY in headers:
+            with contextlib.suppress(ValueError, LookupError):
+                written = base64.b64decode(base64.b64decode(headers[KEY]).split(b"-----")[2])
+                before = self.silos.get(key_id(written), {"requests": 0, "bytes": 0})
+                told = {word: plain_text(headers.get(f"dualfl-{word}", ""), 40) for word in TOLD}
+                self.silos[key_id(written)] = {
+                    "time": time.time(),
+                    "requests": before["requests"] + 1,
+                    "bytes": before["bytes"] + up,
+                    **told,
+                }
+        if self.path is not None and time.monotonic() - self.noted > NOTED:
+            self.write(self.path)
+
+    def write(self, path: Path) -> None:
+        self.noted = time.monotonic()
+        content = {"silos": self.silos, "turned_away": self.turned_away, "time": time.time()}
+        beside = path.with_name(f".{path.name}")
+        with contextlib.suppress(OSError):  # a full disk must not end the proxy
+            beside.write_text(json.dumps(content))  # not flushed to the disk: it is of this minute
+            os.replace(beside, path)
+
+
 async def limited(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The body piece by piece, up to the limit: who sends more is cut off before Flower has it all."""
     size = 0
@@ -77,7 +135,7 @@ async def limited(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield piece
 
 
-def make_app(target: str, ca: Path | None) -> Any:
+def make_app(target: str, ca: Path | None, seen: Path | None = None) -> Any:
     """The proxy as an ASGI app; `target` is the SuperLink's address on loopback."""
     import httpx
     from starlette.requests import Request
@@ -86,7 +144,7 @@ def make_app(target: str, ca: Path | None) -> Any:
     verify: Any = True if ca is None else ssl.create_default_context(cafile=str(ca))
     client = httpx.AsyncClient(base_url=target, verify=verify, timeout=httpx.Timeout(600, connect=10), trust_env=False)
 
-    bucket = Bucket()
+    bucket, book = Bucket(), Seen(seen)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -113,6 +171,7 @@ def make_app(target: str, ca: Path | None) -> Any:
         except httpx.HTTPError:
             await PlainTextResponse("The SuperLink is not there.\n", 502)(scope, receive, send)
             return
+        book.note(request.headers, answer.status_code, int(length))
         response = StreamingResponse(answer.aiter_raw(), answer.status_code)
         response.raw_headers = [(k.lower(), v) for k, v in answer.headers.raw if k.lower() not in HOP_BY_HOP]
         try:
@@ -123,7 +182,7 @@ def make_app(target: str, ca: Path | None) -> Any:
     return app
 
 
-def main(host: str, port: int, target: str, certificates: str) -> None:
+def main(host: str, port: int, target: str, certificates: str, seen: str = "") -> None:
     import uvicorn
 
     ca: Path | None = None
@@ -133,7 +192,7 @@ def main(host: str, port: int, target: str, certificates: str) -> None:
         ca = folder / "ca.crt"
         tls = {"ssl_certfile": str(folder / "server.pem"), "ssl_keyfile": str(folder / "server.key")}
     uvicorn.run(
-        make_app(target, ca),
+        make_app(target, ca, Path(seen) if seen else None),
         host=host,
         port=port,
         log_level="warning",
@@ -144,4 +203,5 @@ def main(host: str, port: int, target: str, certificates: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    lifeline.hold()
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import pickle
 import re
@@ -14,14 +13,16 @@ from typing import Any
 
 from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.algorithms.few_exchanges.auto import Auto
+from dualfl.analysis.one_algorithm import AlgorithmOutcome, LinearProblem, OneAlgorithm
 from dualfl.deploy.project import Project, check_algorithm, plain
+from dualfl.deploy.running import submit_and_watch
 from dualfl.engines.engine import Result
-from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording, check_limits, check_tol
 from dualfl.errors import InputError
+from dualfl.federation.far_silos import AnalysisTerms
 from dualfl.federation.fixed_point import BITS
-from dualfl.federation.flower import runtime
+from dualfl.federation.flower.analysis_job import AnalysisJob
 from dualfl.federation.flower.job import Job, JobOutcome
 from dualfl.federation.remote import Setup, Terms
 from dualfl.files import write_atomically
@@ -35,8 +36,8 @@ LEFTOVERS = (
     "result.pkl",
     "rows.jsonl",
     "outcome.json",
-    "traffic.json",
-)
+    "collected",
+)  # of a run that is begun anew
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
 
@@ -81,14 +82,16 @@ def execute(
     folder = folder_of(project, algorithm, name)
     work = folder / "work"
     settings = project.settings
-    experiment, resume = open_experiment(work, decisive(project, algorithm, seed), fresh)
+    if settings.secure:
+        followed = FollowedRun(project, algorithm, limits, seed)
+        return followed.execute(folder, Bar(algorithm.name, limits.rounds, progress), fresh, patience, say, alive)
+    experiment, _ = open_experiment(work, decisive(project, algorithm, seed), fresh)
     terms = Terms(
         experiment,
         tuple(sorted(settings.silos)),
         algorithm,
         plain(settings),
         seed=seed,
-        secure=BITS if settings.secure else None,
         standardise=settings.standardise,
         task=settings.task,
         roster=project.roster if settings.tls else None,
@@ -97,7 +100,7 @@ def execute(
         terms,
         limits,
         recording=Recording(checkpoint=work / "checkpoint.npz"),
-        resume=resume,
+        resume=True,  # from the checkpoint, if there is one: also after the SuperLink was lost in the middle
         patience=settings.patience if patience is None else patience,
         authenticated=settings.tls,
         solvers=(settings.solver or "default",),
@@ -108,6 +111,58 @@ def execute(
     found: JobOutcome = pickle.loads((work / "setup.pkl").read_bytes())
     asked = found.decided[0]
     return Finished(project, folder, asked, seed, result, found.setup, found.constants, outcome["traffic"])
+
+
+@dataclass(frozen=True)
+class FollowedRun:
+    """A run under masks: an analysis whose questions every silo foresees from the plan."""
+
+    project: Project
+    algorithm: Algorithm
+    limits: Limits
+    seed: int
+
+    @property
+    def analysis(self) -> OneAlgorithm:
+        settings, (rounds, tol, seconds, _) = self.project.settings, self.limits
+        problem = LinearProblem(**plain(settings))
+        return OneAlgorithm(
+            self.algorithm, problem, settings.task, settings.standardise, self.seed, rounds, tol, seconds
+        )
+
+    def execute(
+        self, folder: Path, bar: Bar, fresh: bool, patience: float | None, say: Say, alive: Callable[[], None]
+    ) -> Finished:
+        """Ask the silos, unless they have answered all of it before."""
+        settings, work = self.project.settings, folder / "work"
+        names, described = tuple(sorted(settings.silos)), self.analysis.as_json()
+        wanted = {"analysis": described, "silos": names, "secure": True}
+        experiment, _ = open_experiment(work, wanted, fresh)
+        if not (work / "result.pkl").exists():
+            roster = self.project.roster if settings.tls else None
+            job = AnalysisJob(
+                AnalysisTerms(experiment, names, described, BITS, roster),
+                self.analysis,
+                settings.patience if patience is None else patience,
+                authenticated=settings.tls,
+            )
+            write_atomically(work / "job.pkl", pickle.dumps(job))
+            submit_and_watch(self.project, work, bar, say, alive)
+        traffic = json.loads((work / "outcome.json").read_text())["traffic"]
+        found: AlgorithmOutcome = pickle.loads((work / "result.pkl").read_bytes()).result
+        scaling, N = found.scaling, len(names)
+        setup = Setup(
+            found.schema,
+            None if scaling is None else scaling.mean,
+            None if scaling is None else scaling.spread,
+            float(found.rows),
+            (found.rows / N,) * N,
+            equal=False,
+            data=(),
+        )
+        result = found.result
+        assert result.constants is not None
+        return Finished(self.project, folder, found.asked, self.seed, result, setup, result.constants, traffic)
 
 
 def folder_of(project: Project, algorithm: Algorithm, name: str | None) -> Path:
@@ -133,7 +188,7 @@ def decisive(project: Project, algorithm: Algorithm, seed: int) -> dict[str, Any
         "silos": sorted(settings.silos),
         "problem": plain(settings),
         "seed": seed,
-        "secure": settings.secure,
+        "secure": False,
         "standardise": settings.standardise,
         "task": settings.task,
     }
@@ -149,51 +204,8 @@ def open_experiment(work: Path, wanted: dict[str, Any], fresh: bool) -> tuple[st
                 f"{work.parent} has another run; give this one another --name, or --fresh to begin anew there."
             )
         return known["id"], True
-    for old in (
-        "journal",
-        "checkpoint.npz",
-        "checkpoint.npz.rows",
-        "setup.pkl",
-        "result.pkl",
-        "rows.jsonl",
-        "outcome.json",
-    ):
+    for old in LEFTOVERS:
         (work / old).unlink(missing_ok=True)
     id = secrets.token_hex(12)
     write_atomically(path, (json.dumps({"id": id, "settings": wanted}, indent=2) + "\n").encode())
     return id, False
-
-
-def submit_and_watch(
-    project: Project,
-    work: Path,
-    bar: Bar,
-    say: Say,
-    alive: Callable[[], None],
-    at: Callable[[int, str], None] = lambda number, purpose: None,
-) -> dict[str, Any]:
-    try:
-        run = runtime.submit(project.folder / "app", work, project.flower_home)
-    except runtime.RunFailed as error:
-        raise InputError(
-            f"The run could not be started ({error}); is the coordinator running (`dualfl deploy start "
-            f"{project.folder}`)?"
-        ) from error
-
-    def on_line(line: Any) -> None:
-        if isinstance(line, dict) and "exchange" in line:
-            at(line["exchange"], line["for"])
-        elif isinstance(line, dict):
-            say(line["say"])
-        else:
-            bar.update(Row(*line))
-
-    try:
-        with bar:
-            return runtime.watch(run, work, project.flower_home, on_line, alive)
-    except KeyboardInterrupt:
-        with contextlib.suppress(runtime.RunFailed):
-            runtime.flwr(["stop", run, "dualfl"], project.flower_home)
-        raise
-    except runtime.RunFailed as error:
-        raise InputError(str(error)) from error

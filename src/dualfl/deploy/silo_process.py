@@ -1,49 +1,119 @@
-"""A silo's process: a keeper that has the data in memory, the SuperNode beside it, and nothing of the coordinator's.
+"""A silo's process: a keeper that has the data in memory, and a line to the coordinator that carries messages alone.
 
-The SuperNode carries messages; it is told to run no app. Its tasks are taken here, over its runtime port on loopback,
-which only the secret of this start opens, and each is answered by the keeper. Whatever must survive is on disk before
-an answer leaves, so this process may be killed at any time.
+Whatever must survive is on disk before an answer leaves, so this process may be killed at any time. It tells its
+supervisor by two files in `service/` that it lives and how it is: `alive` is touched in every turn of the loop, and
+`said.json` has the state and a sentence that says what to do. What an answer costs is nobody's business but this
+machine's: however long it takes, the process counts as alive.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
-import secrets
-import subprocess
+import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from dualfl.deploy.keys import write_secret
-from dualfl.federation.keeper import Keeper
+from dualfl.deploy.service import ALIVE, HEARD, LOGIN, SAID, SERVICE, end_politely, touch
+from dualfl.federation.audit import digest
+from dualfl.federation.flower import lifeline
+from dualfl.federation.keeper import PROTOCOL, Keeper
+from dualfl.federation.silo_folder import SiloFolder
+from dualfl.files import write_atomically
+from dualfl.version import __version__
 
-POLL = 0.2  # seconds between two looks for a message
-SECRET = "runtime.secret"
+IDLE, EAGER, LOOKS = 3.0, 0.3, 200  # seconds between two looks; sooner for so many looks after an answer
+LONGEST_PAUSE = 10.0  # seconds between two attempts to reach the coordinator
 
 
-def main(home: Path, address: str, command: list[str]) -> int:
-    """Beside the SuperNode, and as long as it runs. `address` is that of its runtime port."""
-    from dualfl.federation.flower.executor import Executor
+class Serving:
+    """The loop, and what it tells the supervisor."""
 
-    secret = secrets.token_bytes(32)
-    path = home / "flower" / SECRET
-    write_secret(path, secret)
-    isolated = ["--isolation", "process", "--superexec-auth-secret-file", str(path)]
-    keeper = Keeper(home)
-    node = subprocess.Popen([*command, *isolated])
-    try:
-        with contextlib.closing(Executor(address, secret, keeper.handle)) as executor:
-            while node.poll() is None:
-                if not executor.once():
-                    time.sleep(POLL)
-        return node.returncode
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            node.terminate()
-        path.unlink(missing_ok=True)
+    def __init__(self, home: SiloFolder, line: Any, answer: Callable[[bytes], bytes]) -> None:
+        self.line, self.answer = line, answer
+        self.folder = home.path / SERVICE
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.where = home.settings["coordinator"]
+        self.state, self.looks, self.pause = ("", ""), LOOKS, 1.0
+        line.alive = self.alive
+
+    def alive(self) -> None:
+        touch(self.folder / ALIVE)
+
+    def say(self, state: str, sentence: str) -> None:
+        """Written when it changes, and printed, so that the log tells when what began."""
+        if (state, sentence) != self.state:
+            self.state = (state, sentence)
+            print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {sentence}", flush=True)
+            said = {"state": state, "sentence": sentence, "since": time.time(), "pid": os.getpid()}
+            with contextlib.suppress(OSError):  # a full disk must not end the service
+                write_atomically(self.folder / SAID, json.dumps(said).encode())
+
+    def turn(self) -> float:
+        """One look; returns for how long to sleep."""
+        from dualfl.federation.flower.fleet import NotLetIn, Unreachable
+
+        self.alive()
+        try:
+            came = self.line.once(self.answering)
+        except (NotLetIn, Unreachable) as error:
+            self.say("refused" if isinstance(error, NotLetIn) else "unreachable", str(error))
+            self.pause = min(2 * self.pause, LONGEST_PAUSE)
+            return self.pause
+        touch(self.folder / HEARD)
+        self.pause = 1.0
+        self.say("connected", f"This silo is connected to {self.where}.")
+        self.looks = 0 if came else self.looks + 1
+        return 0.0 if came else EAGER if self.looks <= LOOKS else IDLE
+
+    def answering(self, request: bytes) -> bytes:
+        self.alive()
+        return self.answer(request)
+
+
+def note_settings(home: SiloFolder) -> None:
+    """A policy with an unknown word is told before anything starts; settings that changed go to the audit log."""
+    home.policy  # noqa: B018 (it is read for its sentence)
+    content = (home.path / "silo.json").read_bytes()
+    seen, now = home.path / "cache" / "settings.digest", digest(content)
+    if not seen.exists() or seen.read_text() != now:
+        home.log.note("settings", digest=now, settings=home.settings)
+        write_atomically(seen, now.encode())
+
+
+def told(home: SiloFolder) -> dict[str, str]:
+    """What the coordinator's list of silos shows: nothing that says more of the data than the plan will."""
+    policy = json.dumps(home.policy.as_json(), sort_keys=True)
+    return {
+        "version": __version__,
+        "protocol": str(PROTOCOL),
+        "policy": f"{home.policy.approval} {hashlib.sha256(home.salt + policy.encode()).hexdigest()[:8]}",
+    }
+
+
+def main(folder: Path) -> int:
+    from dualfl.federation.flower.fleet import Fleet
+
+    keeper = Keeper(folder)
+    home, ca = keeper.home, folder / "ca.crt"
+    note_settings(home)
+    note = folder / SERVICE / "node.json"
+    login = (folder / LOGIN).read_bytes()
+    line = Fleet(str(home.settings["coordinator"]), ca if ca.exists() else None, login, note, told(home))
+    serving = Serving(home, line, keeper.handle)
+    signal.signal(signal.SIGTERM, end_politely)
+    with contextlib.suppress(KeyboardInterrupt), contextlib.closing(line):
+        while True:
+            time.sleep(serving.turn())
+    return 0
 
 
 if __name__ == "__main__":
     os.umask(0o077)
-    sys.exit(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    lifeline.hold()
+    sys.exit(main(Path(sys.argv[1])))

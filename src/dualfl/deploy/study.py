@@ -18,15 +18,18 @@ from dualfl.analysis.descriptions import (
     Analysis,
     EstimatorFit,
     ModelEvaluation,
+    SurvivalCurves,
     TableCheck,
     TableDescription,
     WholeFit,
 )
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.survival_curves import Curves, CurveWishes
 from dualfl.analysis.tabulating import Description, TableWishes
 from dualfl.analysis.whole_fit import Fit, Wishes
 from dualfl.deploy.project import Project
-from dualfl.deploy.runs import checked_name, open_experiment, submit_and_watch
+from dualfl.deploy.running import submit_and_watch
+from dualfl.deploy.runs import checked_name, open_experiment
 from dualfl.engines.progress import Bar
 from dualfl.errors import InputError
 from dualfl.estimators.metrics import Evaluation
@@ -37,6 +40,7 @@ from dualfl.files import write_atomically
 from dualfl.tables.findings import Inspection
 
 Say = Callable[[str], None]
+RESULT, COLLECTED = "result.pkl", "collected"  # what came of an analysis, and that somebody has got it
 
 
 class Study:
@@ -66,9 +70,16 @@ class Study:
 
     def fit(self, recipe: Recipe, wishes: Wishes, *, fresh: bool = False) -> Fit:
         """The whole of `dualfl fit`."""
-        found = self.analyse(WholeFit(recipe, wishes), fresh=fresh)
+        silos = self.project.settings.silos
+        found = self.analyse(WholeFit(recipe, replace(wishes, first=silos[0])), fresh=fresh)
         fit: Fit = found.result
-        return replace(fit, wishes=wishes, spent=found.spent)
+        return replace(fit, wishes=wishes, spent=found.spent, far=True).in_order(silos)
+
+    def curves(self, wishes: CurveWishes) -> Curves:
+        """What `dualfl km` prints, as numbers."""
+        found = self.analyse(SurvivalCurves(wishes))
+        curves: Curves = found.result
+        return replace(curves, wishes=wishes, spent=found.spent)
 
     def describe(self, wishes: TableWishes | None = None) -> Description:
         """What `dualfl describe` prints, as numbers."""
@@ -110,9 +121,11 @@ class Study:
             project.roster if settings.tls else None,
         )
         job = AnalysisJob(terms, analysis, self.patience, authenticated=settings.tls)
-        write_atomically(work / "job.pkl", pickle.dumps(job))
-        submit_and_watch(project, work, Bar("", 0, False), self.say, lambda: None, self._at)
-        result: Analysed = pickle.loads((work / "result.pkl").read_bytes())
+        if not (work / RESULT).exists():  # else whoever waited for it was killed before it was there
+            write_atomically(work / "job.pkl", pickle.dumps(job))
+            submit_and_watch(project, work, Bar("", 0, False), self.say, lambda: None, self._at)
+        result: Analysed = pickle.loads((work / RESULT).read_bytes())
+        write_atomically(work / COLLECTED, b"")
         return result
 
     def _at(self, number: int, purpose: str) -> None:
@@ -126,8 +139,8 @@ def called(wanted: dict[str, Any]) -> str:
 
 
 def finished(work: Path) -> bool:
-    """Whether the one of before came to its end, so that this is another."""
-    return (work / "result.pkl").exists()
+    """Whether somebody has got the result of the one of before, so that this is another."""
+    return (work / RESULT).exists() and (work / COLLECTED).exists()
 
 
 def connect(folder: Path | str, *, patience: float | None = None, say: Say | None = None) -> Study:

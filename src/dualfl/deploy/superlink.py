@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from dualfl.federation.flower import lifeline
+
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 ESTABLISHED = "01"
 
@@ -80,4 +82,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     os.umask(0o077)
+    lifeline.hold()
     main()

@@ -10,6 +10,7 @@ from pathlib import Path
 from dualfl.algorithms.contract import Algorithm
 from dualfl.deploy import member, project, runs
 from dualfl.deploy.coordinator import Coordinator
+from dualfl.deploy.silo_service import SiloService, explain
 from dualfl.engines.request import Limits
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
@@ -69,31 +70,30 @@ class Deployment:
         self.project.admit(cards)
         for name in names:
             member.trust(folder / name, folder / "coordinator" / "for-silos" / "roster.json")
-        self.coordinator = Coordinator(self.project)
+        self.coordinator = Coordinator(self.project.folder)
         self.silos: dict[str, runtime.Process] = {}
 
     @contextlib.contextmanager
     def running(self, say: Say = lambda sentence: None) -> Iterator[None]:
         """All processes; none is left afterwards."""
-        try:
-            say("Starting the coordinator: SuperLink on loopback, the proxy in front of it, keys registered ...")
-            self.coordinator.start()
-            say(f"Starting {len(self.names)} silos, each with a key of its own ...")
-            for name in self.names:
-                self.start(name)
-            yield
-        finally:
-            for process in self.silos.values():
-                process.kill()
-            self.coordinator.stop()
+        say("Starting the coordinator: SuperLink on loopback, the proxy in front of it, keys registered ...")
+        with self.coordinator.running(say):
+            try:
+                say(f"Starting {len(self.names)} silos, each with a key of its own ...")
+                for name in self.names:
+                    self.start(name)
+                yield
+            finally:
+                for process in self.silos.values():
+                    process.kill()
 
     def start(self, name: str) -> None:
-        self.silos[name] = member.Member(self.folder / name).start()
+        self.silos[name] = SiloService(self.folder / name).start()
 
     def alive(self) -> None:
         for name, process in self.silos.items():
             if not process.running:
-                raise InputError(f"Silo {name!r} ended: {member.explain(process.log, 0)}")
+                raise InputError(f"Silo {name!r} ended: {explain(process.log, 0)}")
 
     def run(self, algorithm: Algorithm, limits: Limits, **options: object) -> runs.Finished:
         return runs.execute(
@@ -116,5 +116,5 @@ def attempt(
     intercept = "penalised" if algorithm.strongly_convex else "free"
     deployment = Deployment(folder, files, "diagnosis", names, secure=secure, intercept=intercept)
     with deployment.running(say):
-        say(f"Running {algorithm.name}; every message starts a process, so a round takes some seconds ...")
+        say(f"Running {algorithm.name} ...")
         return deployment.run(algorithm, limits, progress=progress, say=say, alive=deployment.alive)

@@ -6,7 +6,9 @@ has missed or doubled a request is noticed. An engine stores the returned `Silo`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -17,7 +19,7 @@ from dualfl import kernels
 from dualfl.algorithms.client_cost import Solved
 from dualfl.algorithms.contract import Algorithm, Place
 from dualfl.algorithms.messages import as_remembered
-from dualfl.errors import BrokenAlgorithm, Diverged, DualflError, InputError, NotSupported
+from dualfl.errors import BrokenAlgorithm, Diverged, DualflError, InputError, NotSupported, OutOfTime
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import DRIFT, LinearModel
 from dualfl.objectives.penalties import Penalised
@@ -69,6 +71,17 @@ class LocalCost:
     @property
     def L(self) -> float:
         return self.objective.L
+
+    @contextmanager
+    def until(self, deadline: float) -> Iterator[None]:
+        """Work that begins after `deadline`, by time.perf_counter(), is not done: OutOfTime."""
+        if time.perf_counter() > deadline:
+            raise OutOfTime
+        self.objective.cost.until = deadline
+        try:
+            yield
+        finally:
+            self.objective.cost.until = np.inf
 
     def place(self, x: Array) -> Array:
         return x if self.origin is None else sealed(x + self.origin)

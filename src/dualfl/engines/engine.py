@@ -29,7 +29,7 @@ from dualfl.objectives.penalties import Penalised, Penalty
 from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.typing import Array, frozen
 
-__all__ = ["Account", "Ahead", "Energy", "Engine", "Gathered", "OutOfTime", "Result", "bound", "check_fit"]
+__all__ = ["Account", "Ahead", "Energy", "Engine", "Gathered", "Result", "bound", "check_fit"]
 
 
 class Account(NamedTuple):
@@ -117,10 +117,6 @@ class Result:
     def capped(self) -> int:
         """How many local solves ended at their cap instead of their rule."""
         return sum(row.capped for row in self.history)
-
-
-class OutOfTime(Exception):
-    """The time of a run ended inside an exchange, which is as if it had not begun."""
 
 
 class RunningReduction:

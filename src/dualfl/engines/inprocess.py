@@ -26,7 +26,6 @@ from dualfl.engines.engine import (
     Ahead,
     Engine,
     Gathered,
-    OutOfTime,
     Result,
     RunningReduction,
     bound,
@@ -82,10 +81,9 @@ class InProcess(Engine):
         costs, silos, weights, place = self.costs, self.silos, self.weights, self.place
 
         def one(j: int) -> tuple[Reply, ClientMemory]:
-            if time.perf_counter() > self.deadline:
-                raise OutOfTime
             silo = silos[j]
-            return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
+            with costs[j].until(self.deadline):
+                return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
 
         began = time.perf_counter()
         running = self.running(asked, request)

@@ -11,6 +11,7 @@ parties: this engine is for studies, not for silos that keep secrets.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -39,6 +40,7 @@ class Asked(NamedTuple):
     clients: list[int]
     after: list[Id]
     summed: bool
+    seconds: float  # that are left; clocks of other machines differ
 
 
 class Answered(NamedTuple):
@@ -68,7 +70,8 @@ class Holder:
         self.before = dict(self.silos)  # one step back, for a server that was interrupted before it took the answer in
 
     def answer(self, asked: Asked) -> Answered:
-        found = [self._one(asked, j, after) for j, after in zip(asked.clients, asked.after)]
+        deadline = time.perf_counter() + asked.seconds
+        found = [self._one(asked, j, after, deadline) for j, after in zip(asked.clients, asked.after)]
         # All have answered: only now does anybody move on.
         for j, (_, old, new) in zip(asked.clients, found):
             self.before[j], self.silos[j] = old, new
@@ -85,13 +88,14 @@ class Holder:
             sums.append(total([wires[i] for i in mine], [asked.clients[i] for i in mine], self.sizes))
         return Answered(sums, blocks, emptied(wires[0]), works, weight)
 
-    def _one(self, asked: Asked, j: int, after: Id) -> tuple[Reply, ClientMemory, ClientMemory]:
+    def _one(self, asked: Asked, j: int, after: Id, deadline: float) -> tuple[Reply, ClientMemory, ClientMemory]:
         silo = self.silos[j]
         if silo.answered != after and self.before[j].answered == after:
             silo = self.before[j]
-        reply, moved = answer(
-            asked.algorithm, self.costs[j], silo, asked.request, self.place, j, self.weights[j], after
-        )
+        with self.costs[j].until(deadline):
+            reply, moved = answer(
+                asked.algorithm, self.costs[j], silo, asked.request, self.place, j, self.weights[j], after
+            )
         return reply, silo, replace(moved, reply=None)
 
     def values(self, theta: Array) -> list[dict[str, float]]:
@@ -160,8 +164,9 @@ class OnRay(Engine):
     def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
         summed = self.whole and asked.reduce == "sum"
         parts = self._spread(clients)
+        left = self.deadline - time.perf_counter()
         requests = [
-            Asked(algorithm, request, mine, [self.silos[j].answered for j in mine], summed) for _, mine in parts
+            Asked(algorithm, request, mine, [self.silos[j].answered for j in mine], summed, left) for _, mine in parts
         ]
         answers: list[Answered] = self._call(
             self.actors[actor].answer.remote(sent) for (actor, _), sent in zip(parts, requests)

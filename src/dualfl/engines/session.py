@@ -23,7 +23,7 @@ from dualfl.engines.client import ClientMemory
 from dualfl.engines.decision import ClientsHere, decide
 from dualfl.engines.driver import Driver, Saved
 from dualfl.engines.driver import digest as digest_of_ask
-from dualfl.engines.engine import Account, Energy, Engine, OutOfTime, Result
+from dualfl.engines.engine import Account, Energy, Engine, Result
 from dualfl.engines.exchanges import Exchanges, drive
 from dualfl.engines.history import History, Row
 from dualfl.engines.inprocess import InProcess, digest
@@ -39,7 +39,7 @@ from dualfl.engines.request import (
     check_recording,
     check_tol,
 )
-from dualfl.errors import DualflError, InputError
+from dualfl.errors import DualflError, InputError, OutOfTime
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.names import nearest
 from dualfl.outputs import alone
@@ -218,6 +218,7 @@ class Session:
             while True:
                 if self.driver.started and self.driver.between_rounds:
                     if len(self.history) <= self.driver.round:
+                        self.limit(limits.seconds)
                         row = yield from self.record(self.driver.round < limits.rounds)
                         if bar is not None:
                             bar.update(row)
@@ -226,7 +227,8 @@ class Session:
                     why = self.ended(limits)
                     if why:
                         return why
-                if not (yield from self.step(limits.seconds)):
+                self.limit(limits.seconds)
+                if not (yield from self.step()):
                     return "diverged"
         except KeyboardInterrupt:
             self.fall_back(self.standing)
@@ -237,11 +239,14 @@ class Session:
         finally:
             self.save(last=True)
 
-    def step(self, seconds: float | None = None) -> Exchanges[bool]:
+    def limit(self, seconds: float | None) -> None:
+        """Tell the engine when the time of the run ends. A run has at least a start."""
+        if seconds is not None and len(self.history):
+            self.engine.deadline = time.perf_counter() + seconds - self.engine.account.seconds
+
+    def step(self) -> Exchanges[bool]:
         """One exchange, or the start of an algorithm that needs none; False if the server's numbers left all bounds."""
         began = time.perf_counter()
-        if seconds is not None and len(self.history):  # a run has at least a start
-            self.engine.deadline = began + seconds - self.engine.account.seconds
         asked = self.driver.ask()
         if asked is not None:
             if any(huge(value) for value in asked.message.values()):

@@ -78,7 +78,7 @@ NAMES = {
 }
 NAMES |= {cls.code: cls.__name__ for cls in (CoxPartialLikelihood, ProportionalOdds, OwnIntercept)}
 MIXED = -1  # the code of what is none of these
-NO_ROWS = 100  # codes from here on are no losses of a row
+NO_ROWS = 60  # codes from here on are no losses of a row
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from dualfl.silos.costs import ALL, Cost, Sample
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measuring
 from dualfl.typing import Array
 
-STEPS, SETTLED, BOUNDLESS = 60, 1e-9, 1e8  # of the search for a dispersion; sizes beyond which there is none
+STEPS, SETTLED = 60, 1e-9  # of the search for a dispersion
+BOUNDLESS = 1e6  # sizes, in means of the counts, beyond which there is none: rounding hides what is left of it
 
 
 class LogLink(FederatedRegressor):
@@ -207,7 +208,7 @@ def searching_dispersion(
         (sample,) = yield from measuring(silos, [ALL], model._cost(1.0).loss, 0, "the dispersion")
         (results,) = yield from model._solving(silos, [Task(model, sample, start)], "the dispersion")
         start = [results[0].theta]
-        found = yield from likeliest(silos, model._costs(sample)[0], results[0].theta, dispersion)
+        found = yield from likeliest(silos, model._costs(sample)[0], results[0].theta, dispersion, sample.mean)
         settled, dispersion = abs(found / dispersion - 1) <= SETTLED, found
         if settled:
             break
@@ -215,7 +216,7 @@ def searching_dispersion(
     return dispersion, results, sample
 
 
-def likeliest(silos: Silos, cost: Cost, theta: Array, dispersion: float) -> Conversation[float]:
+def likeliest(silos: Silos, cost: Cost, theta: Array, dispersion: float, mean: float) -> Conversation[float]:
     """The dispersion that fits best around these means: Newton's method in the logarithm of the size."""
     size = 1 / dispersion
     for _ in range(STEPS):
@@ -224,7 +225,7 @@ def likeliest(silos: Silos, cost: Cost, theta: Array, dispersion: float) -> Conv
         slope, bend = size * float(sums["slope"]), size**2 * float(sums["bend"]) - size * float(sums["slope"])
         step = slope / bend if bend > 0 else np.sign(slope)
         size *= float(np.exp(np.clip(step, -1.5, 1.5)))
-        if not size < BOUNDLESS:
+        if not size < BOUNDLESS * max(mean, 1.0):
             raise NoMinimiser(
                 "The dispersion has no estimate, as the counts spread no more than Poisson's around this model: take "
                 "Poisson's, or give one."

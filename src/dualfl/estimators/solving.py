@@ -14,7 +14,7 @@ from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.best import CONTRADICTION, SMALLEST
 from dualfl.engines.decision import inquiry_of
-from dualfl.engines.engine import Result
+from dualfl.engines.engine import Engine, Result
 from dualfl.engines.exchanges import Exchanges, drive
 from dualfl.engines.history import Row
 from dualfl.engines.lockstep import together
@@ -152,24 +152,33 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     chosen = named(algorithm, side) if isinstance(algorithm, str) else algorithm
     if not isinstance(chosen, Algorithm):
         raise InputError(f"algorithm must be a name or an Algorithm, but it is {algorithm!r}.")
-    check_able(side, chosen)
-    constants, why = None, ""
-    if chosen.undecided:
-        facts = yield from side.inquiring(inquiry_of(chosen))
-        chosen, why = chosen.specialise(facts, side.penalty)
-        constants = replace(facts, facts=None) if chosen.resolved else None
-    engine = side.engine(chosen, start, limits.seed)
-    yield from engine.settling(chosen, constants)
+    engine, _, why = yield from starting(side, chosen, start, limits.seed)
     session = Session(engine, Recording())
     loss = getattr(side.template, "loss", None)
     proof = None if limits.proof_follows else proof_of(side, engine.algorithm.certifies)
     settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
+    settled.last_resort = lambda: proof_of(side, False)
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
     result = side.counted(settled.with_proof(replace(result, choice=why)))
     if isinstance(settled.proof, CurvatureProof):
         result = replace(result, theta=settled.proof.refined(result.theta))
     return result
+
+
+def starting(
+    side: Side, algorithm: Algorithm, start: Array | None, seed: int
+) -> Exchanges[tuple[Engine, Algorithm, str]]:
+    """An engine that knows its constants; the algorithm that runs, and why it was chosen."""
+    check_able(side, algorithm)
+    constants, why = None, ""
+    if algorithm.undecided:
+        facts = yield from side.inquiring(inquiry_of(algorithm))
+        algorithm, why = algorithm.specialise(facts, side.penalty)
+        constants = replace(facts, facts=None) if algorithm.resolved else None
+    engine = side.engine(algorithm, start, seed)
+    yield from engine.settling(algorithm, constants)
+    return engine, algorithm, why
 
 
 def solve(problem: Problem, algorithm: str | Algorithm, limits: FitLimits, start: Array | None = None) -> Result:
@@ -226,6 +235,7 @@ class Settled:
         self.rounding = 0.0  # how far off the best energy may be
         self.proven = -np.inf  # lower bound of E*
         self.enough = np.inf  # the gain of a round below which another attempt at a proof is worth its exchange
+        self.last_resort: Callable[[], FreeIntercept | CurvatureProof | None] = lambda: None  # where all else failed
 
     def __call__(self, row: Row, theta: Array) -> bool:
         if row.energy is None:
@@ -252,6 +262,8 @@ class Settled:
         patience = IDLE if row.certificate is None else IDLE_CERTIFIED
         idle = self.idle(patience, min(1e-2 * limits.tol, 1e-14) * abs(best))
         # A method that converges quadratically has about the square of its last gain to go.
+        if idle and self.proof is None and row.certificate is None:
+            self.proof = self.last_resort()
         near = row.energy <= best + 2 * rounding and self.gain(1) <= min(np.sqrt(limits.tol) * scale, self.enough)
         if self.proof is not None and (near or idle) and row.certificate is None:
             self.proven = max(self.proven, self.proof.bound(theta))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import dualfl.solvers
 from dualfl.algorithms.codecs import Codec, Quantise, RandK, TopK
 from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.algorithms.registry import make
@@ -18,10 +16,10 @@ from dualfl.engines.continuation import Stage, run_regularised
 from dualfl.engines.decision import ClientsHere, decide
 from dualfl.engines.request import RunKeywords
 from dualfl.errors import DualflError, InputError
-from dualfl.names import nearest
 from dualfl.optimum import find_reference
 from dualfl.optimum.minimum import Reference
 from dualfl.solvers.base import Solver
+from dualfl.solvers.naming import choose_solver
 
 Say = Callable[[str], None]
 
@@ -180,21 +178,6 @@ def constants_of(problem: Problem) -> Constants:
 def choose_algorithm(name: str, hyperparameters: Mapping[str, Any]) -> Algorithm:
     """The algorithm with these hyperparameters, checked for being of the right kind."""
     return make(name, **hyperparameters)
-
-
-def solvers() -> dict[str, type[Solver]]:
-    """The local solvers by name, in small letters."""
-    found = (getattr(dualfl.solvers, name) for name in dualfl.solvers.__all__)
-    return {s.__name__.lower(): s for s in found if inspect.isclass(s) and issubclass(s, Solver) and s is not Solver}
-
-
-def choose_solver(name: str | None) -> Solver | None:
-    if name is None:
-        return None
-    known = solvers()
-    if name.lower() not in known:
-        raise InputError(nearest("solver", name, known))
-    return known[name.lower()]()
 
 
 CODECS: dict[str, Callable[[int], Codec]] = {"top": TopK, "rand": RandK, "bits": Quantise}

@@ -15,9 +15,10 @@ from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.chambers import CHECKS, TABLE_NAMES, FarChamber
 from dualfl.federation.sealing import Seal
-from dualfl.federation.upload import WORK_BITS
+from dualfl.tables.schema import Draft
 
 Content = dict[str, Any]
+WORK_BITS = 20  # counts of work are larger than coefficients, and need fewer digits
 NAMES = (*TABLE_NAMES, *CHECKS)  # told in words, by every silo
 
 
@@ -103,12 +104,27 @@ def query_answer(far: FarChamber, ask: Content) -> Record:
     if reduce == "none":
         return Record()
     if reduce == "each":
-        return Record(shown=found if verb in NAMES or shows(far) else None)
+        kept = verb == "baseline" and not far.home.settings.get("show_baseline", far.home.roles is None)
+        return Record(shown=found if verb in NAMES or (shows(far) and not kept) else None)
     if reduce != "sum":
         raise InputError(f"{reduce!r} is no way to put answers together")
     if verb in NAMES:
         raise InputError(f"{verb!r} is answered in words, which nobody can add up")
+    if verb in ("count", "deviate") and far.has_plan and far.experiment.plan["secure"] is not None:
+        check_reach(found, ask["given"]["draft"], len(far.experiment.plan["names"]))
     return Record(found)
+
+
+def check_reach(sums: Mapping[str, Any], draft: Mapping[str, Any], silos: int) -> None:
+    """Refuse sums of columns that are too large for words, and name the column."""
+    columns, reach = Draft.from_json(draft).numeric, fixed_point.reach(silos)
+    for x in sums.values():
+        beyond = np.flatnonzero(~(np.abs(x) < reach))
+        if np.shape(x) == (len(columns),) and len(beyond):
+            raise InputError(
+                f"column {columns[int(beyond[0])]!r} adds up to {reach:.0e} or more, which secure sums do not carry; "
+                "divide it by a power of ten in every silo, or put it under 'ignore' in silo.json"
+            )
 
 
 def shows(far: FarChamber) -> bool:

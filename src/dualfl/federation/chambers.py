@@ -22,21 +22,24 @@ from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.experiment import Experiment
 from dualfl.federation.inspecting import inspected
-from dualfl.federation.rows import not_quoted
+from dualfl.federation.rows import check_empty, not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
 from dualfl.federation.wire import decode, encode
 from dualfl.objectives import L1
 from dualfl.silos.chamber import Chamber, Dealing, Least
 from dualfl.silos.costs import Cost
 from dualfl.silos.verbs import answered
+from dualfl.solvers.naming import choose_solver
+from dualfl.tables.delimited import is_class_target
 from dualfl.tables.refusals import IN_SILOS, Unfit
 
 Content = dict[str, Any]
 SURVEYS = ("survey", "inquiry")
 CHECKS = ("greet", "inspect")  # the questions of a check of tables
 DESCRIBES = ("outline", "tally", "spreads", "cells", "own_cells")  # those of a description
+CURVES = ("survival_counts", "log_rank")  # those of survival curves
 TABLE_NAMES = ("describe", "outline")  # tell names of columns and levels
-TOLD = (*TABLE_NAMES, "encode")  # what a chamber remembers
+TOLD = (*TABLE_NAMES, "encode", "reweigh")  # what a chamber remembers
 QUOTING = "its rows do not suit what was asked"
 
 
@@ -94,6 +97,10 @@ class FarChamber:
             found = answered(self.chamber, verb, given)
             if verb in TABLE_NAMES:
                 self.check_told(found)
+        if verb == "encode":
+            self.check_weights()
+        if verb in CURVES:
+            self.home.policy.check_size(self.chamber.used[0].rows, len(given["arms"]) or 1)
         if verb in TOLD:
             write(self.experiment.path / "told" / verb, encode(dict(given)))
         return found
@@ -108,7 +115,10 @@ class FarChamber:
                 raise InputError(f"the plan is {what} of tables, and {verb!r} is not of it")
 
     def check_told(self, told: Content) -> None:
-        """Class labels leave only as they were shown to the operator."""
+        """Class labels leave only as they were shown to the operator, and no column is empty unawares."""
+        if self.analysis == "run":  # others say themselves whether columns may be empty
+            for name in [name for name, levels in told.get("columns", {}).items() if levels == ()]:
+                check_empty(self.home.name, name, bool(self.home.settings.get("allow_empty")))
         known = self.home.policy.classes
         labels = told.get("classes") or told["columns"].get(self.home.rows().target) or ()
         strange = [] if known is None else [label for label in labels if label not in known]
@@ -130,6 +140,9 @@ class FarChamber:
                 "can change 'target' in silo.json"
             )
         fixed = self.home.policy.task
+        if request["numeric_target"] is None:  # whatever it is
+            classes = is_class_target(mine.table.columns[mine.target]) if fixed is None else fixed == "classification"
+            request["numeric_target"] = not classes
         described = "small" in given  # whatever the target is
         if fixed is not None and not described and bool(request["numeric_target"]) != (fixed == "regression"):
             raise InputError(
@@ -142,6 +155,7 @@ class FarChamber:
                 f"column {strange[0]!r} is not among the 'categorical' of this silo's silo.json, and numbers that are "
                 "taken as categories are told to others; its operator can add it there"
             )
+        self.check_roles(request.get("roles") or {})
         if request["missing"] == "drop" and not settings.get("allow_drop_rows"):
             raise InputError(
                 "the analysis leaves out rows with gaps, and which rows count is the operator's to say; allow it by "
@@ -152,6 +166,34 @@ class FarChamber:
         if described and fixed == "classification" and mine.target not in request["categorical"]:
             request["categorical"] += (mine.target,)
         return {**given, "request": request}
+
+    def check_roles(self, roles: Mapping[str, str]) -> None:
+        """Columns that say when, how much and against whom a row counts are the operator's to name."""
+        allowed = self.home.roles
+        if allowed is None:
+            return
+        for role, column in roles.items():
+            if column not in allowed.get(role, ()):
+                raise InputError(
+                    f"column {column!r} may not be the {role} of rows at this silo; its operator can allow it by "
+                    f'"roles": {{"{role}": ["{column}"]}} in silo.json'
+                )
+
+    def check_weights(self) -> None:
+        """Weights that leave few rows to count would tell of these few."""
+        rows, policy = self.chamber.rows, self.home.policy
+        if rows.weights is None:
+            return
+        if not rows.weights.all() and policy.least_rows and not self.home.settings.get("allow_drop_rows"):
+            raise InputError(
+                "some rows have the weight 0, and which rows count is the operator's to say; allow it by "
+                '"allow_drop_rows": true in silo.json'
+            )
+        counting = rows.mass**2 / float(rows.weights @ rows.weights) if rows.mass > 0 else 0.0
+        if counting < policy.least_rows:
+            raise InputError(
+                "the weights let fewer rows of this silo count than its policy wants for any plan ('least_rows')"
+            )
 
     # -- runs ---------------------------------------------------------------------------------------
 
@@ -210,7 +252,7 @@ class FarChamber:
         weight = 1.0 / N if algorithm.uniform else share
         mine = bound(objective, share, N, algorithm, penalty)
         start = fit["start"]
-        cost = LocalCost(mine, None, None if algorithm.warm else start)
+        cost = LocalCost(mine, choose_solver(wanted.solver), None if algorithm.warm else start)
         if algorithm.strongly_convex:
             mine.require_strong_convexity(algorithm.name)
         place = Place(

@@ -95,7 +95,7 @@ class Consent:
 
 def description(plan: Mapping[str, Any], roster: Mapping[str, str], columns: Sequence[str] = ()) -> Content:
     """What a plan comes to, without what differs between two runs of the same. `columns`: those that this silo has."""
-    problem = dict(plan.get("problem") or {})
+    problem = dict((plan.get("analysis") or {}).get("problem") or plan.get("problem") or {})
     described = {
         "silos": list(plan["names"]),
         "keys": digest(dict(roster)),
@@ -112,14 +112,18 @@ def description(plan: Mapping[str, Any], roster: Mapping[str, str], columns: Seq
 def model_of(plan: Mapping[str, Any]) -> str:
     """The loss of a run, the model of a fit, or what else is done."""
     analysis = plan.get("analysis") or {}
-    named = (analysis.get("recipe") or {}).get("model") or analysis.get("estimator") or analysis.get("analysis")
-    return str(named or (plan.get("problem") or {}).get("loss", ""))
+    loss = (analysis.get("problem") or plan.get("problem") or {}).get("loss")
+    named = (analysis.get("recipe") or {}).get("model") or analysis.get("estimator") or loss
+    return str(named or analysis.get("analysis") or "")
 
 
 def method_of(plan: Mapping[str, Any]) -> str:
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        return str(json.loads(plan["algorithm"])["algorithm"])
-    return str(plan.get("algorithm") or "")
+    """The algorithm: of a run, that an estimator names, or that the plan has beside them."""
+    analysis = plan.get("analysis") or {}
+    named = analysis.get("algorithm") or (analysis.get("parameters") or {}).get("algorithm") or plan.get("algorithm")
+    with contextlib.suppress(ValueError, TypeError):
+        named = json.loads(named) if isinstance(named, str) else named
+    return str(named.get("algorithm") if isinstance(named, Mapping) else named or "")
 
 
 def columns_of(draft: Any) -> list[str]:

@@ -6,13 +6,14 @@ restarted a new number. Silos are known by the names in their answers, never by 
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from dualfl.errors import InputError
+from dualfl.errors import InputError, OutOfTime
 from dualfl.federation.wire import decode, tag
 from dualfl.lines import plain_text
 
@@ -70,13 +71,14 @@ class Courier:
     again: float = 60.0
     fixed: bool = False
     say: Callable[[str], None] = lambda sentence: None
+    waits: Callable[[list[str]], None] = lambda names: None  # told who is missing, at every look
     names: dict[int, str] = field(default_factory=dict)  # of the nodes that have answered
     identities: dict[str, str] = field(default_factory=dict)
     traffic: Traffic = field(default_factory=Traffic)
 
-    def ask(self, message: bytes, wanted: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """The answers of all these silos to this message."""
-        return Asking(self, message, list(wanted)).until_all()
+    def ask(self, message: bytes, wanted: Sequence[str], seconds: float = math.inf) -> dict[str, dict[str, Any]]:
+        """The answers of all these silos to this message; `OutOfTime` if they take longer than this."""
+        return Asking(self, message, list(wanted)).until_all(seconds)
 
 
 class Asking:
@@ -93,8 +95,9 @@ class Asking:
         self.absent: set[int] = set()
         self.errors: dict[int, str] = {}  # node: what the transport said last
 
-    def until_all(self) -> dict[str, dict[str, Any]]:
+    def until_all(self, seconds: float = math.inf) -> dict[str, dict[str, Any]]:
         post, heard, told = self.post, time.monotonic(), 0.0
+        end = heard + seconds
         while True:
             self._send()
             before = len(self.answers)
@@ -103,6 +106,9 @@ class Asking:
             if len(self.answers) == len(self.wanted):
                 return {name: self.answers[name] for name in self.wanted}
             now = time.monotonic()
+            if now > end:
+                raise OutOfTime
+            post.waits([name for name in self.wanted if name not in self.answers])
             if len(self.answers) > before:
                 heard = now
             if now - heard > post.patience:
@@ -114,7 +120,7 @@ class Asking:
             if now - heard > 30 and now - told > 60:
                 post.say(f"Waiting for {self._missing()} ...")
                 told = now
-            time.sleep(post.poll)
+            time.sleep(min(post.poll, max(end - now, 0.0)))
 
     def _missing(self) -> str:
         missing = [name for name in self.wanted if name not in self.answers]

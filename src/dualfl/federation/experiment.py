@@ -26,11 +26,9 @@ from dualfl.algorithms.contract import Algorithm, Place
 from dualfl.engines import checkpoint as checkpoint_file
 from dualfl.engines.client import ClientMemory, LocalCost
 from dualfl.errors import InputError
-from dualfl.federation import fixed_point
 from dualfl.federation.masks import Masks, new_secret, sign
 from dualfl.federation.rows import not_quoted, pack_rows
 from dualfl.federation.silo_folder import PRIVATE, SiloFolder, write
-from dualfl.federation.upload import Uploads
 from dualfl.federation.wire import decode, encode
 from dualfl.files import locked
 from dualfl.objectives.base import Objective
@@ -239,18 +237,13 @@ class Experiment:
             objective.d,
             start=start if algorithm.warm else None,
             penalty=server_penalty(objective, penalty, cost.origin) if algorithm.penalty == "server" else None,
-            codec=codec_of(plan["codec"]) if plan["secure"] is None else fixed_point.FixedPoint(weight),
+            codec=codec_of(plan["codec"]),
         )
         return cost, place, j, weight
 
     @cached_property
-    def uploads(self) -> Uploads:
-        """How answers leave: under masks if the plan says so."""
-        return Uploads(self.plan, self._masks(), bool(self.home.settings.get("allow_sampling")))
-
-    def _masks(self) -> Masks | None:
-        if self.plan["secure"] is None:
-            return None
+    def masks(self) -> Masks:
+        """Those of this silo, with the keys of the plan."""
         if not (self.path / "secret").exists():  # a new one would not fit the keys of the plan
             raise InputError(NO_PLAN)
         keys = {silo: offer[0] for silo, offer in self.plan["offers"].items()}

@@ -9,6 +9,7 @@ driven again from its beginning, and silos are asked only for what they have not
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
@@ -20,18 +21,19 @@ from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
 from dualfl.engines.decision import conversing
-from dualfl.engines.engine import Ahead, Engine, Result, check_fit
+from dualfl.engines.driver import Driver
+from dualfl.engines.engine import Ahead, Energy, Engine, Result, check_fit
 from dualfl.engines.exchanges import Exchanges, Gathered, Measured, Measurement, Request, Step
 from dualfl.engines.inprocess import digest
 from dualfl.engines.survey import Inquiry
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NotSupported
 from dualfl.federation import fixed_point
 from dualfl.federation.analysis_journal import AnalysisJournal
 from dualfl.federation.answers import NAMES
 from dualfl.federation.asks import FitTerms, query_content, step_content, value_content
 from dualfl.federation.courier import Courier
 from dualfl.federation.handing_on import HELLO, NOTHING, Totals, check_hellos
-from dualfl.federation.remote import Federation, Terms, nested
+from dualfl.federation.remote import Federation, Terms
 from dualfl.objectives import L1
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
@@ -65,9 +67,7 @@ class FarSilos:
         from dualfl.algorithms.few_exchanges.auto import Auto
 
         self.terms, self.journal = terms, journal or AnalysisJournal(None)
-        self.federation = Federation(
-            post, Terms(terms.experiment, terms.names, Auto(), secure=terms.secure, roster=terms.roster)
-        )
+        self.federation = Federation(post, Terms(terms.experiment, terms.names, Auto(), roster=terms.roster))
         self.ledger = Ledger()
         self.masses: dict[Rows, list[float]] = {}  # of every silo, where nothing is masked
         self._notes: list[Query] = []  # that travel with what is asked next
@@ -157,11 +157,15 @@ class FarSilos:
         if self._sent == 2:  # sums begin when all silos have a key in common
             joined = self.federation.ask("join", plan=self.plan(), met=self._met)
             shares = {name: joined[name]["boxes"] for name in self.names}
+            self.ledger.note("the silos' common key", 0, 0)
         return self.federation.ask("ask", ended=ended, shares=shares, opened=self._opened.handed_on(), **content)
 
     def _meet(self, met: Answers) -> None:
         """Who is there, and who shows his own numbers."""
         if self.secure:
+            keyless = [name for name in self.names if "offer" not in met[name]]
+            if keyless:
+                raise InputError(f"Silo {keyless[0]!r} has no key; make one with `dualfl deploy join`.")
             self._met = {name: {one: met[name][one] for one in HELLO} for name in self.names}
             if self.terms.roster is not None:
                 check_hellos(self._met, self.terms.experiment, self.terms.roster)
@@ -298,6 +302,17 @@ class Opened:
         return Measured(float(m.E), float(m.off), early)
 
 
+def nested(sums: Mapping[str, Any]) -> Content:
+    """Fields called x.0, x.1, ... as the tuple x again; arrays as they are sent."""
+    found: Content = {}
+    for name, value in sums.items():
+        head, dot, _ = name.partition(".")
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+        found[head] = (*found.get(head, ()), value) if dot else value
+    return found
+
+
 # -- one fit ------------------------------------------------------------------------------------------------
 
 
@@ -355,6 +370,7 @@ class FarEngine(Engine):
     """Keeps the books of one fit; its requests are carried together with those of others."""
 
     silos_remember = True
+    _rode = 0.0  # seconds of the measurement with which the next step travelled
 
     def __init__(self, side: FarSide, algorithm: Algorithm, start: Array | None, seed: int) -> None:
         self.side = side
@@ -380,6 +396,28 @@ class FarEngine(Engine):
 
     def _surveyed(self, found: Constants) -> Constants:
         return self.side.surveyed(found)
+
+    def measuring(self, theta: Array, ahead: Ahead | None = None) -> Exchanges[Energy]:
+        began = time.perf_counter()
+        found = yield from super().measuring(theta, ahead)
+        self._rode = 0.0 if self.early is None else time.perf_counter() - began
+        return found
+
+    def exchanging(self, algorithm: Algorithm, driver: Driver, asked: Ask) -> Exchanges[SimpleNamespace]:
+        rode, self._rode = self._rode, 0.0
+        means = yield from super().exchanging(algorithm, driver, asked)
+        self.account = self.account._replace(seconds=self.account.seconds + rode)
+        return means
+
+    def _addressed(self, algorithm: Algorithm, asked: Ask) -> Sequence[int]:
+        clients = super()._addressed(algorithm, asked)
+        if len(clients) < self.place.N:
+            raise NotSupported(
+                f"{algorithm.name} asks {len(clients)} of {self.place.N} silos at a time, and two sums that differ by "
+                "one silo are no secret; take an algorithm that asks all, such as auto, dualfl or lbfgs. Without masks "
+                "(--no-secure), which every operator must allow, `dualfl deploy run` takes this one too."
+            )
+        return clients
 
     def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
         raise InputError("The requests of a fit among many travel with those of the others; drive them together.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,14 +13,14 @@ from dualfl.tables.reading import Table
 from dualfl.typing import AnyArray
 
 
-def guarded(rows: SiloRows, policy: Policy) -> SiloRows:
-    """The rows without forbidden columns and rare levels; the target stays as it is."""
+def guarded(rows: SiloRows, policy: Policy, untold: Sequence[str] = ()) -> SiloRows:
+    """The rows without forbidden columns and rare levels; the target and what nobody is told stay as they are."""
     table, target = rows.table, rows.target
     columns: dict[str, AnyArray] = {}
     for name, values in table.columns.items():
         if name != target and not may_be_used(name, policy):
             continue
-        texts = name != target and values.dtype.kind != "f"
+        texts = name not in (target, *untold) and values.dtype.kind != "f"
         columns[name] = joined(values, policy.least_per_level) if texts else values
     return replace(rows, table=replace(table, columns=columns))
 
@@ -39,9 +40,9 @@ def joined(texts: AnyArray, least: int) -> AnyArray:
     return np.asarray(named[places])
 
 
-def rarest_cell(table: Table) -> int:
+def rarest_cell(table: Table, untold: Sequence[str] = ()) -> int:
     """Rows of the rarest two levels of two texts, classes among them, that occur together; 0 if there are no two."""
-    texts = [values for values in table.columns.values() if values.dtype.kind != "f"]
+    texts = [values for name, values in table.columns.items() if values.dtype.kind != "f" and name not in untold]
     codes = [np.unique(values, return_inverse=True) for values in texts]
     least = 0
     for i, (_, a) in enumerate(codes):

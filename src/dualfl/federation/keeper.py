@@ -2,7 +2,7 @@
 
 Every message may be handled by a new process, may come twice, and may come after a crash: `handle` gives the same
 answer to the same message, and refuses, in a sentence, what does not fit. Where things lie is in `home` and
-`experiment`, what an answer looks like in `upload`.
+`experiment`; the questions of an analysis, which alone are masked, in `chambers`, `answers` and `line`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from dualfl.federation.fixed_point import BITS
 from dualfl.federation.guarded import rarest_cell
 from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
+from dualfl.federation.protocol import PROTOCOL as PROTOCOL
 from dualfl.federation.rows import describe
 from dualfl.federation.silo_folder import LOG, SiloFolder
 from dualfl.federation.wire import decode, encode, tag
@@ -36,7 +37,6 @@ from dualfl.tables.schema import Draft
 from dualfl.typing import Array
 from dualfl.version import __version__
 
-PROTOCOL = 8
 DAY = 86_400.0  # seconds
 PLAN = {"names", "offers", "secure", "algorithm", "withheld", "analysis"}  # the words of an analysis's plan
 SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
@@ -159,20 +159,16 @@ class Keeper:
         self._check_plan(request, experiment)
         experiment.fix("plan", message, "another plan was agreed for this experiment; start a new one")
         if "pickle" in self.home.settings:
-            return experiment.uploads.setup({"size": experiment.source[2]}, tag(message)) | {"data": ""}
+            return {"wire": {"size": experiment.source[2]}, "data": ""}
         experiment.fix("data", self.home.fingerprint.encode(), CHANGED)
-        return self._once(
-            experiment,
-            message,
-            lambda: experiment.uploads.setup(experiment.counts(), tag(message)) | {"data": self.home.salted},
-        )
+        return self._once(experiment, message, lambda: {"wire": experiment.counts(), "data": self.home.salted})
 
     def _check_unfollowed(self, plan: Content) -> None:
-        """Sums of a run under masks, which no replica follows, leave only by the operator's word."""
-        if "analysis" in plan or (plan["secure"] is not None and not self.home.policy.unfollowed_runs):
+        """Under masks every question follows from a plan, so one that needs none is answered without masks alone."""
+        if "analysis" in plan or plan["secure"] is not None:
             raise InputError(
-                "under masks this silo answers only what it can foresee from the plan: take `dualfl fit --study` or "
-                "`dualfl.connect`, or its operator allows other runs by 'unfollowed_runs' of the policy in silo.json"
+                "under masks this silo answers only what it can foresee from the plan of an analysis; see that the "
+                "coordinator has this version"
             )
 
     def _once(self, experiment: Experiment, message: bytes, answer: Callable[[], Content]) -> bytes:
@@ -231,12 +227,13 @@ class Keeper:
         if (plan.get("analysis") or {}).get("analysis") == "check":  # no sum leaves, and rows may not be readable yet
             consent.check(plan, experiment.id, roster)
             return
-        used = home.rows().used()
+        rows = home.rows()
+        used = rows.used()
         if plan.get("draft") is not None:
             policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
         if policy.least_per_cell:
-            policy.check_cells(rarest_cell(used))
-        columns = sorted(name for name in used.columns if name != home.rows().target)
+            policy.check_cells(rarest_cell(used, home.clusters))
+        columns = sorted(name for name in used.columns if name != rows.target)
         consent.check(plan, experiment.id, roster, columns)
         if policy.least_rows:
             row_sets.check(home.path, row_sets.digests(used, home.salt), policy.least_rows)
@@ -248,9 +245,7 @@ class Keeper:
         experiment.check_data()
         columns = len(experiment.draft.numeric)
         center = declared.vector("center", request["center"], columns)
-        return self._once(
-            experiment, message, lambda: experiment.uploads.setup(experiment.deviations(center), tag(message))
-        )
+        return self._once(experiment, message, lambda: {"wire": experiment.deviations(center)})
 
     # -- rounds ------------------------------------------------------------------------------------
 
@@ -267,14 +262,13 @@ class Keeper:
             if last == name:
                 return sent
             cost, place, j, weight = experiment.client(algorithm_of(request["under"]))
-            if request["reduce"] == "max":  # maxima are compared, not added: the grid of sums is not theirs
+            if request["reduce"] == "max":  # maxima are compared, not added: no codec is for them
                 place = replace(place, codec=None)
             value = None if request["probe"] is None else measured(cost.objective, probe_of(request, cost))
             envelope = Envelope(request["round"], request["exchange"], request["step"], request["message"])
             after = None if surveys else request["after"][list(request["to"]).index(self.home.name)]
             reply, moved = answer(algorithm, cost, silo, envelope, place, j, weight, after)
-            content = experiment.uploads.answer(reply, value, request, name, weight)
-            sent = self._encoded(message, content)
+            sent = self._encoded(message, {"wire": reply.wire, "work": reply.work, "value": value})
             if not surveys:
                 experiment.remember(moved, name, sent)
         return sent
@@ -285,9 +279,8 @@ class Keeper:
         self._check_unfollowed(experiment.plan)
         with experiment.locked():
             experiment.note_scaling(request)
-        cost, _, _, weight = experiment.client(algorithm_of(request["under"]))
-        value = measured(cost.objective, probe_of(request, cost))
-        return experiment.uploads.value(value, tag(message), weight)
+        cost, _, _, _ = experiment.client(algorithm_of(request["under"]))
+        return {"value": measured(cost.objective, probe_of(request, cost))}
 
     # -- an analysis: see `asks`, `chambers` and `answers` ---------------------------------------------
 

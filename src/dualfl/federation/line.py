@@ -57,9 +57,7 @@ class Line:
 
     @property
     def masks(self) -> Masks:
-        masks = self.experiment.uploads.masks
-        assert masks is not None
-        return masks
+        return self.experiment.masks
 
     @property
     def plan_digest(self) -> str:

@@ -14,6 +14,7 @@ from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import Intercept
 from dualfl.objectives.penalties import L1, Penalty
 from dualfl.solvers.base import Solver
+from dualfl.solvers.naming import choose_solver
 from dualfl.tables.schema import Schema
 from dualfl.typing import AnyArray
 
@@ -27,7 +28,7 @@ def build(
     loss = choose_loss(problem["loss"], data)
     intercept: Intercept = "free" if problem["intercept"] == "free" else True
     objective = LinearModel(X, targets(data, loss), loss, problem["ridge"], intercept=intercept)
-    return objective, solver_of(problem["solver"]), L1(problem["l1"]) if problem["l1"] else None
+    return objective, choose_solver(problem["solver"]), L1(problem["l1"]) if problem["l1"] else None
 
 
 def template(schema: Schema, problem: Mapping[str, Any]) -> tuple[Objective, Penalty | None]:
@@ -36,13 +37,3 @@ def template(schema: Schema, problem: Mapping[str, Any]) -> tuple[Objective, Pen
     y = np.zeros(1, dtype=np.intp if schema.classes else np.float64)
     objective, _, penalty = build(X, y, schema, problem)
     return objective, penalty
-
-
-def solver_of(name: str | None) -> Solver | None:
-    if name is None:
-        return None
-    import dualfl.solvers as all_solvers
-
-    known = {each.lower(): each for each in all_solvers.__all__}
-    solver: Solver = getattr(all_solvers, known[name.lower()])()
-    return solver

@@ -31,8 +31,6 @@ class Policy:
     models, algorithms : losses and methods that may be run; None: all that are installed.
     columns, forbidden_columns : those that may be used, None for all; and those that may not.
     exchanges : of one experiment at most. experiments_per_day : how many may begin.
-    unfollowed_runs : whether `dualfl deploy run` is answered under masks, whose questions a silo cannot foresee; those
-        of `dualfl fit --study` and `dualfl.connect` it can, and answers no others.
     keep_days : how long what is kept of an experiment outlives its last question.
     whole_roster : whether every plan must name all silos of the roster. Sums with and without one tell that one's.
     task, classes : what the target is, fixed when the silo joined; no other is told to anybody.
@@ -49,7 +47,6 @@ class Policy:
     forbidden_columns: tuple[str, ...] = ()
     exchanges: int = 2000
     experiments_per_day: int = 20
-    unfollowed_runs: bool = False
     keep_days: int = 30
     whole_roster: bool = True
     task: str | None = None
@@ -133,6 +130,4 @@ KINDS: Mapping[str, tuple[str, Fits]] = {
 }
 
 # Where there is no certificate the federation is one user's own, as in a simulation or a test.
-OPEN = Policy(
-    "none", 0, 0, 0, 0.0, exchanges=10**9, experiments_per_day=10**9, unfollowed_runs=True, whole_roster=False
-)
+OPEN = Policy("none", 0, 0, 0, 0.0, exchanges=10**9, experiments_per_day=10**9, whole_roster=False)

@@ -9,11 +9,11 @@ its own but the last.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,9 @@ from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
 from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
 from dualfl.engines.inprocess import digest
-from dualfl.errors import InputError, NotSupported
-from dualfl.federation import fixed_point
+from dualfl.errors import InputError
 from dualfl.federation.courier import Courier
-from dualfl.federation.field import Words, add
-from dualfl.federation.keeper import PROTOCOL
-from dualfl.federation.ladders import from_rungs, ladder
+from dualfl.federation.protocol import PROTOCOL
 from dualfl.federation.rows import agree
 from dualfl.federation.wire import encode
 from dualfl.objectives.base import Objective
@@ -55,7 +52,6 @@ class Terms:
     seed: int = 0
     start: Array | None = None
     codec: Codec | None = None
-    secure: int | None = None  # bits after the point, or None
     standardise: bool = True
     task: str | None = None
     tables: bool = True  # False: silos hold objectives, not files
@@ -70,7 +66,7 @@ class Setup:
     center: Array | None
     spread: Array | None
     mass: float
-    sizes: tuple[float, ...]  # equal ones under secure aggregation, where nobody knows them
+    sizes: tuple[float, ...]  # equal ones under masks, where nobody knows them
     equal: bool  # whether every silo counts 1
     data: tuple[str, ...]
 
@@ -88,18 +84,18 @@ class Federation:
         self.post, self.terms = post, terms
         self.everybody = list(terms.names)
         self.scaled: set[str] = set()  # the silos that know the scaling
-        if terms.secure is not None and terms.codec is not None:
-            raise NotSupported("Secure aggregation sends whole numbers, and codecs send differences; take one of them.")
 
-    def ask(self, kind: str, to: Sequence[str] | None = None, **content: Any) -> dict[str, Content]:
-        """The answers of these silos, or of all."""
+    def ask(
+        self, kind: str, to: Sequence[str] | None = None, seconds: float = math.inf, **content: Any
+    ) -> dict[str, Content]:
+        """The answers of these silos, or of all, if they come in time."""
         head = {
             "kind": kind,
             "protocol": PROTOCOL,
             "experiment": self.terms.experiment,
             "to": None if to is None else tuple(to),
         }
-        return self.post.ask(encode(head | content), self.everybody if to is None else to)
+        return self.post.ask(encode(head | content), self.everybody if to is None else to, seconds)
 
     def meet(self, known: Setup | None = None) -> Setup:
         """Hello, agreement, standardisation."""
@@ -112,8 +108,8 @@ class Federation:
         answers = self.ask(
             "agree",
             names=terms.names,
-            offers=None if terms.secure is None else {name: met[name]["offer"] for name in terms.names},
-            secure=terms.secure,
+            offers=None,
+            secure=None,  # what is masked is an analysis: see `far_silos`
             problem=dict(terms.problem),
             draft=None if draft is None else draft.as_json(),
             algorithm=terms.algorithm.to_json(),
@@ -140,15 +136,9 @@ class Federation:
             check(self.terms.roster[name], self.terms.experiment, name, Offer(*answer["offer"]))
 
     def _settled(self, draft: Draft | None, answers: Mapping[str, Content], data: tuple[str, ...]) -> Setup:
-        summed = self.added(answers)
-        total = float(summed["size"])
-        schema, center, spread = self._schema(draft, summed)
-        if self.terms.secure is None:
-            sizes = equalised([float(answers[name]["wire"]["size"]) for name in self.terms.names])
-            return Setup(schema, center, spread, sum(sizes), tuple(sizes), set(sizes) == {1.0}, data)
-        N = len(self.terms.names)
-        sizes = [total / N] * N  # who has how much is not known
-        return Setup(schema, center, spread, total, tuple(sizes), False, data)
+        schema, center, spread = self._schema(draft, self.added(answers))
+        sizes = equalised([float(answers[name]["wire"]["size"]) for name in self.terms.names])
+        return Setup(schema, center, spread, sum(sizes), tuple(sizes), set(sizes) == {1.0}, data)
 
     def _schema(self, draft: Draft | None, summed: Content) -> tuple[Schema | None, Array | None, Array | None]:
         """What becomes of the columns, and the mean and spread of what they become."""
@@ -168,45 +158,9 @@ class Federation:
 
     def added(self, answers: Mapping[str, Content]) -> Content:
         """The sums of what silos uploaded outside a step."""
-        if self.terms.secure is not None:
-            return self.unmasked(answers)
         wires = [answers[name]["wire"] for name in self.terms.names]
         self.check_shapes(wires, self.terms.names)
         return {name: sum((wire[name] for wire in wires[1:]), wires[0][name]) for name in wires[0]}
-
-    def unmasked(self, answers: Mapping[str, Content]) -> Content:
-        """The sums that are left when all masks have cancelled."""
-        fields = self._common({name: answer.get("fields") for name, answer in answers.items()})
-        total = self._total(answers)
-        sums: Content = {}
-        place = 0
-        for name, shape, bits in fields:
-            size = int(np.prod(shape, dtype=np.int64))
-            values = fixed_point.from_words(total[place : place + size], bits).reshape(shape)
-            sums[name] = values if shape else float(values)
-            place += size
-        return fixed_point.whole(sums)
-
-    def maxima(self, answers: Mapping[str, Content]) -> SimpleNamespace:
-        names = self._common({name: answer.get("maxima") for name, answer in answers.items()})
-        rows = np.split(self._total(answers), np.cumsum([len(ladder(name)) for name in names])[:-1])
-        return SimpleNamespace(**{name: from_rungs(name, row) for name, row in zip(names, rows)}, mass=1.0)
-
-    def _total(self, answers: Mapping[str, Content]) -> Words:
-        words = [answer["words"] for answer in answers.values()]
-        total: Words = words[0].copy()
-        for more in words[1:]:
-            total = add(total, more)
-        return total
-
-    def _common(self, told: Mapping[str, Any]) -> Any:
-        most = Counter(told.values()).most_common(1)[0][0]
-        for name, mine in told.items():
-            if mine != most or mine is None:
-                raise InputError(
-                    f"Silo {name!r} answered with other fields than the rest; see that it runs this version."
-                )
-        return most
 
     def check_shapes(self, wires: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
         """All silos send the same fields of the same shape; the one that does not is named."""
@@ -270,14 +224,6 @@ class Remote(Engine):
         )
         self.bound = algorithm
 
-    def _surveyed(self, found: Constants) -> Constants:
-        # Secret maxima are rounded up, so mu is a little low; the ridge, which everybody has, is known exactly.
-        return replace(found, mu=max(found.mu, self.template.mu)) if self.secure and self.setup.schema else found
-
-    @property
-    def secure(self) -> bool:
-        return self.federation.terms.secure is not None
-
     @property
     def solvers(self) -> list[str]:
         return self._solvers
@@ -294,6 +240,7 @@ class Remote(Engine):
         answers = self.federation.ask(
             "step",
             to,
+            self.deadline - time.perf_counter(),
             algorithm=algorithm.to_json(),
             under=self.bound.to_json(),
             round=request.round,
@@ -320,30 +267,12 @@ class Remote(Engine):
         else:
             answers = self._step(algorithm, asked, request, clients, None)
         silos = self.moved(clients, [ClientMemory(answered=request.id)] * len(clients))
-        if self.secure:
-            return self._gather_masked(asked, clients, answers, silos)
         replies = [Reply(answer["wire"], Work(*answer["work"])) for answer in answers.values()]
         wires = [reply.wire for reply in replies]
         self.federation.check_shapes(wires, list(answers))
         means = self.reduce(asked, request, clients, replies)
         works = [reply.work for reply in replies]
         return Gathered(means, wires[0], works, sum(floats(wire) for wire in wires), silos)
-
-    def _gather_masked(
-        self, asked: Ask, clients: Sequence[int], answers: Mapping[str, Content], silos: list[ClientMemory]
-    ) -> Gathered:
-        weight = sum(answer["words"].size for answer in answers.values())
-        if asked.reduce == "max":
-            return Gathered(self.federation.maxima(answers), {}, [], weight, silos)
-        sums = self.federation.unmasked(answers)
-        work = Work(**{field: sums.pop(f"work:{field}") for field in Work._fields})
-        mass = sums.pop("probe:mass", 1.0)
-        sums.pop("probe:E", None)
-        sums.pop("probe:off", None)
-        means = SimpleNamespace(**nested(sums), mass=mass)
-        # Who did how much is not known: all of it is booked on the first.
-        works = [work._replace(iterations=round(work.iterations), capped=round(work.capped))]
-        return Gathered(means, {}, works, weight, silos)
 
     # -- measuring --------------------------------------------------------------------------------
 
@@ -353,9 +282,6 @@ class Remote(Engine):
             answers = self._together(theta, *following)
         else:
             answers = self._ask_value(theta)
-        if self.secure:
-            sums = self.federation.unmasked(answers)
-            return float(sums["probe:E"]), float(sums["probe:off"]) + self.place.N * fixed_point.FINEST
         values = [answer["value"] for answer in answers.values()]
         m = mean(values, range(self.place.N), self.sizes, self.mass)
         return float(m.E), float(m.off)
@@ -374,14 +300,3 @@ class Remote(Engine):
         answers = self._step(self.algorithm, asked, request, range(self.place.N), theta)
         self._early = request.id, answers, time.perf_counter() - began
         return answers
-
-
-def nested(sums: Mapping[str, Any]) -> Content:
-    """Fields called x.0, x.1, ... as the tuple x again; arrays as they are sent."""
-    found: Content = {}
-    for name, value in sums.items():
-        head, dot, _ = name.partition(".")
-        if isinstance(value, np.ndarray):
-            value.flags.writeable = False
-        found[head] = (*found.get(head, ()), value) if dot else value
-    return found

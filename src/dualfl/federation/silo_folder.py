@@ -18,6 +18,7 @@ import json
 import os
 import secrets
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ from dualfl.federation.audit import AuditLog
 from dualfl.federation.policy import OPEN, Policy
 from dualfl.federation.rows import SiloRows, digest_of, no_file, read_rows
 from dualfl.files import locked, write_atomically
+from dualfl.names import nearest
 from dualfl.tables.refusals import Unfit
+from dualfl.tables.roles import ROLES
 from dualfl.tables.rules import Rules
 
 PRIVATE = 0o600  # rows, uploads without masks and secrets: nobody else on this machine reads them
@@ -115,7 +118,29 @@ class SiloFolder:
         from dualfl.federation.guarded import guarded
 
         path = self.path / str(self.settings["held_out"]) if held_out and "held_out" in self.settings else self.data
-        return guarded(read_rows(path, self.settings.get("target"), self.rules), self.policy)
+        return guarded(read_rows(path, self.settings.get("target"), self.rules), self.policy, self.clusters)
+
+    @property
+    def roles(self) -> Mapping[str, Sequence[str]] | None:
+        """Which columns may be the time, weight, offset, ... of a row (`tables.roles`); None: whichever is asked for.
+
+        Whoever chooses weights, or what is compared with what, can choose one patient, so the operator says it.
+        """
+        if "roles" not in self.settings:
+            return {} if (self.path / "ca.crt").exists() else None
+        given = self.settings["roles"]
+        fits = isinstance(given, dict) and all(isinstance(names, list) for names in given.values())
+        if not fits or not all(isinstance(name, str) for names in given.values() for name in names):
+            raise InputError('silo.json: "roles" must be an object of lists of columns, as {"time": ["days"]}.')
+        for role in given:
+            if role not in ROLES:
+                raise InputError("silo.json: " + nearest("role of a column", role, ROLES))
+        return {role: tuple(names) for role, names in given.items()}
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Columns whose labels never leave, so rare ones are not joined."""
+        return tuple((self.roles or {}).get("cluster", ()))
 
     @property
     def policy(self) -> Policy:

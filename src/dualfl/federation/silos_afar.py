@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dualfl.algorithms.contract import Constants
 from dualfl.engines.decision import conversing
 from dualfl.engines.exchanges import Exchanges, drive
@@ -23,8 +21,6 @@ class SilosAfar(Remote):
         return drive(self.inquiring(inquiry))
 
     def inquiring(self, inquiry: Inquiry) -> Exchanges[Constants]:
-        if self.secure:  # what is best for alike silos asks one of them alone, and masks need all
-            inquiry = replace(inquiry, alike=False)
         return conversing(
             inquiry, self.place, self.template.shape[0], lambda driver, asked: self.exchanging(inquiry, driver, asked)
         )

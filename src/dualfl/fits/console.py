@@ -48,8 +48,8 @@ def entries(fit: Fit) -> Iterator[tuple[str, str]]:
 
 
 def data_line(fit: Fit) -> str:
-    files, lost, gaps = len(fit.silos), fit.overview.without_target, fit.overview.with_gaps
-    text = f"{files} file{'s' * (files > 1)}, each a silo; {fit.rows:,} rows"
+    silos, lost, gaps = len(fit.silos), fit.overview.without_target, fit.overview.with_gaps
+    text = f"{silos} {fit.place}{'s' * (silos > 1)}{'' if fit.far else ', each a silo'}; {fit.rows:,} rows"
     text += f", {lost:,} more without a target were left out" if lost else ""
     text += f", {gaps:,} more with other gaps were left out" if gaps else ""
     return f"{text}; {len(fit.schema.features)} columns, {coefficient_count(fit)}"
@@ -139,7 +139,8 @@ def penalty_line(fit: Fit) -> str:
     if fit.wishes.said_nothing:
         text += ", the default, a small ridge"
     if fit.path is not None:
-        by = "leaving one file out at a time" if fit.wishes.cv == "silo" else f"{fit.wishes.cv} folds in every file"
+        left_out = f"leaving one {fit.place} out at a time"
+        by = left_out if fit.wishes.cv == "silo" else f"{fit.wishes.cv} folds in every {fit.place}"
         text += f", chosen among {len(fit.path.values)} by cross-validation, {by}"
     return text + (", on standardised columns" if fit.wishes.standardise else ", on the columns as they are")
 
@@ -153,7 +154,7 @@ def missing_line(fit: Fit) -> str:
     parts = []
     if gaps["numeric"]:
         extra = ", with a column that says so" if fit.wishes.request.missing == "indicator" else ""
-        parts.append(f"{gaps['numeric']:,} numbers became the mean of all files{extra}")
+        parts.append(f"{gaps['numeric']:,} numbers became the mean of all {fit.place}s{extra}")
     if gaps["categorical"]:
         parts.append(f'{gaps["categorical"]:,} categories became the level "{MISSING}"')
     return "; ".join(parts)
@@ -174,7 +175,7 @@ def left_out_line(fit: Fit) -> str:
     if not names:
         return ""
     gaps = any(fit.overview.columns[name].missing for name in names)
-    where = "every row of every file" + (" that has an entry" if gaps else "")
+    where = f"every row of every {fit.place}" + (" that has an entry" if gaps else "")
     return f"{', '.join(short(name, NAME) for name in names)}: the same in {where}"
 
 

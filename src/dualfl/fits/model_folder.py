@@ -10,8 +10,8 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from dualfl.analysis.models import MODELS, Recipe
 from dualfl.analysis.whole_fit import Fit
 from dualfl.engines.history import Row
 from dualfl.errors import InputError
+from dualfl.fits.card import CARD, card
 from dualfl.fits.page_facts import for_the_page
 from dualfl.outputs import check_folder, replacing, resolved
 from dualfl.report.folder import environment, plain
@@ -43,7 +44,8 @@ UNSIGNED = 1  # what dualfl 0.1.0 wrote: no digest
 UNRULED = 2  # without the rules by which files are read
 DECISIVE = ("recipe", "schema", "outputs", "columns", "coefficients", "intercepts")  # of model.json, for a prediction
 MODEL, RECORD, PATH, PICTURE, INFLUENCE = "model.json", "fit.json", "path.csv", "path.png", "influence.csv"
-WRITTEN = frozenset({MODEL, RECORD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HISTORY, PARTITION, REPORT})  # by a fit
+TABLES = frozenset(f"table.{form}" for form in ("md", "tex", "html", "csv"))
+WRITTEN = TABLES | {MODEL, RECORD, CARD, PATH, PICTURE, INFLUENCE, COEFFICIENTS, HISTORY, PARTITION, REPORT}  # by a fit
 
 
 # -- writing ----------------------------------------------------------------------------------------------
@@ -74,11 +76,15 @@ def check_replaceable(out: Path, force: bool) -> None:
         raise InputError(f"{out} has a model already; give another --out, or --force to replace it.")
 
 
-def write(fit: Fit, out: Path, command: str, *, page: bool = True) -> list[str]:
-    """All files of the fit, or none; their names."""
+def write(fit: Fit, out: Path, command: str, *, page: bool = True, table: str | None = None) -> list[str]:
+    """All files of the fit, or none; their names. `table`: a format in which the coefficients are written, too."""
     with replacing(out) as folder:
         for name, data in files(fit, command):
             (folder / name).write_bytes(data)
+        if table is not None:
+            from dualfl.fits.model_table import folder_table
+
+            (folder / f"table.{table}").write_bytes(folder_table([folder], table).encode())
         if page:
             from dualfl.report.page import write_page
 
@@ -101,7 +107,9 @@ def files(fit: Fit, command: str) -> Iterator[tuple[str, bytes]]:
         rows = zip(fit.path.values, fit.path.mean, fit.path.standard_error, chosen.astype(int))
         yield PATH, as_csv(head, ([*map(float, row[:3]), int(row[3])] for row in rows))
         yield PICTURE, png(fit.path.figure())
-    yield RECORD, as_json(record(fit, command))
+    told = record(fit, command)
+    yield RECORD, as_json(told)
+    yield CARD, card(plain(told), fit.wishes.rules.predicting.as_json()).encode()
 
 
 def as_json(content: Any) -> bytes:
@@ -135,12 +143,24 @@ def describe(fit: Fit) -> dict[str, Any]:
         "certificate": estimator.certificate_,
         "no certificate because": estimator.certificate_reason_,
     }
+    if "time" in fit.schema.roles:
+        content["survival"] = survival_of(fit)
     return content | {"digest": digest(content)}
+
+
+def survival_of(fit: Fit) -> dict[str, Any]:
+    """The row that hazards are relative to, and its cumulative hazard over time at the silos that show it."""
+    curves = {
+        silo: {name: {"times": one.x.tolist(), "hazard": one.y.tolist()} for name, one in strata.items()}
+        for silo, strata in fit.more.get("baselines", {}).items()
+    }
+    return {"centre": fit.scaling.mean.tolist(), "baselines": curves}
 
 
 def digest(content: dict[str, Any]) -> str:
     """A number for all that a prediction depends on, however the JSON is written."""
     names = (*DECISIVE, "rules") if content.get("format") == FORMAT else DECISIVE
+    names = (*names, "survival") if "survival" in content else names
     decisive = json.dumps(plain({name: content.get(name) for name in names}), sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(decisive.encode()).hexdigest()
 
@@ -227,6 +247,7 @@ def record(fit: Fit, command: str) -> dict[str, Any]:
         },
         "statistics": statistics_of(fit),
         "silos": fit.evaluation.table(),
+        "coefficients": int(fit.theta.size),
         **for_the_page(fit),
         "environment": environment(),
     }
@@ -287,6 +308,7 @@ class Model:
     W: Array  # one row an output
     b: Array
     rules: Rules = USUAL_RULES  # by which new files are read
+    survival: Mapping[str, Any] = field(default_factory=dict)  # of a model of hazards
 
     def estimator(self) -> Fitted:
         return self.recipe.estimator(len(self.schema.classes)).restored(self.W, self.b)
@@ -331,4 +353,4 @@ def read(folder: Path) -> Model:
             raise ValueError("its columns are not those of its coefficients, or one of these is no number")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error}); fit the model again.") from error
-    return Model(recipe, schema, W, b, rules)
+    return Model(recipe, schema, W, b, rules, content.get("survival", {}))

@@ -15,17 +15,17 @@ from __future__ import annotations
 
 import copy
 import math
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from dualfl.errors import InputError, NotSupported
+from dualfl.errors import InputError, NotSupported, OutOfTime
 from dualfl.objectives import rounding
 from dualfl.objectives.rounding import Rounding
 from dualfl.typing import Array, frozen, sealed
@@ -34,13 +34,39 @@ if TYPE_CHECKING:
     from dualfl.objectives.penalties import Penalised, Penalty
 
 
-@dataclass
 class Cost:
-    """Work done so far. A stochastic gradient of one row counts 1/n."""
+    """Work done so far. A stochastic gradient of one row counts 1/n.
 
-    gradients: float = 0.0
-    hessian_products: float = 0.0
-    passes: float = 0.0  # over the data; a product with X or with X' alone is half a pass
+    passes : over the data; a product with X or with X' alone is half a pass.
+    until : when time ends, by time.perf_counter(). All work is booked as passes, and time is looked at with each.
+    """
+
+    def __init__(self, gradients: float = 0.0, hessian_products: float = 0.0, passes: float = 0.0) -> None:
+        self.gradients, self.hessian_products, self._passes = gradients, hessian_products, passes
+        self.until = math.inf
+
+    @property
+    def passes(self) -> float:
+        return self._passes
+
+    @passes.setter
+    def passes(self, passes: float) -> None:
+        self._passes = passes
+        self.look_at_time()
+
+    def look_at_time(self) -> None:
+        if self.until < math.inf and time.perf_counter() > self.until:
+            raise OutOfTime
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cost) and self.totals == other.totals
+
+    def __repr__(self) -> str:
+        return "Cost(gradients={:g}, hessian_products={:g}, passes={:g})".format(*self.totals)
+
+    @property
+    def totals(self) -> tuple[float, float, float]:
+        return self.gradients, self.hessian_products, self.passes
 
     def copy(self) -> Cost:
         return copy.copy(self)

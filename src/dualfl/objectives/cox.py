@@ -63,7 +63,7 @@ class CoxPartialLikelihood(Objective):
     0.693147
     """
 
-    code = 100  # by which a survey knows it
+    code = 60  # by which a survey knows it
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import xlog1py, xlogy
 
 from dualfl.arguments import checked
 from dualfl.errors import InputError, NotSupported
@@ -163,7 +163,7 @@ class Logistic(Loss):
         t = -u * y
         ok = (t >= -_SLACK) & (t <= 1 + _SLACK)
         t = np.clip(t, 0.0, 1.0)
-        return _inside(ok, xlogy(t, t) + xlogy(1 - t, 1 - t))
+        return _inside(ok, xlogy(t, t) + xlog1py(1 - t, -t))  # log(1 - t) would lose a t of 1e-13 in the 1
 
 
 @dataclass(frozen=True)

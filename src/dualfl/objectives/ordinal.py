@@ -64,7 +64,7 @@ class ProportionalOdds(Objective):
     0.693147
     """
 
-    code = 101  # by which a survey knows it
+    code = 61  # by which a survey knows it
 
     def __init__(
         self,

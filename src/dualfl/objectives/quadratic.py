@@ -109,13 +109,20 @@ class Quadratic(PlainObjective):
 
 
 def spectrum(A: Array) -> tuple[float, float]:
-    """The ends of the spectrum of a positive semidefinite matrix, or a sentence that says why it is none."""
+    """The ends of the spectrum of a positive semidefinite matrix, or a sentence that says why it is none.
+
+    The lower one is a lower bound, since proofs hang on it: a computed eigenvalue is off by a few d roundings of the
+    largest. Of a diagonal matrix it is known.
+    """
     if not np.isfinite(A).all():
         raise InputError("A must be finite, but it contains NaN or infinity.")
     if not np.allclose(A, A.T, rtol=1e-10, atol=1e-12 * np.abs(A).max()):
         raise InputError("A must be symmetric, but it is not; give (A + A.T) / 2 if that is what you mean.")
-    eigenvalues = np.linalg.eigvalsh(A)
+    symmetric = (A + A.T) / 2
+    eigenvalues = np.linalg.eigvalsh(symmetric)
     lowest, highest = float(eigenvalues[0]), float(eigenvalues[-1])
     if lowest < -1e-10 * max(abs(highest), 1e-300):
         raise InputError(f"A must be positive semidefinite, and its smallest eigenvalue is {lowest:.3g}: not convex.")
-    return max(lowest, 0.0), highest
+    if np.count_nonzero(A - np.diag(np.diag(A))) == 0:
+        return float(max(np.diag(A).min(), 0.0)), highest
+    return max(lowest - roundings(10 * len(A)) * highest, 0.0), highest

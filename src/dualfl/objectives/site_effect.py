@@ -47,7 +47,7 @@ class OwnIntercept(Objective):
     (0.0, 10.0)
     """
 
-    code = 102  # by which a survey knows it
+    code = 62  # by which a survey knows it
 
     def __init__(
         self,

@@ -50,6 +50,7 @@ class Cost:
     rows: Rows = ALL
     positive: int | None = None  # targets are +1 for this class and -1 for the others; None: as they are
     shift: float = 0.0  # taken off the targets, so that no digits are lost to it
+    solver: str | None = None  # by which a silo minimises it; None: as the cost suits
     features: bool = True  # False: one column of ones in their place, the model that others are compared with
 
     def as_json(self) -> dict[str, Any]:
@@ -61,6 +62,7 @@ class Cost:
             "rows": asdict(self.rows),
             "positive": self.positive,
             "shift": self.shift,
+            "solver": self.solver,
         }
         return content if self.features else content | {"features": False}
 

@@ -29,6 +29,7 @@ from dualfl.silos.costs import Cost, Sample
 from dualfl.silos.ledger import Ledger
 from dualfl.silos.questions import Exchange, Query
 from dualfl.silos.verbs import Wire, answered, looks
+from dualfl.solvers.naming import choose_solver
 from dualfl.typing import Array
 
 AsOne = Callable[[Sequence[Objective]], LinearModel | None]
@@ -58,7 +59,8 @@ class SilosHere:
 
     def side(self, cost: Cost, sample: Sample) -> SideHere:
         """Silos that have no rows in it are not asked."""
-        problem = Problem(self._clients(cost), penalty=L1(cost.l1) if cost.l1 else None)
+        penalty = L1(cost.l1) if cost.l1 else None
+        problem = Problem(self._clients(cost), penalty=penalty, solvers=choose_solver(cost.solver))
         return SideHere(problem, partial(self._as_one, cost) if self.joined else None)
 
     def _as_one(self, cost: Cost, clients: Sequence[Objective]) -> LinearModel | None:

@@ -263,6 +263,34 @@ def joined(counts: GridCounts, grid: Array, least: int) -> tuple[GridCounts, Arr
     return GridCounts(counts.at_risk[starts], *sums), np.asarray(grid[last])
 
 
+def delayed(counts: GridCounts, least: int) -> GridCounts:
+    """Of one silo: events and leavers told only once there are enough of them, so no cell but the last is small.
+
+    Nobody is lost, and nobody is told of early; who is told of late counts as at risk until then.
+    """
+    if least <= 1:
+        return counts
+    moved = [
+        np.column_stack([_in_portions(column, least) for column in part.T]) for part in (counts.events, counts.left)
+    ]
+    gone: Array = np.cumsum(counts.events + counts.left, axis=0)
+    told: Array = np.cumsum(moved[0] + moved[1], axis=0)
+    late = np.vstack([np.zeros((1, gone.shape[1])), (gone - told)[:-1]])
+    return GridCounts(counts.at_risk + late, *moved)
+
+
+def _in_portions(cells: Array, least: int) -> Array:
+    """The same total; every cell is 0 or at least `least`, if the total is."""
+    found, waiting, last = np.zeros(len(cells)), 0.0, -1
+    for k, count in enumerate(cells):
+        waiting += count
+        if waiting >= least:
+            found[k], waiting, last = waiting, 0.0, k
+    if waiting:
+        found[last if last >= 0 else len(cells) - 1] += waiting
+    return found
+
+
 def _small(cells: Array, least: int) -> bool:
     return bool(((cells > 0) & (cells < least)).any())
 

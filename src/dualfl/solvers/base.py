@@ -66,6 +66,7 @@ class Watch:
         if self._started:
             self.iterations += 1
         self._started = True
+        self.f.cost.look_at_time()  # a solver that stands still evaluates nothing
         if not np.isfinite(residual + slack):
             raise Diverged(
                 f"The local solver met NaN or infinity at iteration {self.iterations} on {self.f.name}; "

@@ -30,7 +30,7 @@ class Request:
     count."""
 
     target: str
-    numeric_target: bool = False
+    numeric_target: bool | None = False  # None: whoever has the table knows
     drop: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     missing: str = "fill"
@@ -184,7 +184,7 @@ def summarise(table: Table, request: Request) -> Summary:
             "model needs numbers; correct the file, or take --model logistic or multinomial for classes."
         )
     columns = {name: _summary(values) for name, values in kept.columns.items() if name not in request.apart}
-    if not columns and not table.width:
+    if not columns and not table.width and "time" not in request.roles:  # curves need no features
         raise InputError(f"{table.name} has no column besides the target {request.target!r}, so there are no features.")
     labels = target if request.numeric_target else kept.levels(request.target)
     found = _summary(labels)

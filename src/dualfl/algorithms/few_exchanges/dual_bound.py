@@ -128,12 +128,13 @@ def at_scale(R: Regulariser, ab: float, v: Array, off: Array, s: float) -> float
     return below(value, s * abs(ab) + abs(value), 4) if np.isfinite(value) else -np.inf
 
 
-def leaning(R: Regulariser, x: Array, off: Array) -> Array:
+def leaning(R: Regulariser, x: Array, off: Array, outputs: int = 1) -> Array:
     """The gradient of the losses that a step from x should aim at, beyond what R asks for, so that it proves something.
 
     Where R is flat and bounded on one side only, R* is finite on one side of 0, and 0 is where a minimiser leads. Where
     it has an l1 or a group penalty and no ridge, a minimiser leads to the edge of a box or a ball outside of which R*
-    is infinite. A slope of a few roundings to the right side costs as little.
+    is infinite. A slope of a few roundings to the right side costs as little. The outputs of a softmax can all move
+    together, at no cost: there a bound on one side binds nothing, and a slope to that side would lead to infinity.
     """
     P, flat, lean = R.P, R.m == 0, BALANCED if R.flat.any() else LEAN
     if R.group is not None:
@@ -143,7 +144,8 @@ def leaning(R: Regulariser, x: Array, off: Array) -> Array:
         norms, errors = (R.group._norms(part)[1].reshape(wide) for part in (grouped, off.reshape(grouped.shape)))
         return np.asarray(lean * errors * grouped / np.where(norms > 0, norms, 1.0)).ravel()
     low, high = np.isfinite(P.lo), np.isfinite(P.hi)
-    side = np.where(P.l1 > 0, np.sign(x), np.where(low & ~high, 1.0, np.where(high & ~low, -1.0, 0.0)))
+    one_sided = np.where(low & ~high, 1.0, np.where(high & ~low, -1.0, 0.0)) if outputs == 1 else 0.0
+    side = np.where(P.l1 > 0, np.sign(x), one_sided)
     return np.asarray(np.where(flat, side * lean * off, 0.0))
 
 

@@ -37,7 +37,15 @@ from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
 from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges import dependence
-from dualfl.algorithms.few_exchanges.dual_bound import FEW, MEAN, Doubt, at_scale, conjugate_above, largest_scale
+from dualfl.algorithms.few_exchanges.dual_bound import (
+    FEW,
+    MEAN,
+    Doubt,
+    at_scale,
+    conjugate_above,
+    largest_scale,
+    leaning,
+)
 from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
@@ -50,6 +58,8 @@ from dualfl.solvers.definite import independence
 from dualfl.typing import Array
 
 LARGEST = 2000
+LOOSE = 1e-8  # of E: a gap that is worth another solve at the server
+TIP = 3  # times how far off the mean of the residuals is, or may be
 
 
 @dataclass(frozen=True)
@@ -116,11 +126,15 @@ class OneShot(Algorithm):
         assert s.M is not None and s.H is not None
         R = Regulariser.at(at, s.M, np.zeros(at.d))
         z = R.newton(s.H, -m.g, x)
-        there = Quadratics(s.H, s.K, float(m.grid), at.N).moved(m, x, z)
-        bounds = [s.bound, decrement_bound(R, there, s.still)]
-        if not R.flat.any():
-            bounds.append(scaled_bound(R, there) if s.rows else at_scale(R, -there.conj, -there.r, there.off_r, 1.0))
-        return replace(s, x=z, bound=max(bounds))
+        sums = Quadratics(s.H, s.K, float(m.grid), at.N)
+        there = sums.moved(m, x, z)
+        bound = max(s.bound, decrement_bound(R, there, s.still), dual(R, sums, m, x, z, s.rows))
+        E = there.L + R.value(z)
+        if E - bound > max(LOOSE * abs(E), 10 * there.off_L):  # a dual point a hair further inside the domain of R*
+            lean = leaning(R, z, there.off_r)
+            if lean.any():
+                bound = max(bound, dual(R, sums, m, x, R.newton(s.H, lean - m.g, x), s.rows))
+        return replace(s, x=z, bound=bound)
 
     def model(self, s: Server) -> Array:
         return s.x
@@ -213,6 +227,29 @@ def decrement_bound(R: Regulariser, at: There, still: tuple[int, ...] = ()) -> f
     price = float(np.sum(((np.abs(rho) + off)[there] / h) ** 2)) / (2 * lam)
     value = R.value(at.z)
     return below(at.L - at.off_L + value - price, abs(at.L) + abs(value) + price, len(at.z) + MEAN)
+
+
+def dual(R: Regulariser, sums: Quadratics, m: Any, x: Array, z: Array, rows: bool) -> float:
+    """What the residuals at z prove by duality; `rows`: they may be scaled.
+
+    A free intercept wants residuals of mean 0, which rounding does not leave. So it is moved to either side, until the
+    mean is surely positive, and surely negative: each proves a bound for one sign of y_k (see `dual_bound`).
+    """
+    there, flat = sums.moved(m, x, z), np.flatnonzero(R.flat)
+    if not len(flat):
+        return scaled_bound(R, there) if rows else at_scale(R, -there.conj, -there.r, there.off_r, 1.0)
+    k = int(flat[0])
+    if len(flat) > 1 or not rows or not sums.H[k, k] > 0:
+        return -np.inf
+    bounds = []
+    for side in (1.0, -1.0):
+        tipped = z.copy()
+        tipped[k] += side * TIP * (abs(there.r[k]) + there.off_r[k]) / sums.H[k, k]
+        at, other = sums.moved(m, x, tipped), np.arange(len(z)) != k
+        if not side * at.r[k] >= at.off_r[k]:
+            return -np.inf
+        bounds.append(scaled_bound(R, replace(at, r=np.where(other, at.r, 0.0), off_r=np.where(other, at.off_r, 0.0))))
+    return min(bounds)
 
 
 def scaled_bound(R: Regulariser, at: There) -> float:

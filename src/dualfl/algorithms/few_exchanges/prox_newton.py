@@ -38,7 +38,7 @@ from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, Null, SmoothSilo, all_rows, lower_bound
-from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise
+from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise, lighter
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
 from dualfl.algorithms.states import replace
 from dualfl.errors import InputError
@@ -150,7 +150,8 @@ class ProxNewton(Algorithm):
         s = replace(s, outputs=round(m.outputs) if all_rows(m) else 1)
         R = self.regulariser(s, at)
         if self.race:
-            s = replace(s, bound=self.local_bound(R, m, self.doubt(s, at)), rival=R.nearest(m.local))
+            bound = self.local_bound(self.regulariser(s, at, least=True), m, self.doubt(s, at))
+            s = replace(s, bound=bound, rival=R.nearest(m.local))
         s = self.accepted(replace(s, guesses=self.guessed(s, R, m)), m, s.trial, at)
         return s if s.rival is None else replace(s, model=s.rival, frame=None)
 
@@ -189,7 +190,7 @@ class ProxNewton(Algorithm):
         null = None
         if s.classes is not None and s.features is not None:
             null = Null(s.classes.reshape(len(s.features), -1), s.features)
-        return lower_bound(self.regulariser(s, at), m, x, self.doubt(s, at), null)
+        return lower_bound(self.regulariser(s, at, least=True), m, x, self.doubt(s, at), null)
 
     @staticmethod
     def doubt(s: Server, at: Place) -> Doubt:
@@ -215,7 +216,7 @@ class ProxNewton(Algorithm):
         if E <= s.E + ARMIJO * s.predicted + 1e-14 * abs(s.E) or np.array_equal(s.trial, s.x):
             after = self.accepted(replace(s, wary=s.wary and s.predicted == 0), m, s.trial, at)
             sure = kept_promise(s.E - E, -s.predicted) and -after.predicted <= SURE * abs(E)
-            return replace(after, straight=0.0 if sure else STRAIGHT)
+            return replace(after, straight=0.0 if sure else lighter(s.straight, s.E - E, -s.predicted))
         points = [R.between(s.x, s.trial, t) for t in RAY]
         values = [loss + R.value(z) for loss, z in zip(m.ray, points)]
         best = int(np.argmin(values))
@@ -235,12 +236,13 @@ class ProxNewton(Algorithm):
         else:
             frame = None if s.frame is None else Frame(*s.frame)
             H = symmetric(m.h, at.d) if frame is None else frame.hessian(m.h)[1]
-            aim = dual_bound.leaning(R, x, self.doubt(s, at).off(m.spread, m.g, R.M * np.abs(x)))
+            aim = dual_bound.leaning(R, x, self.doubt(s, at).off(m.spread, m.g, R.M * np.abs(x)), s.outputs)
             z = R.newton(H, aim - m.g, x)
             if hasattr(m, "working_h"):
                 z = R.newton(symmetric(m.working_h, at.d), m.working_q, x)
             if frame is not None:
-                bound = max(bound, composite_bound.proven(R, frame, m, x, z, H, self.doubt(s, at)))
+                least = self.regulariser(s, at, least=True)
+                bound = max(bound, composite_bound.proven(least, frame, m, x, z, H, self.doubt(s, at)))
             s = replace(s, frame=self.next_frame(s, R, H, m, x, z))
         predicted = float(m.g @ (z - x)) + R.value(z) - R.value(x)
         index = self.active(R, z, m.g) if at.d > self.full else None
@@ -280,9 +282,11 @@ class ProxNewton(Algorithm):
         z[index] = minimise_model(H, q, P, x[index], max(ENOUGH * here, 1e-15 * float(np.linalg.norm(q))))
         return z
 
-    def regulariser(self, s: Server, at: Place) -> Regulariser:
+    def regulariser(self, s: Server, at: Place, least: bool = False) -> Regulariser:
+        """R; `least`: one that is not above it, for proofs, since M came on the grid of what travels."""
         assert s.M is not None
-        return Regulariser.at(at, s.M, np.zeros(at.d))
+        M = np.maximum(s.M - s.grid, 0.0) if least else s.M
+        return Regulariser.at(at, M, np.zeros(at.d))
 
     def check_active_set(self, at: Place) -> None:
         R = Regulariser.at(at, np.zeros(at.d), np.zeros(at.d))

@@ -221,6 +221,8 @@ NOTHING = Gain(np.inf, np.inf, 0.0)
 def gain(C: Curvature, r: Array, off_r: Array, beside: float = 0.0) -> Gain:
     """For a slope that is r in z, off by at most off_r; `beside`: lam^2 of directions that H does not hold."""
     d = len(r)
+    if not d:  # columns of zeros only
+        return NOTHING if beside else Gain(0.0, 0.0, np.inf)
     diagonal = np.diag(C.H)
     if d > LARGEST or not (np.isfinite(C.H).all() and (diagonal > 0).all()):
         return NOTHING

@@ -63,7 +63,7 @@ from dualfl.algorithms.few_exchanges.sketched_sums import (
     sums_at,
     without_second_order,
 )
-from dualfl.algorithms.few_exchanges.straight_pieces import kept_promise
+from dualfl.algorithms.few_exchanges.straight_pieces import just_beyond, kept_promise
 from dualfl.algorithms.few_exchanges.upload_limits import has_few_rows
 from dualfl.algorithms.messages import floats
 from dualfl.algorithms.states import replace
@@ -304,6 +304,9 @@ class SketchedNewton(Algorithm):
         """The next trial x - p, and what is asked with it."""
         p = two_loops(s.g, s.S, s.Y, lambda g: s.metric.solve(s.basis, g))
         decrement = float(s.g @ p)
+        if s.exact and len(s.S) and decrement > 2 * scale(s):  # more than there is: pairs of a straight piece
+            p = s.metric.solve(s.basis, s.g)
+            decrement = float(s.g @ p)
         self.check_minimiser(s, p, decrement)
         near = decrement <= NEAR * scale(s)
         close = decrement <= (NEAR if self.local else CLOSE) * scale(s)
@@ -322,6 +325,8 @@ class SketchedNewton(Algorithm):
         steps = [(float(E), t * s.t) for E, t in zip(ray, RAY)]
         good = [(E, t) for E, t in steps if E <= s.E - ARMIJO * t * slope]
         t = min(good)[1] if good else SHORTER * (steps[-1][1] if steps else s.t)
+        if s.exact and good:
+            t = just_beyond(s.E, slope, t, steps)
         p = t * full
         return replace(s, trial=s.x - p, p=p, t=t, near=False, close=False, request=())
 

@@ -7,11 +7,12 @@ rows.jsonl     a line an exchange           result.pkl     what came of it
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from dualfl.analysis.descriptions import Analysis
+from dualfl.analysis.one_algorithm import AlgorithmOutcome, OneAlgorithm
 from dualfl.federation.analysis_journal import AnalysisJournal
 from dualfl.federation.courier import Courier, Traffic, Transport
 from dualfl.federation.far_silos import AnalysisTerms, FarSilos
@@ -51,13 +52,24 @@ class Telling(FarSilos):
         return super().carry(exchange)
 
 
-def carry_out_analysis(
-    job: AnalysisJob, folder: Path, transport: Transport, traffic: Traffic, say: Callable[[str], None], tell: Any
-) -> Analysed:
+def carry_out_analysis(job: AnalysisJob, folder: Path, transport: Transport, traffic: Traffic, lines: Any) -> Analysed:
     """Drive the analysis over the transport; what was answered before is not asked again."""
-    post = Courier(transport, job.patience, job.poll, fixed=job.authenticated, say=say, traffic=traffic)
+    post = Courier(
+        transport,
+        job.patience,
+        job.poll,
+        fixed=job.authenticated,
+        say=lines.say,
+        waits=lines.waits,
+        traffic=traffic,
+    )
     silos = Telling(post, job.terms, AnalysisJournal(folder / JOURNAL))
-    silos.tell = tell
-    result = drive(job.analysis.conversation(silos), silos)
+    silos.tell = lines.at
+    analysis = job.analysis
+    if isinstance(analysis, OneAlgorithm):
+        analysis = replace(analysis, bar=lines)
+    result = drive(analysis.conversation(silos), silos)
+    if isinstance(result, AlgorithmOutcome) and result.result.stopped == "interrupted":
+        raise KeyboardInterrupt
     silos.finish()
     return Analysed(result, silos.ledger.entries)

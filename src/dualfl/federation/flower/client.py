@@ -1,6 +1,6 @@
 """The ClientApp of a simulation: hands a message to the silo's keeper and its answer back.
 
-Silos of a deployment run no app (`executor`). Flower starts a new process for every message of a simulation.
+Silos of a deployment run no app (`fleet`). Flower starts a new process for every message of a simulation.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
     setup.pkl      what silos agreed on         result.pkl     the result
     checkpoint.npz where the run stands         outcome.json   how it ended: {"stopped": ...} or {"error": ...}
     traffic.json   what went over the wire, up to the last row, of all sessions
+    waiting.json   who has not answered yet
 
 All of it is written and read by one user on one machine; nothing that silos send is ever unpickled. A server app may
 outlive its SuperLink for a while; `submission` says whose turn it is, and one whose turn is over writes nothing more.
@@ -11,6 +12,7 @@ outlive its SuperLink for a while; `submission` says whose turn it is, and one w
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import time
@@ -35,7 +37,8 @@ from dualfl.files import write_atomically
 from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalty
 
-TRAFFIC = "traffic.json"
+TRAFFIC, WAITING = "traffic.json", "waiting.json"
+PAUSE = 1.0  # seconds between two notes of who is waited for
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class Lines(Bar):
     def __init__(self, folder: Path, turn: Turn, traffic: Traffic) -> None:
         super().__init__("", 0, False)
         self.folder, self.turn, self.traffic = folder, turn, traffic
+        self.missing: list[str] = []
+        self.told = 0.0
 
     def update(self, row: Row) -> None:
         self._write(row)
@@ -100,6 +105,14 @@ class Lines(Bar):
         """Where an analysis is."""
         self._write({"exchange": number, "for": purpose})
         write_atomically(self.folder / TRAFFIC, json.dumps(vars(self.traffic)).encode())
+
+    def waits(self, names: list[str]) -> None:
+        """For `dualfl deploy status`: who is missing, written when that changes, and no oftener than it can be read."""
+        if names != self.missing and time.monotonic() - self.told > PAUSE:
+            self.missing, self.told = names, time.monotonic()
+            content = json.dumps({"silos": names, "time": time.time()})
+            with contextlib.suppress(OSError):
+                (self.folder / WAITING).write_text(content)
 
     def _write(self, line: Any) -> None:
         self.turn.check()
@@ -137,17 +150,25 @@ def perform(folder: Path, transport: Transport) -> None:
         else:
             result, traffic = carry_out(job, folder, InTurn(transport, turn), turn)
         if result.stopped == "interrupted":
-            raise DualflError("The server app was interrupted; give `dualfl deploy run` again, and it goes on.")
+            raise KeyboardInterrupt
         turn.check()
     except TurnIsOver:
         raise
     except BaseException as error:
         turn.check()
         told = str(error) if isinstance(error, DualflError) else f"{type(error).__name__}: {error}"
-        note(folder, {"error": told or "the run was ended"})
+        if was_cut_off(error):
+            told = f"The server app lost its SuperLink ({told.rstrip(': ')})."
+        note(folder, {"error": told or "the run was ended", "lost": was_cut_off(error)})
         raise
     write_atomically(folder / "result.pkl", pickle.dumps(result))
     note(folder, {"stopped": result.stopped, "traffic": vars(traffic)})
+
+
+def was_cut_off(error: BaseException) -> bool:
+    """Whether the SuperLink went away, and Flower's processes with it; what was reached is on the disk."""
+    network = type(error).__module__.split(".")[0] in ("httpx", "httpcore", "grpc")
+    return network or isinstance(error, KeyboardInterrupt | SystemExit | ConnectionError)
 
 
 def analyse(job: AnalysisJob, folder: Path, transport: Transport, turn: Turn) -> tuple[Analysed, Traffic]:
@@ -155,10 +176,7 @@ def analyse(job: AnalysisJob, folder: Path, transport: Transport, turn: Turn) ->
     traffic = read_traffic(folder / TRAFFIC)
     lines = Lines(folder, turn, traffic)
 
-    def tell(number: int, purpose: str) -> None:
-        lines.at(number, purpose)
-
-    return carry_out_analysis(job, folder, transport, traffic, lines.say, tell), traffic
+    return carry_out_analysis(job, folder, transport, traffic, lines), traffic
 
 
 def read_traffic(path: Path) -> Traffic:
@@ -174,7 +192,9 @@ def carry_out(job: Job, folder: Path, transport: Transport, turn: Turn) -> tuple
     resume = job.resume and path is not None and path.exists()
     traffic = read_traffic(folder / TRAFFIC) if resume else Traffic()
     lines = Lines(folder, turn, traffic)
-    post = Courier(transport, job.patience, job.poll, fixed=job.authenticated, say=lines.say, traffic=traffic)
+    post = Courier(
+        transport, job.patience, job.poll, fixed=job.authenticated, say=lines.say, waits=lines.waits, traffic=traffic
+    )
     federation = Federation(post, job.terms)
     kept = folder / "setup.pkl"
     known: JobOutcome | None = pickle.loads(kept.read_bytes()) if kept.exists() else None

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.errors import DualflError, InputError
+from dualfl.federation.flower import lifeline
 from dualfl.files import write_atomically
 
 APP = """[build-system]
@@ -46,11 +47,15 @@ job = ""
 """
 
 
-TESTED = ("1.41.0",)  # `executor` and `deploy.superlink` use parts of Flower that are not public
+TESTED = ("1.41.0",)  # `fleet` and `deploy.superlink` use parts of Flower that are not public
 
 
 class RunFailed(DualflError):
     """A run on Flower that ended without a result."""
+
+
+class Lost(RunFailed):
+    """A run whose SuperLink or server app went away; it can be submitted again, and goes on where it was."""
 
 
 def need_flower() -> None:
@@ -92,8 +97,7 @@ def write_app(folder: Path) -> Path:
 def environment(flower_home: Path) -> dict[str, str]:
     """Ours, with Flower's own state in this folder, no calls home, and nothing installed at run time.
 
-    Every message starts a process, so compiled modules are kept even where PYTHONDONTWRITEBYTECODE says otherwise:
-    without them an answer takes three times as long.
+    Every run starts a process, so compiled modules are kept even where PYTHONDONTWRITEBYTECODE says otherwise.
     """
     return os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
@@ -106,6 +110,13 @@ def environment(flower_home: Path) -> dict[str, str]:
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "",
     }
+
+
+def without_proxy() -> dict[str, str]:
+    """Whatever proxy leads out of the house, loopback is reached without it."""
+    words = [os.environ.get(name, "") for name in ("no_proxy", "NO_PROXY")]
+    hosts = dict.fromkeys([*",".join(words).replace(" ", "").split(","), "127.0.0.1", "localhost"])
+    return dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(host for host in hosts if host))
 
 
 def executable(name: str) -> str:
@@ -126,16 +137,20 @@ def connect(flower_home: Path, address: str, ca: Path | None) -> None:
 class Process:
     """A program in a group of its own, so that it ends with all it has started."""
 
-    def __init__(self, command: Sequence[str], log: Path, env: Mapping[str, str], cwd: Path | None = None) -> None:
+    def __init__(
+        self, command: Sequence[str], log: Path, env: Mapping[str, str], cwd: Path | None = None, tied: bool = False
+    ) -> None:
+        """`tied`: it ends with this process, if it calls `lifeline.hold`."""
         log.parent.mkdir(parents=True, exist_ok=True)
         self.command, self.log = list(command), log
+        env = dict(env) | ({lifeline.PARENT: str(os.getpid())} if tied else {})
         with open(log, "ab") as file:
             self.popen = subprocess.Popen(
                 [executable(command[0]), *command[1:]],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                env=dict(env),
+                env=env,
                 cwd=cwd,
                 start_new_session=True,
             )
@@ -191,19 +206,42 @@ def wait_for_port(port: int, process: Process, seconds: float = 60.0) -> None:
     raise RunFailed(f"{process.command[0]} does not listen on port {port} after {seconds:.0f} s; see {process.log}.")
 
 
-def flwr(arguments: Sequence[str], flower_home: Path, cwd: Path | None = None) -> dict[str, Any]:
-    """A `flwr` command with JSON output; `success` is checked, because the exit code says nothing."""
-    command = [executable("flwr"), *arguments, "--format", "json"]
+def flwr(arguments: Sequence[str], flower_home: Path) -> dict[str, Any]:
+    """A `flwr` command with JSON output.
+
+    It takes the name of a connection for that of a folder if there is one, so it runs where there is none.
+    """
     done = subprocess.run(
-        command, env=environment(flower_home), cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        [executable("flwr"), *arguments, "--format", "json"],
+        env=environment(flower_home) | without_proxy(),
+        cwd=flower_home,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
     )
-    start = done.stdout.find("{")
+    return taken(arguments, done.stdout, done.stderr)
+
+
+def flwr_here(arguments: Sequence[str], flower_home: Path) -> dict[str, Any]:
+    """The same in this process, whose environment and folder it changes: for many commands one after the other."""
+    from flwr.cli.app import app
+    from typer.testing import CliRunner
+
+    os.environ.update(environment(flower_home) | without_proxy())
+    os.chdir(flower_home)
+    done = CliRunner().invoke(app, [*arguments, "--format", "json"])
+    return taken(arguments, done.stdout, done.stderr)
+
+
+def taken(arguments: Sequence[str], output: str, errors: str) -> dict[str, Any]:
+    """`success` is checked, because the exit code of `flwr` says nothing."""
+    start = output.find("{")
     try:
-        found: dict[str, Any] = json.loads(done.stdout[start:]) if start >= 0 else {}
+        found: dict[str, Any] = json.loads(output[start:]) if start >= 0 else {}
     except ValueError:
         found = {}
     if not found.get("success"):
-        why = found.get("error-message") or done.stderr.strip() or done.stdout.strip() or "no reason given"
+        why = found.get("error-message") or errors.strip() or output.strip() or "no reason given"
         raise RunFailed(f"flwr {arguments[0]} failed: {str(why).splitlines()[-1] if why else why}")
     return found
 
@@ -214,7 +252,8 @@ def submit(app: Path, job: Path, flower_home: Path, federation: str | None = Non
     for name in ("rows.jsonl", "outcome.json", "result.pkl"):
         (job / name).unlink(missing_ok=True)
     more = ["--federation-config", federation] if federation else []
-    found = flwr(["run", str(app), "dualfl", "-c", f"job={json.dumps(str(job.absolute()))}", *more], flower_home)
+    about = f"job={json.dumps(str(job.absolute()))}"
+    found = flwr(["run", str(app.absolute()), "dualfl", "-c", about, *more], flower_home)
     return str(found["run-id"])
 
 
@@ -245,12 +284,15 @@ def watch(
         if (job / "outcome.json").exists():
             outcome: dict[str, Any] = json.loads((job / "outcome.json").read_text())
             if "error" in outcome:
-                raise RunFailed(outcome["error"])
+                raise (Lost if outcome.get("lost") else RunFailed)(outcome["error"])
             return outcome
         alive()
         if time.monotonic() - looked > 10:  # the app may have died without a word
             looked = time.monotonic()
-            now = status(run, flower_home)
+            try:
+                now = status(run, flower_home)
+            except RunFailed as error:
+                raise Lost(f"The SuperLink does not answer ({error}).") from error
             if now.startswith("finished") and not (job / "outcome.json").exists():
-                raise RunFailed(f"Flower ended the run ({now}) before the server app said anything; see its log.")
+                raise Lost(f"Flower ended the run ({now}) before the server app said how it went.")
         time.sleep(0.3)

@@ -1,0 +1,110 @@
+"""`dualfl km`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from dualfl.cli.reading import check_columns, rules_for, table_options
+from dualfl.cli.run import say
+from dualfl.errors import InputError
+
+if TYPE_CHECKING:
+    from dualfl.analysis.survival_curves import Curves, CurveWishes
+
+OPERATORS = ("na", "recode", "decimal", "encoding", "fold_case", "dates", "id")  # how files are read
+LINES = 10  # of a curve, on the screen
+
+
+@click.command("km", context_settings={"show_default": True})
+@click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
+@click.option(
+    "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="The silos of this deployment instead."
+)
+@click.option("--time", required=True, metavar="COLUMN", help="When the event came, or the row was last seen.")
+@click.option("--event", required=True, metavar="COLUMN", help="1 if the event came, 0 if the row was censored.")
+@click.option("--entry", metavar="COLUMN", help="When the row came under observation.")
+@click.option("--strata", metavar="COLUMN", help="For the log-rank test: only rows of one label are compared.")
+@click.option("--by", metavar="COLUMN", help="A curve for each level of this column, and log-rank tests.")
+@click.option("--until", type=float, help="Where curves end.  [default: where nearly nobody is at risk]")
+@click.option("--intervals", default=100, help="Of the grid of times.")
+@click.option("--least", default=5, type=click.IntRange(0, 10_000), help="Events or leavers of a cell, if it is shown.")
+@click.option("--level", default=0.95, help="Level of the bands.")
+@table_options
+@click.option("--force", is_flag=True, help="Replace the files --out and --plot.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Draw the curves here, as PNG.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the curves here, as CSV.")
+@click.pass_context
+def km_command(ctx: click.Context, /, **given: Any) -> None:
+    """Draw Kaplan-Meier curves of all silos together, and test arms.
+
+    FILE is CSV or Parquet, each a silo. Silos send numbers at risk and
+    events on a common grid of times, so curves are approximate; cells of
+    fewer than --least are joined with their neighbours. The log-rank test
+    that is stratified by silo is exact. No time of an event leaves a silo.
+
+    \b
+    Examples:
+      dualfl km a.csv b.csv --time days --event died --by treatment
+      dualfl km --study study --time days --event died --out curves.csv
+    """
+    from dualfl.files import write_atomically
+    from dualfl.fits.curve_text import as_rows, curve_text, drawn
+    from dualfl.fits.model_folder import as_csv
+    from dualfl.outputs import check_file
+
+    study = given["study"]
+    for path in (given["out"], given["plot"]):
+        check_file(path, given["force"])
+    if bool(given["files"]) == (study is not None):
+        said = "both were given." if study else "neither was given."
+        raise InputError(f"Give files, or --study with the folder of a deployment; {said}")
+    found = curves_of_files(given) if study is None else curves_of_study(ctx, given)
+    click.echo(curve_text(found, LINES))
+    if given["out"] is not None:
+        write_atomically(given["out"], as_csv(*as_rows(found)))
+        click.echo(f"\nthe curves: {given['out']}")
+    if given["plot"] is not None:
+        write_atomically(given["plot"], drawn(found))
+        click.echo(f"\nthe picture: {given['plot']}")
+
+
+def wishes_of(given: dict[str, Any]) -> CurveWishes:
+    from dualfl.analysis.survival_curves import CurveWishes
+    from dualfl.tables.schema import Request
+
+    roles = {role: given[role] for role in ("time", "entry", "strata") if given[role] is not None}
+    if given["by"] in (given["event"], *roles.values()):
+        raise InputError(f"--by {given['by']!r} is the time, the event, or another role already; take another column.")
+    rules, _ = rules_for({**given, "columns": ()}, given["files"])
+    columns = (given["by"] if given["by"] is not None else given["time"],)
+    categorical = tuple(name for name in rules.categorical if name == given["by"])
+    request = Request(given["event"], False, categorical=categorical, columns=columns, roles=roles)
+    return CurveWishes(request, given["by"], given["until"], given["intervals"], given["least"], given["level"])
+
+
+def curves_of_files(given: dict[str, Any]) -> Curves:
+    from dualfl.analysis.survival_curves import curves_of_tables
+    from dualfl.tables.reading import read_tables
+
+    wishes = wishes_of(given)
+    _, each = rules_for({**given, "columns": ()}, given["files"])
+    needed = tuple(name for name in (given["event"], given["by"], *wishes.request.roles.values()) if name)
+    tables = read_tables(given["files"], each, needed)
+    check_columns(each, tables)
+    return curves_of_tables(tables, wishes)
+
+
+def curves_of_study(ctx: click.Context, given: dict[str, Any]) -> Curves:
+    from dualfl.deploy.study import connect
+
+    for option in OPERATORS:
+        if ctx.get_parameter_source(option) is not ParameterSource.DEFAULT:
+            raise InputError(
+                f"--{option.replace('_', '-')} says how a file is read, and with --study that is the operators' to "
+                "say, in silo.json; leave it out."
+            )
+    return connect(given["study"], say=say).curves(wishes_of(given))

@@ -1,0 +1,222 @@
+"""`dualfl deploy`, the commands of every day: status, watch, stop, renew, rotate, revoke, backup, restore, purge."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dualfl.errors import InputError
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+FILE = click.Path(path_type=Path, dir_okay=False)
+CLEAR = "\x1b[2J\x1b[H"
+
+
+@click.command("status")
+@click.argument("folder", type=FOLDER)
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def status_command(folder: Path, as_json: bool) -> None:
+    """Coordinator or silo: how it is, and what to do.
+
+    Reads the folder alone, so it works when the service is down, too.
+    """
+    import json
+
+    from dualfl.deploy import telling
+    from dualfl.deploy.condition import condition
+
+    found = condition(folder)
+    click.echo(json.dumps(found) if as_json else "\n".join(telling.lines(found)))
+
+
+@click.command("watch")
+@click.argument("folder", type=FOLDER)
+@click.option("--every", default=2.0, show_default=True, help="Seconds between two looks.")
+@click.option("--times", default=0, help="How many looks; 0: until Ctrl-C.", hidden=True)
+def watch_command(folder: Path, every: float, times: int) -> None:
+    """Coordinator or silo: the status, refreshed until Ctrl-C."""
+    from dualfl.deploy import telling
+    from dualfl.deploy.condition import condition
+
+    looks = 0
+    while not times or looks < times:
+        if looks:
+            time.sleep(every)
+        looks += 1
+        click.echo(CLEAR + "\n".join(telling.lines(condition(folder))))
+
+
+@click.command("stop")
+@click.argument("folder", type=FOLDER)
+@click.option("--run", "name", help="End this run or analysis, and not the service; 'all' ends every one.")
+def stop_command(folder: Path, name: str | None) -> None:
+    """Coordinator or silo: end the service of a folder, or a run.
+
+    A run that is ended goes on when the same command is given again.
+    """
+    from dualfl.deploy import service
+
+    if not folder.is_dir():
+        raise InputError(f"There is no folder {folder}; give that of a coordinator or of a silo.")
+    if name is not None:
+        from dualfl.deploy.running import stop_runs
+
+        ended = stop_runs(folder, name)
+        click.echo(f"Ended: {', '.join(ended)}." if ended else "No such run is under way.")
+        return
+    pid = service.stop(folder)
+    click.echo(f"No service runs in {folder}." if pid is None else f"The service has ended (process {pid}).")
+
+
+@click.command("renew")
+@click.argument("folder", type=FOLDER)
+@click.option("--ca", type=FILE, help="Silo: the new ca.crt of the coordinator.")
+@click.option("--authority", is_flag=True, help="Coordinator: renew ca.crt too, which silos must get then.")
+def renew_command(folder: Path, ca: Path | None, authority: bool) -> None:
+    """Coordinator or silo: renew certificates.
+
+    The coordinator's service takes the new certificate by itself. Silos need
+    nothing, unless ca.crt is renewed: then send it to their operators.
+    """
+    from dualfl.deploy import certificates
+    from dualfl.deploy.project import Project
+    from dualfl.deploy.upkeep import kind_of
+    from dualfl.files import write_atomically
+
+    if kind_of(folder) == "silo":
+        if ca is None:
+            raise InputError("A silo's certificate is the coordinator's; give the new one by --ca ca.crt.")
+        if not certificates.same_authority(ca, folder / "ca.crt"):
+            raise InputError(
+                f"{ca} is of another authority than this silo's ca.crt, so it is no renewal; if the coordinator has "
+                "really begun anew, join again."
+            )
+        write_atomically(folder / "ca.crt", ca.read_bytes())
+        click.echo(f"{folder / 'ca.crt'} is renewed; restart the service.")
+        return
+    project = Project(folder)
+    if not project.settings.tls:
+        raise InputError("This project does without TLS, so it has no certificates.")
+    renewed = certificates.renew(project.certificates, project.settings.host, authority)
+    for one in certificates.lifetimes(project.certificates, tuple(renewed)):
+        click.echo(f"{one['name']:<12} valid for {one['days']:.0f} days")
+    if "ca.crt" in renewed:
+        write_atomically(folder / "for-silos" / "ca.crt", (project.certificates / "ca.crt").read_bytes())
+        click.echo(f"Send {folder / 'for-silos' / 'ca.crt'} to the operators; theirs works until it expires.")
+
+
+@click.command("rotate")
+@click.argument("folder", type=FOLDER)
+def rotate_command(folder: Path) -> None:
+    """Silo: make new keys, and a new card."""
+    from dualfl.deploy import keys
+    from dualfl.deploy.membership import rotate
+
+    card, before = rotate(folder)
+    click.echo(f"The key {before} is replaced by {keys.fingerprint(keys.read_card(card).public)}.")
+    click.echo(f"Send {folder / 'card.txt'} to the coordinator, who gives `revoke` and then `admit`.")
+
+
+@click.command("revoke")
+@click.argument("folder", type=FOLDER)
+@click.argument("silo")
+def revoke_command(folder: Path, silo: str) -> None:
+    """Coordinator: shut a silo's keys out, at once."""
+    from dualfl.deploy.membership import revoke
+    from dualfl.deploy.project import Project
+
+    gone = revoke(Project(folder), silo)
+    click.echo(f"The key {gone} of {silo} is revoked; a running service lets it in no more.")
+    click.echo(
+        f"Admit a new card of {silo}, or take it out by `dualfl deploy remove`; then send the new roster to all."
+    )
+
+
+@click.command("add")
+@click.argument("folder", type=FOLDER)
+@click.argument("silos", nargs=-1, required=True)
+def add_command(folder: Path, silos: tuple[str, ...]) -> None:
+    """Coordinator: name new silos of a standing federation."""
+    from dualfl.deploy.membership import add
+    from dualfl.deploy.project import Project
+
+    add(Project(folder), silos)
+    click.echo(f"Give {folder / 'for-silos'} to the operators of {', '.join(silos)}, and admit their cards.")
+
+
+@click.command("remove")
+@click.argument("folder", type=FOLDER)
+@click.argument("silo")
+def remove_command(folder: Path, silo: str) -> None:
+    """Coordinator: a silo leaves the federation."""
+    from dualfl.deploy.membership import remove
+    from dualfl.deploy.project import Project
+
+    remove(Project(folder), silo)
+    click.echo(f"{silo} is out. Send {folder / 'for-silos' / 'roster.json'} to the operators of the others.")
+
+
+@click.command("trust")
+@click.argument("folder", type=FOLDER)
+@click.argument("roster", type=FILE)
+def trust_command(folder: Path, roster: Path) -> None:
+    """Silo: accept the roster of all silos' keys."""
+    from dualfl.deploy.member import trust
+
+    for name, fingerprint, change in trust(folder, roster):
+        click.echo(f"{name:<20} {fingerprint}{f'  {change}' if change else ''}")
+    click.echo("Compare every line with the operator of that silo: this is what keeps others out of the middle.")
+
+
+@click.command("backup")
+@click.argument("folder", type=FOLDER)
+@click.argument("archive", type=FILE)
+def backup_command(folder: Path, archive: Path) -> None:
+    """Coordinator or silo: write a backup, keys included.
+
+    The data file is not in it. What an experiment under way needs is not
+    either: in the folder that is restored it is over.
+    """
+    from dualfl.deploy.upkeep import backup
+
+    click.echo(f"{archive}: {backup(folder, archive)} files. It holds private keys; keep it like them.")
+
+
+@click.command("restore")
+@click.argument("archive", type=FILE)
+@click.argument("folder", type=FOLDER)
+def restore_command(archive: Path, folder: Path) -> None:
+    """Coordinator or silo: unpack a backup into a new folder."""
+    from dualfl.deploy.upkeep import restore
+
+    kind = restore(archive, folder)
+    verb = "start" if kind == "coordinator" else "serve"
+    click.echo(f"{folder} is restored. Serve it by `dualfl deploy {verb} {folder}`, and the old folder never again.")
+
+
+@click.command("purge")
+@click.argument("folder", type=FOLDER)
+@click.option("--days", default=30.0, show_default=True, help="What nobody touched for so long is deleted.")
+@click.confirmation_option(prompt="Old experiments cannot be gone on with afterwards. Delete them?")
+def purge_command(folder: Path, days: float) -> None:
+    """Coordinator or silo: delete what is left of old experiments.
+
+    Results, models and the audit log stay.
+    """
+    from dualfl.deploy.upkeep import purge
+
+    if not days >= 0:
+        raise InputError(f"--days must be a number >= 0, but it is {days:g}.")
+    count, size = purge(folder, days)
+    click.echo(f"{count} experiments were deleted, {size / 1e6:.1f} MB.")
+
+
+def add_to(group: Any) -> None:
+    for command in (
+        *(status_command, watch_command, stop_command, renew_command, rotate_command, revoke_command),
+        *(add_command, remove_command, trust_command, backup_command, restore_command, purge_command),
+    ):
+        group.add_command(command)

@@ -1,0 +1,165 @@
+"""The coefficients of one model, or of several side by side, as a table that can be pasted into a paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dualfl.analysis.statistics import Coefficients
+from dualfl.errors import InputError
+from dualfl.fits.kept import Kept, kept, named
+from dualfl.report.sheets import Line, Sheet, rendered
+
+SHORT = {"odds ratio": "OR", "rate ratio": "RR", "hazard ratio": "HR", "ratio of means": "ratio"}
+
+
+def model_sheet(found: Sequence[Kept]) -> Sheet:
+    """Categories have a heading and their reference level."""
+    if not found:
+        raise InputError("Give the folder of a model at least.")
+    alone = len(found) == 1
+    columns = [single(found[0])] if alone else [brief(one) for one in found]
+    head = [name for names, _ in columns for name in names]
+    if not alone:
+        head = [f"{name}: {word}" for name, (words, _) in zip(named(found), columns) for word in words]
+    blanks = [("",) * len(words) for words, _ in columns]
+    features = {name for one in found for name in one.model.schema.names}
+    keys = dict.fromkeys(key for _, cells in columns for key in cells)
+    names = sorted(keys, key=lambda key: key[0] not in features)  # intercepts and thresholds last
+    lines = []
+    for line, key in layout(found, names):
+        own = [cells.get(key, blank) if key else () for (_, cells), blank in zip(columns, blanks)]
+        lines.append(Line(line.label, line.cells or tuple(cell for part in own for cell in part), line.depth))
+    return Sheet(caption(found), ("", *head), tuple(lines), tuple(notes(found)))
+
+
+def folder_table(folders: Sequence[Path], form: str) -> str:
+    """The table of the models in these folders, as `dualfl table` prints it."""
+    return rendered(model_sheet([kept(folder) for folder in folders]), form) + "\n"
+
+
+Key = tuple[str, str]  # feature and class
+
+
+def layout(found: Sequence[Kept], keys: Sequence[Key]) -> Iterator[tuple[Line, Key | None]]:
+    """Lines in their order: classes, then columns with their levels."""
+    levels = {
+        f"{feature.name}={level}": (feature.name, level, feature.reference)
+        for one in found
+        for feature in one.model.schema.features
+        if feature.kind == "categorical"
+        for level in feature.levels
+    }
+    classes = list(dict.fromkeys(label for _, label in keys))
+    for label in classes:
+        deep = int(len(classes) > 1)
+        if deep:
+            yield Line(f"{found[0].model.schema.target} = {label}"), None
+        last = ""
+        for key in keys:
+            if key[1] != label:
+                continue
+            column, level, reference = levels.get(key[0], ("", key[0], None))
+            if column and column != last:
+                beside = f" (reference: {reference})" if reference is not None else ""
+                yield Line(f"{column}{beside}", depth=deep), None
+            last = column
+            yield Line(level, depth=deep + bool(column)), key
+
+
+def single(one: Kept) -> tuple[list[str], dict[Key, tuple[str, ...]]]:
+    """All numbers of one model."""
+    tests = one.tests
+    keys = [(each.feature, each.label) for each in one.lines]
+    if tests is None:
+        return ["coefficient"], {key: (f"{value:.3g}",) for key, value in zip(keys, one.estimates)}
+    head = ["coefficient", "std error", interval_head(one), "p"]
+    form = ".3f" if (tests.error > 5e-3).all() and (np.abs(tests.estimate) < 1e4).all() else ".3g"
+    return head, {
+        key: (f"{value:{form}}", f"{off:{form}}", *ratio(one, tests, i), p_value(float(tests.p[i])))
+        for i, (key, value, off) in enumerate(zip(keys, tests.estimate, tests.error))
+    }
+
+
+def brief(one: Kept) -> tuple[list[str], dict[Key, tuple[str, ...]]]:
+    """The ratio or the coefficient, and p."""
+    tests = one.tests
+    keys = [(each.feature, each.label) for each in one.lines]
+    if tests is None:
+        return ["coefficient"], {key: (f"{value:.3g}",) for key, value in zip(keys, one.estimates)}
+    head = [interval_head(one), "p"]
+    return head, {key: (*ratio(one, tests, i), p_value(float(tests.p[i]))) for i, key in enumerate(keys)}
+
+
+def interval_head(one: Kept) -> str:
+    what = SHORT[one.ratio] if one.ratio else "coefficient"
+    return f"{what} ({100 * one.level:.12g}% CI)"
+
+
+def ratio(one: Kept, tests: Coefficients, i: int) -> tuple[str]:
+    """exp of the coefficient with its interval; of an intercept or a threshold nothing."""
+    if one.ratio:
+        if one.lines[i].feature not in one.model.schema.names:
+            return ("",)
+        three = [float(part[i]) for part in tests.ratio]
+    else:
+        three = [float(part[i]) for part in (tests.estimate, tests.lower, tests.upper)]
+    middle, low, high = (digits(value, three[2] - three[1]) for value in three)
+    return (f"{middle} ({low}, {high})",)
+
+
+def digits(value: float, width: float) -> str:
+    """Two digits of the width of the interval, and two decimals at least."""
+    if not np.isfinite(value) or not np.isfinite(width) or abs(value) >= 1e6:
+        return f"{value:.3g}"
+    places = int(np.clip(1 - np.floor(np.log10(width)), 2, 8)) if width > 0 else 2
+    return f"{value:.{places}f}"
+
+
+def p_value(p: float) -> str:
+    return "<0.001" if p < 1e-3 else f"{p:.3f}"
+
+
+# -- words ------------------------------------------------------------------------------------------------
+
+
+def caption(found: Sequence[Kept]) -> str:
+    models = list(dict.fromkeys(str(one.record["settings"]["model"]).partition(": ")[2] for one in found))
+    targets = list(dict.fromkeys(one.model.schema.target for one in found))
+    return f"{'; '.join(models)[:1].upper()}{'; '.join(models)[1:]}, {', '.join(targets)}"
+
+
+def notes(found: Sequence[Kept]) -> Iterator[str]:
+    words = {SHORT[one.ratio]: one.ratio for one in found if one.ratio and one.tests is not None}
+    if words:
+        said = ", ".join(f"{short}: {name}" for short, name in words.items() if short != name)
+        yield f"{said}{', ' * bool(said)}CI: confidence interval."
+    for name, one in zip(named(found), found):
+        text = ". ".join(part for part in about(one) if part)
+        yield f"{name}: {text}." if len(found) > 1 else f"{text}."
+
+
+def about(one: Kept) -> Iterator[str]:
+    """What a reader must know of the numbers."""
+    settings, data, statistics = one.record["settings"], one.record["data"], one.statistics
+    rows = f"{data['rows']:,} rows of {len(data['silos'])} silo{'s' * (len(data['silos']) > 1)}"
+    events = statistics.get("events")
+    yield f"{rows}, {events:,} events" if isinstance(events, int) else rows
+    if len(one.model.schema.classes) == 2 and one.model.recipe.model in ("logistic", "cloglog"):
+        yield f"Coefficients are for {one.model.schema.target} = {one.model.schema.classes[1]}"
+    penalty = settings["penalty"]
+    if penalty != "none":
+        yield f"Penalty {penalty}, alpha = {settings.get('alpha', float('nan')):.3g}"
+    form = str(settings.get("standard errors", ""))
+    yield f"There are no standard errors: {one.why_no_errors}" if form.startswith("none") else f"Errors: {form}"
+    yield ", ".join(likelihood(statistics))
+
+
+def likelihood(statistics: Mapping[str, Any]) -> Iterator[str]:
+    for name, digits in (("log-likelihood", 6), ("AIC", 6), ("BIC", 6)):
+        value = statistics.get(name)
+        if isinstance(value, int | float):
+            yield f"{name} {value:.{digits}g}"

@@ -1,0 +1,241 @@
+"""`dualfl fit --model cox` and its kin, `predict`, `evaluate` and `km` on files; what they refuse is one sentence."""
+
+from __future__ import annotations
+
+import csv
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmarks.oracles import FOLDER, Case, cases, compared, made
+from click.testing import CliRunner
+from numpy.testing import assert_allclose
+
+from dualfl.analysis.models import Recipe
+from dualfl.analysis.survival_curves import CurveWishes, curves_of_tables
+from dualfl.analysis.whole_fit import Wishes, fit_tables
+from dualfl.cli.commands import main
+from dualfl.estimators import CoxPH, survival_target
+from dualfl.silos import survival_sums, survival_tests
+from dualfl.tables.encoding import features
+from dualfl.tables.reading import Table, read_table
+from dualfl.tables.schema import Request
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+FILES = [EXAMPLES / "survival" / f"{name}.csv" for name in ("north", "river", "hill")]
+FEATURES = ("age", "stage", "treatment")
+COX = ("--model", "cox", "--time", "days", "--event", "died", "--columns", ",".join(FEATURES))
+
+
+def dualfl(*words, code=0):
+    done = CliRunner().invoke(main, [str(word) for word in words], prog_name="dualfl", catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    assert all(len(line) <= 80 or "/" in line for line in done.stdout.splitlines()), done.stdout
+    return done
+
+
+def test_the_files_are_those_of_the_script(tmp_path):
+    runpy.run_path(str(EXAMPLES / "make_survival.py"))["main"](tmp_path)
+    for path in (*FILES, EXAMPLES / "survival" / "new.csv"):
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def pooled():
+    """The estimator on the same rows."""
+    fit = fit_tables(
+        [read_table(path) for path in FILES],
+        Recipe("cox", "none"),
+        Wishes(Request("died", columns=FEATURES, roles={"time": "days"}), influence=False),
+    )
+    tables = [read_table(path) for path in FILES]
+    X = np.concatenate([features(table, fit.schema) for table in tables])
+    y = survival_target(*(np.concatenate([t.columns[name] for t in tables]).astype(float) for name in ("died", "days")))
+    groups = np.repeat([path.name for path in FILES], [table.rows for table in tables])
+    return fit, CoxPH(tol=1e-12).fit(X, y, groups=groups), X, y, groups
+
+
+def test_cox_is_one_command(pooled, tmp_path):
+    fit, model, X, y, groups = pooled
+    assert_allclose(fit.theta.ravel(), model.coef_, rtol=1e-7)
+    assert_allclose(fit.standard_errors.ravel() ** -2, 1 / np.diag(np.linalg.inv(model.information())), rtol=1e-7)
+    assert fit.statistics.log_likelihood == pytest.approx(model.log_likelihood_, rel=1e-10)
+    assert [one.statistic for one in fit.checks] == pytest.approx(
+        [t.statistic for t in model.proportionality()], rel=1e-6
+    )
+    assert fit.evaluation.overall.concordance == pytest.approx(model.score(X, y, groups=groups))
+    out = tmp_path / "m"
+    said = " ".join(dualfl("fit", *FILES, *COX, "--out", out).stdout.split())
+    assert "246 events, ties by Efron" in said and "hazard ratio" in said and "E - E* <=" in said and "proven" in said
+    record = json.loads((out / "fit.json").read_text())
+    assert record["statistics"]["ratio"] == "hazard ratio" and len(record["statistics"]["covariance"]) == 4
+    assert "proportional hazards" in (out / "report.html").read_text()
+    new = EXAMPLES / "survival" / "new.csv"
+    words = ("predict", out, new, "--at", "365,730", "--silo", FILES[0])
+    rows = list(csv.DictReader(dualfl(*words).stdout.splitlines()))
+    rows_new = features(read_table(new), fit.schema)
+    curves = model.predict_survival_function(rows_new, silo="north.csv")
+    assert_allclose([float(row["survival 365"]) for row in rows], [curve(365.0) for curve in curves], rtol=1e-6)
+    hill = dualfl("predict", out, new, "--at", "365", "--silo", "hil", code=2).stderr
+    assert "--silo" in hill and "hill.csv" in hill
+    table = dualfl("evaluate", out, *FILES).stdout
+    assert "concordance" in table and "0.7136" in table
+
+
+def test_curves_and_tests_of_arms(tmp_path):
+    tables = [read_table(path) for path in FILES]
+    request = Request("died", columns=("treatment",), roles={"time": "days"})
+    found = curves_of_tables(tables, CurveWishes(request, "treatment", until=1400.0, intervals=500, small=0))
+    parts = []
+    for table in tables:
+        arm = (table.columns["treatment"] == "usual").astype(int)
+        parts.append(survival_sums.log_rank_sums(table.columns["days"], table.columns["died"].astype(int), arm, 2))
+    exact = survival_tests.log_rank(survival_sums.LogRankSums.of(parts))
+    assert found.stratified.statistic == pytest.approx(exact.statistic) and found.arms == ("new", "usual")
+    days, died, arms = (np.concatenate([t.columns[n] for t in tables]) for n in ("days", "died", "treatment"))
+    for name, curve in zip(found.arms, found.curves):
+        mine = arms == name
+        grid = np.unique(days[mine])
+        true = survival_tests.kaplan_meier(survival_sums.grid_counts(days[mine], died[mine].astype(int), grid), grid)
+        at = np.searchsorted(true.times, curve.times, side="right") - 1
+        assert np.abs(curve.survival - np.append(true.survival, 1.0)[at])[curve.at_risk > 20].max() < 0.02
+    out, picture = tmp_path / "curves.csv", tmp_path / "km.png"
+    words = ("km", *FILES, "--time", "days", "--event", "died", "--by", "treatment", "--out", out, "--plot", picture)
+    said = dualfl(*words).stdout
+    assert "stratified by silo, exact: chi-square 11.932" in said and "approximate" in said
+    assert picture.read_bytes()[:4] == b"\x89PNG" and len(out.read_text().splitlines()) > 50
+
+
+def test_portions_lose_nobody_and_show_no_few():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        n = int(rng.integers(5, 300))
+        time, event = rng.exponential(size=n) + 0.01, rng.integers(0, 2, n)
+        counts = survival_sums.grid_counts(time, event, np.linspace(0.1, 9, 60))
+        told = survival_sums.delayed(counts, 5)
+        for cells, before in ((told.events, counts.events), (told.left, counts.left)):
+            assert cells.sum() == before.sum()
+            assert ((cells == 0) | (cells >= 5)).all() or before.sum() < 5
+            assert (np.cumsum(cells)[:-1] <= np.cumsum(before)[:-1]).sum() >= 0
+        after = told.at_risk[1:, 0] - (told.at_risk[:-1] - told.events[:-1] - told.left[:-1])[:, 0]
+        assert_allclose(after, 0.0, atol=1e-12)  # who has not gone is at risk
+
+
+# -- against what R and statsmodels say ---------------------------------------------------------------------------
+
+SAMPLE = [
+    Case(made("cox"), "lung", "lung cut efron", "cut"),
+    Case(made("cox"), "pbc", "pbc weighted", "silo"),
+    Case(made("ordinal"), "housing", "ordinal housing", "tiny silo"),
+    Case(made("gamma"), "trees", "gamma trees", "by outcome"),
+    Case(made("cloglog"), "infert", "cloglog infert", "by outcome"),
+    Case(made("negative-binomial"), "insects", "negative-binomial searched insects", "shuffled"),
+    Case(made("poisson"), "ships", "poisson ships", "shuffled"),
+]
+
+
+@pytest.mark.parametrize("case", SAMPLE, ids=lambda case: f"{case.name} {case.table}")
+def test_the_numbers_of_other_software(case):
+    assert case in cases()
+    found = compared(case, json.loads((FOLDER / "oracles.json").read_text()))
+    assert found.worst <= 1e-6 and found.exchanges <= 12 and found.certificate <= 1e-10
+
+
+def test_site_effects_are_columns_for_each_silo():
+    """Fixed intercepts against a model with a column of ones for each silo, both unpenalised."""
+    tables = [read_table(path) for path in FILES]
+    wishes = Wishes(Request("died", columns=FEATURES), influence=False)
+    own = fit_tables(tables, Recipe("logistic", "none", site_effect="fixed", tol=1e-12), wishes)
+    marked = [Table(t.name, {**t.columns, "site": np.full(t.rows, f"s{j}")}) for j, t in enumerate(tables)]
+    more = Wishes(Request("died", columns=(*FEATURES, "site")), influence=False)
+    dummies = fit_tables(marked, Recipe("logistic", "none", tol=1e-12), more)
+    assert own.names == own.schema.names  # no intercept
+    assert_allclose(own.theta, dummies.theta[: len(own.names)], rtol=1e-6)
+    assert_allclose(own.standard_errors, dummies.standard_errors[: len(own.names)], rtol=1e-6)
+    assert own.statistics.log_likelihood == pytest.approx(dummies.statistics.log_likelihood, rel=1e-10)
+    assert own.statistics.parameters == dummies.statistics.parameters
+    for kind in ("robust", "silo"):
+        found, other = (
+            fit_tables(ts, Recipe("poisson", "none", site_effect=site, errors=kind, tol=1e-12), Wishes(
+                Request("falls", True, columns=columns), influence=False))
+            for ts, site, columns in ((tables, "fixed", FEATURES), (marked, "none", (*FEATURES, "site")))
+        )  # fmt: skip
+        if kind == "robust":  # by silo the scores of dummies are 0 by themselves
+            assert_allclose(found.standard_errors, other.standard_errors[: len(found.names)], rtol=1e-6)
+        assert found.errors.df == (np.inf if kind == "robust" else 2.0)
+
+
+# -- what is refused ----------------------------------------------------------------------------------------------
+
+
+def written(tmp_path, lines, head="x,days,died,w"):
+    path = tmp_path / "a.csv"
+    path.write_text(f"{head}\n" + "\n".join(lines) + "\n")
+    return path
+
+
+GOOD = [f"{i % 5},{i + 1},{i % 2},1" for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "words", "sentence"),
+    [
+        (["1,-3,1,1", *GOOD], COX[:6], "-3 in column 'days', the time, row 1; it must be greater than 0"),
+        (["1,0,1,1", *GOOD], COX[:6], "0 in column 'days', the time, row 1"),
+        (["1,3,2,1", *GOOD], COX[:6], "'2' in column 'died', the event, which must be 1 (it happened) or 0 (censored)"),
+        ([f"{i % 5},{i + 1},0,1" for i in range(9)], COX[:6], "all are censored and nothing can be said of hazards"),
+        (
+            ["1,3,1,-1", *GOOD],
+            (*COX[:6], "--weights", "w"),
+            "-1 in column 'w', the weights, row 1; it must be 0 or more",
+        ),
+        ([f"{line[:-1]}0" for line in GOOD], (*COX[:6], "--weights", "w"), "All weights are 0"),
+        (GOOD, (*COX[:6], "--strata", "stratum"), "no column 'stratum', the strata"),
+        (GOOD, (*COX[:6], "--entry", "days"), "Column 'days' has two roles, --time and --entry"),
+        (GOOD, (*COX[:6], "--site-effect", "fixed"), "every silo has a baseline of its own already"),
+        (GOOD, (*COX[:6], "--target", "died"), "--time and --event"),
+        (GOOD, ("--model", "cox", "--time", "days"), "--event is missing"),
+        (GOOD, ("--model", "linear", "--target", "days", "--time", "days"), "--time days is for --model cox"),
+        (["1,3,1,-inf", *GOOD], ("--model", "poisson", "--target", "days", "--offset", "w"), "'w'"),
+        (
+            ["1,3,1,0", *GOOD],
+            ("--model", "poisson", "--target", "days", "--exposure", "w"),
+            "it must be greater than 0",
+        ),
+        ([f"{i},{i + 1},1,1" for i in range(9)], ("--model", "ordinal", "--target", "died"), "needs at least 2 levels"),
+        (GOOD, ("--model", "tweedie", "--target", "days", "--power", "2.5"), "between 1 and 2"),
+        (GOOD, ("--model", "gamma", "--target", "died"), "> 0"),
+        (GOOD, ("--model", "logistic", "--target", "died", "--class-weight", "2:1"), "--class-weight"),
+        (GOOD, ("--model", "logistic", "--target", "died", "--errors", "nice"), "--errors must be model, robust"),
+        (
+            [f"{i % 5},{i + 1},{2 + i % 2},1" for i in range(40)],
+            ("--model", "negative-binomial", "--target", "died", "--columns", "x"),
+            "The dispersion has no estimate",
+        ),
+        (
+            ["1,3,1,1", "2,5,1,1"],
+            ("--model", "gamma", "--target", "days", "--columns", "x"),
+            "as many coefficients as rows",
+        ),
+    ],
+)
+def test_bad_input_is_one_sentence(lines, words, sentence, tmp_path):
+    path = written(tmp_path, lines)
+    done = CliRunner().invoke(main, ["fit", str(path), *words, "--out", str(tmp_path / "m")], prog_name="dualfl")
+    said = " ".join(done.output.split())
+    assert sentence in said, said
+    assert "Traceback" not in said
+    if "as many coefficients" not in sentence:
+        assert done.exit_code == 2 and not (tmp_path / "m").exists()
+
+
+def test_a_silo_without_events_works(tmp_path):
+    lines = FILES[2].read_text().splitlines()
+    place = lines[0].split(",").index("died")
+    rows = [line.split(",") for line in lines[1:]]
+    quiet = tmp_path / "quiet.csv"
+    quiet.write_text("\n".join([lines[0], *(",".join([*r[:place], "0", *r[place + 1 :]]) for r in rows)]) + "\n")
+    said = dualfl("fit", *FILES[:2], quiet, *COX, "--out", tmp_path / "m", "--no-report").stdout
+    assert "200 events" in " ".join(said.split())

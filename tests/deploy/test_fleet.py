@@ -1,0 +1,151 @@
+"""A silo's line to the coordinator: in at once after a kill, patient, and plain about what is wrong."""
+
+import email.utils
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "federation"))
+from needs import need
+
+need("flwr", "flower")
+
+# ruff: noqa: E402 (nothing below can be imported without it)
+import httpx
+from fleet_double import NODE, SuperLink, refused
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Flower uses what others have deprecated
+    from dualfl.federation.flower import fleet as line
+from dualfl.deploy import certificates, keys
+from dualfl.federation.flower.records import from_content, to_content
+
+LOGIN = keys.new_key_pair()[0]
+
+
+@pytest.fixture
+def superlink():
+    return SuperLink()
+
+
+@pytest.fixture
+def make(superlink, tmp_path, monkeypatch):
+    certificates.write_certificates(tmp_path / "certificates", "example.org")
+    monkeypatch.setattr(line, "PERSISTENCE", 1.0)
+    made = []
+
+    def fleet(folder="silo"):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        ca = tmp_path / "certificates" / "ca.crt"
+        one = line.Fleet("example.org:1", ca, LOGIN, tmp_path / folder / "node.json", {"version": "1"})
+        one.client._client.close()
+        one.client = superlink
+        made.append(one)
+        return one
+
+    yield fleet
+    for one in made:
+        one._ended.set()
+
+
+def test_a_message_is_answered_and_the_app_is_never_fetched(make, superlink):
+    silo = make()
+    assert not silo.once(lambda request: pytest.fail("nothing came"))
+    superlink.put(to_content(b"a question"))
+    assert silo.once(lambda request: request + b"?")
+    (reply,) = superlink.replies()
+    assert from_content(reply.content) == b"a question?" and reply.metadata.src_node_id == NODE
+    assert not {"GetFab", "GetRun"} & set(superlink.called)
+
+
+def test_a_silo_that_was_killed_is_let_in_at_once(make, superlink):
+    """Flower itself would lock it out for a minute."""
+    make().once(lambda request: b"")
+    assert superlink.online
+    assert not make().once(lambda request: b"")
+    assert superlink.called[-4:] == ["PullMessages", "DeactivateNode", "ActivateNode", "PullMessages"]
+
+
+def test_a_silo_that_ends_politely_logs_out(make, superlink):
+    silo = make()
+    silo.once(lambda request: b"")
+    silo.close()
+    assert not superlink.online and not silo.note.exists()
+
+
+def test_a_copy_of_the_folder_does_not_take_the_silos_place(make, superlink, tmp_path):
+    """Two that answer under one key would use masks twice."""
+    make().once(lambda request: b"")
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / "node.json").write_text((tmp_path / "silo" / "node.json").read_text())
+    with pytest.raises(line.NotLetIn, match="another process uses its key"):
+        make("copy").once(lambda request: b"")
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        httpx.ConnectError("TLS handshake dropped"),
+        httpx.ReadTimeout("slow"),
+        httpx.RemoteProtocolError("cut"),
+        502,
+        503,
+    ],
+)
+def test_one_dropped_connection_is_tried_again(make, superlink, failure):
+    """A relay that drops one TLS handshake made Flower's own node give up."""
+    failure = refused(failure) if isinstance(failure, int) else failure
+    silo = make()
+    superlink.failures = [failure]
+    with pytest.raises(line.Unreachable):
+        silo.once(lambda request: b"")
+    assert not silo.once(lambda request: b"")  # and goes on
+    superlink.put(to_content(b"a question"))
+    superlink.failures = [None, failure]  # the pull of its first object
+    assert silo.once(lambda request: b"an answer")
+    assert len(superlink.replies()) == 1
+
+
+def test_an_answer_that_nobody_waits_for_is_dropped(make, superlink):
+    silo = make()
+    silo.once(lambda request: b"")
+    superlink.put(to_content(b"a question"))
+    counted = []
+
+    def answer(request):
+        counted.append(request)
+        superlink.failures = [refused(400)]  # the run has ended
+        return b"late"
+
+    assert silo.once(answer) and counted == [b"a question"]
+    assert not silo.once(answer)
+
+
+@pytest.mark.parametrize(("off", "words"), [(86_400, "24.0 hours ahead of"), (-86_400, "24.0 hours behind")])
+def test_a_clock_that_is_wrong_by_a_day_is_said_at_the_silo(make, superlink, off, words):
+    superlink.failures = [refused(401, email.utils.formatdate(time.time() - off, usegmt=True))]
+    with pytest.raises(line.NotLetIn, match=f"The clock of this machine is {words} the coordinator's.*NTP"):
+        make().once(lambda request: b"")
+
+
+def test_a_silo_that_is_not_admitted_hears_it(make, superlink):
+    superlink.failures = [refused(400, email.utils.formatdate(usegmt=True))]
+    with pytest.raises(line.NotLetIn, match=r"not admitted there.*or was revoked"):
+        make().once(lambda request: b"")
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired", "deploy renew"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate is not yet valid", "the clocks"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed", "get the project's ca.crt again"),
+        ("[Errno 111] Connection refused", "does the firewall let you"),
+        ("something new", "something new"),
+    ],
+)
+def test_what_the_network_says_becomes_a_sentence(said, sentence):
+    assert sentence in line.in_words(httpx.ConnectError(said))

@@ -1,0 +1,363 @@
+"""The commands of an operator's day, as docs/deployment.md gives them, on real folders."""
+
+import base64
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "federation"))
+from needs import need
+
+need("cryptography", "flower")
+need("flwr", "flower")
+
+# ruff: noqa: E402 (nothing below can be imported without it)
+import httpx
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from loopback import csv_homes
+
+from dualfl.cli import main
+from dualfl.deploy import certificates, keys, telling, upkeep
+from dualfl.deploy.condition import condition
+from dualfl.deploy.coordinator import Coordinator
+from dualfl.deploy.project import Project
+from dualfl.deploy.proxy import Seen, key_id
+from dualfl.deploy.service import Record
+from dualfl.deploy.status_page import shown
+from dualfl.errors import InputError
+from dualfl.federation.flower import runtime
+from dualfl.federation.silo_folder import SiloFolder
+
+SILOS = ("north", "south", "west")
+
+
+def dualfl(*words, code=0, answer=None):
+    done = CliRunner().invoke(main, ["deploy", *map(str, words)], catch_exceptions=False, input=answer)
+    assert done.exit_code == code, done.output
+    return done.output + (done.stderr if code else "")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A project and its silos, admitted and trusted; tests work on copies."""
+    folder = tmp_path_factory.mktemp("day")
+    study = folder / "study"
+    dualfl("init", study, "--silos", ",".join(SILOS), "--host", "fl.north.org")
+    data = csv_homes(folder / "data")[0] / "data.csv"
+    for name in SILOS:
+        ca = study / "for-silos" / "ca.crt"
+        words = ("--coordinator", "fl.north.org:9443", "--ca", ca, "--data", data, "--target", "sick")
+        dualfl("join", folder / name, "--name", name, *words)
+    dualfl("admit", study, *(folder / name / "card.txt" for name in SILOS))
+    for name in SILOS:
+        dualfl("trust", folder / name, study / "for-silos" / "roster.json")
+    return folder
+
+
+@pytest.fixture
+def place(made, tmp_path):
+    shutil.copytree(made, tmp_path / "x")
+    return tmp_path / "x"
+
+
+# -- status ----------------------------------------------------------------------------------------
+
+
+def seen_by_proxy(study, name, ago=0.0, **told):
+    """What the proxy notes when a silo was let in."""
+    login = Project(study).logins[name]
+    path = study / "service" / "seen.json"
+    path.parent.mkdir(exist_ok=True)
+    before = json.loads(path.read_text())["silos"] if path.exists() else {}
+    last = {"time": time.time() - ago, "version": "1.2.3", "protocol": "8", "policy": "ask 1234abcd"} | told
+    before[key_id(base64.b64decode(login.split()[1]))] = last
+    path.write_text(json.dumps({"silos": before, "turned_away": {"401": 3}}))
+
+
+def test_status_of_a_coordinator_says_who_is_there_and_what_to_do(place):
+    study = place / "study"
+    seen_by_proxy(study, "north")
+    seen_by_proxy(study, "south", ago=4000.0)
+    seen_by_proxy(study, "west", protocol="7", version="1.1.9")
+    said = dualfl("status", study)
+    lines = {line.split()[0]: line for line in said.splitlines() if line.startswith(SILOS)}
+    assert "connected" in lines["north"] and "ask 1234abcd" in lines["north"] and " 8 " in lines["north"]
+    assert "gone" in lines["south"] and "67 min" in lines["south"]
+    assert "other protocol" in lines["west"]
+    assert "deploy start" in said and "It speaks protocol 7 and this coordinator 8" in " ".join(said.split())
+    assert max(map(len, said.splitlines())) <= 80
+
+
+def test_status_never_says_connected_of_a_silo_that_has_stopped(place):
+    seen_by_proxy(place / "study", "north", ago=90.0)
+    (north,) = [silo for silo in condition(place / "study")["silos"] if silo["name"] == "north"]
+    assert north["state"] == "quiet" and north["age"] >= 90
+
+
+def test_a_silo_that_was_never_admitted_or_never_seen_is_told_so(place):
+    study = place / "study"
+    dualfl("revoke", study, "south")
+    states = {silo["name"]: silo["state"] for silo in condition(study)["silos"]}
+    assert states == {"north": "never seen", "south": "not admitted", "west": "never seen"}
+
+
+def test_status_of_a_run_says_exchange_proof_and_who_is_waited_for(place):
+    study = place / "study"
+    work = study / "runs" / "auto" / "work"
+    work.mkdir(parents=True)
+    (work / "job.pkl").touch()
+    Record(study, "coordinator")
+    (work / "submitted.json").write_text(json.dumps({"run": "1", "waits": Record(study, "x").content["service"]}))
+    row = [3, 5, 0, 0, 0.0, 1.0, 0.5, None, 1e-3, 0, 0]
+    (work / "rows.jsonl").write_text(json.dumps({"say": "x"}) + "\n" + json.dumps(row) + "\n")
+    (work / "waiting.json").write_text(json.dumps({"silos": ["west"]}))
+    (run,) = condition(study)["runs"]
+    assert (run["state"], run["exchange"], run["certificate"], run["waits_for"]) == ("running", 5, 1e-3, ["west"])
+    said = dualfl("status", study)
+    assert "round 3" in said and "1.0e-03" in said and "west" in said
+    for name, content, state in (
+        ("stopped", "", "ended"),
+        ("outcome.json", json.dumps({"error": "Silo 'west' did not answer."}), "failed"),
+        ("outcome.json", json.dumps({"stopped": "tol"}), "done"),
+    ):
+        (work / name).write_text(content)
+        assert condition(study)["runs"][0]["state"] == state
+
+
+def test_status_of_a_silo(place):
+    folder = place / "south"
+    assert "deploy serve" in dualfl("status", folder)
+    found = condition(folder)
+    assert found["state"] == "stopped" and found["approval"] == "ask"
+    (folder / "approvals" / "waiting").mkdir(parents=True)
+    (folder / "approvals" / "waiting" / "a.json").touch()
+    assert "1 plan waits" in " ".join(dualfl("status", folder).split())
+    with pytest.raises(InputError, match="neither a coordinator's folder nor a silo's"):
+        condition(place)
+
+
+def test_watch_refreshes_the_status(place):
+    said = dualfl("watch", place / "study", "--every", "0.01", "--times", "2")
+    assert said.count("Coordinator: stopped") == 2
+
+
+def test_the_page_and_the_metrics_are_on_loopback_for_this_machine_alone(place):
+    study, port, said = place / "study", runtime.free_port(), []
+    seen_by_proxy(study, "north")
+    with shown(lambda: condition(study), port, said.append):
+        here = f"http://127.0.0.1:{port}"
+        page = httpx.get(here)
+        assert "north" in page.text and "connected" in page.text and "<script" not in page.text
+        metrics = httpx.get(f"{here}/metrics")
+        assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
+        assert 'dualfl_silo_connected{silo="north"} 1' in metrics.text
+        assert 'dualfl_requests_refused_total{code="401"} 3' in metrics.text
+        assert "# TYPE dualfl_silo_last_word_seconds gauge" in metrics.text
+        assert httpx.get(f"{here}/status.json").json()["kind"] == "coordinator"
+        assert httpx.get(f"{here}/etc").status_code == 404
+        # A site that has its name resolve to loopback reads nothing.
+        assert httpx.get(here, headers={"host": f"evil.example:{port}"}).status_code == 403
+        with shown(lambda: condition(study), port, said.append):
+            assert "cannot use port" in said[-1]
+    assert said[0].startswith("Status: http://127.0.0.1")
+
+
+def test_metrics_are_what_prometheus_reads(place):
+    """Name, labels, number; every name has its kind before its first line."""
+    kinds = set()
+    for folder in ("study", "south"):
+        for line in telling.metrics(condition(place / folder)).splitlines():
+            if line.startswith("# TYPE"):
+                kinds.add(line.split()[2])
+            elif not line.startswith("#"):
+                found = re.fullmatch(r'([a-z_]+)(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? [-+.e0-9]+', line)
+                assert found and found[1] in kinds, line
+
+
+def test_the_proxy_notes_who_was_let_in_and_what_it_says_of_itself(tmp_path):
+    _, public = keys.new_key_pair()
+    header = base64.b64encode(keys.pem(public)).decode()
+    book = Seen(tmp_path / "seen.json")
+    book.note({"flwr-public-key": header, "dualfl-version": "1\x1b[2J"}, 200, 10)
+    book.note({"flwr-public-key": header, "dualfl-version": "9"}, 401, 10)  # refused: it may be anybody
+    book.note({"flwr-public-key": "!"}, 200, 10)
+    book.write(tmp_path / "seen.json")
+    content = json.loads((tmp_path / "seen.json").read_text())
+    (silo,) = content["silos"].items()
+    assert silo[0] == key_id(base64.b64decode(public.split()[1]))
+    assert silo[1]["requests"] == 1 and "\x1b" not in silo[1]["version"] and content["turned_away"] == {"401": 1}
+
+
+# -- certificates ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [(800.0, ""), (59.0, r"expires on .*, in 59 days; renew it"), (-1.0, "expired on .*deploy renew")],
+)
+def test_certificates_warn_sixty_days_ahead(days, said):
+    now = time.time()
+    found = certificates.verdict("server.pem", now - 1e6, now + days * 86_400 + 60)
+    assert re.search(said, found) and bool(found) == bool(said)
+
+
+def test_authority_and_server_do_not_expire_on_the_same_day(place):
+    server, ca = certificates.lifetimes(place / "study" / "certificates", ("server.pem", "ca.crt"))
+    assert ca["days"] > server["days"] + 365
+
+
+def test_a_certificate_that_is_not_valid_is_told_where_it_can_be_mended(place, monkeypatch):
+    study = place / "study"
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 3 * 365 * 86_400)
+    with pytest.raises(InputError, match=r"The server's certificate expired on .*deploy renew"):
+        Coordinator(study).check_certificates()
+    monkeypatch.setattr(time, "time", lambda: now - 86_400)
+    with pytest.raises(InputError, match=r"is valid from .* and this machine's clock says .*NTP"):
+        Coordinator(study).check_certificates()
+
+
+def test_renew_makes_a_certificate_that_the_silos_old_ca_accepts(place):
+    study, before = place / "study", (place / "study" / "certificates" / "server.pem").read_bytes()
+    old_ca = certificates.read(place / "south" / "ca.crt")
+    assert "ca.crt" not in dualfl("renew", study)
+    said = dualfl("renew", study, "--authority")
+    assert "ca.crt" in said and "Send" in said
+    server = x509.load_pem_x509_certificate((study / "certificates" / "server.pem").read_bytes())
+    assert (study / "certificates" / "server.pem").read_bytes() != before
+    signed = ec.ECDSA(server.signature_hash_algorithm)
+    old_ca.public_key().verify(server.signature, server.tbs_certificate_bytes, signed)
+    assert old_ca.subject == server.issuer
+    assert "restart the service" in dualfl("renew", place / "south", "--ca", study / "for-silos" / "ca.crt")
+    assert (place / "south" / "ca.crt").read_bytes() == (study / "certificates" / "ca.crt").read_bytes()
+
+
+def test_a_ca_of_another_authority_is_no_renewal(place, tmp_path):
+    certificates.write_certificates(tmp_path / "other", "fl.north.org")
+    before = (place / "south" / "ca.crt").read_bytes()
+    assert "another authority" in dualfl("renew", place / "south", "--ca", tmp_path / "other" / "ca.crt", code=2)
+    assert (place / "south" / "ca.crt").read_bytes() == before
+    assert "--ca ca.crt" in dualfl("renew", place / "south", code=2)
+
+
+# -- keys ------------------------------------------------------------------------------------------
+
+
+def test_a_silo_changes_its_keys_and_trust_shows_which(place):
+    study, south = place / "study", place / "south"
+    old = keys.fingerprint(Project(study).roster["south"])
+    assert old in dualfl("rotate", south)
+    assert "revoke the old one first" in dualfl("admit", study, south / "card.txt", code=2)
+    assert old in dualfl("revoke", study, "south")
+    assert "south" not in Project(study).logins and Project(study).missing == ["south"]
+    dualfl("admit", study, south / "card.txt")
+    said = dualfl("trust", place / "north", study / "for-silos" / "roster.json").splitlines()
+    (line,) = [line for line in said if line.startswith("south")]
+    assert f"CHANGED, was {old}" in line and not any("CHANGED" in other for other in said if other != line)
+    assert "rotated" in dualfl("audit", south)
+    dualfl("trust", south, study / "for-silos" / "roster.json")
+
+
+def test_a_silo_joins_and_a_silo_leaves_a_standing_federation(place):
+    study = place / "study"
+    dualfl("add", study, "east")
+    assert Project(study).missing == ["east"]
+    data = next((place / "data").rglob("data.csv"))
+    words = ("--coordinator", "fl.north.org:9443", "--ca", study / "for-silos" / "ca.crt", "--data", data)
+    dualfl("join", place / "east", "--name", "east", *words, "--target", "sick")
+    dualfl("admit", study, place / "east" / "card.txt")
+    said = dualfl("trust", place / "north", study / "for-silos" / "roster.json")
+    assert [line.split()[-1] for line in said.splitlines() if line.startswith("east")] == ["new"]
+    dualfl("remove", study, "west")
+    assert Project(study).settings.silos == ("north", "south", "east") and "west" not in Project(study).roster
+    said = dualfl("trust", place / "north", study / "for-silos" / "roster.json")
+    assert [line.split()[-1] for line in said.splitlines() if line.startswith("west")] == ["gone"]
+    assert "west" not in SiloFolder(place / "north").registered()
+    assert "belongs to the project already" in dualfl("add", study, "east", code=2)
+    assert "north" in dualfl("revoke", study, "nort", code=2)
+    assert "secure aggregation hides a silo" in (dualfl("remove", study, "east", code=2))
+
+
+# -- backup, restore, purge ------------------------------------------------------------------------
+
+
+def open_experiment(folder, name="abc", days=0.0):
+    path = folder / "experiments" / name
+    path.mkdir(parents=True)
+    (path / "plan").write_bytes(b"x" * 1000)
+    for each in (path, path / "plan"):
+        os.utime(each, (time.time() - days * 86_400,) * 2)
+    return path
+
+
+def test_a_silo_is_restored_with_its_keys_and_refuses_what_was_open(place, tmp_path):
+    from dualfl.federation.experiment import Experiment
+
+    south = place / "south"
+    open_experiment(south)
+    assert "private keys" in dualfl("backup", south, tmp_path / "south.tar.gz")
+    assert (tmp_path / "south.tar.gz").stat().st_mode & 0o077 == 0
+    said = dualfl("restore", tmp_path / "south.tar.gz", tmp_path / "again")
+    assert "deploy serve" in said and "the old folder never again" in said
+    for name in ("key", "login", "salt", "silo.json", "roster.json", "audit.log"):
+        if (south / name).exists():
+            assert (tmp_path / "again" / name).read_bytes() == (south / name).read_bytes()
+    assert (tmp_path / "again" / "key").stat().st_mode & 0o077 == 0
+    with pytest.raises(InputError, match="has ended at this silo"):
+        Experiment(SiloFolder(tmp_path / "again"), "abc")
+    assert "there already" in dualfl("restore", tmp_path / "south.tar.gz", tmp_path / "again", code=2)
+    assert "there already" in dualfl("backup", south, tmp_path / "south.tar.gz", code=2)
+    (tmp_path / "no.tar.gz").write_text("no archive")
+    assert "not a backup" in dualfl("restore", tmp_path / "no.tar.gz", tmp_path / "none", code=2)
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_coordinator_is_restored_with_its_certificates(place, tmp_path):
+    dualfl("backup", place / "study", tmp_path / "study.tar.gz")
+    dualfl("restore", tmp_path / "study.tar.gz", tmp_path / "again")
+    Coordinator(tmp_path / "again").check_certificates()
+    assert Project(tmp_path / "again").roster == Project(place / "study").roster
+
+
+def test_a_copied_folder_ends_what_was_open_in_it(place, tmp_path):
+    """A snapshot that is put back would answer other questions under masks that were used."""
+    south, said = place / "south", []
+    upkeep.check_in(south, said.append)
+    open_experiment(south)
+    upkeep.check_in(south, said.append)
+    assert said == [] and (south / "experiments" / "abc").exists()
+    shutil.copytree(south, tmp_path / "copy")
+    upkeep.check_in(tmp_path / "copy", said.append)
+    assert "masks must not be used twice" in said[0] and not (tmp_path / "copy" / "experiments" / "abc").exists()
+    assert (tmp_path / "copy" / "ended" / "abc").exists()
+
+
+def test_a_folder_of_a_newer_version_is_refused(place):
+    path = place / "south" / "service" / "served.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"version": "9.0", "protocol": 99, "place": "x"}))
+    with pytest.raises(InputError, match=r"served by dualfl 9\.0 with protocol 99.*install that version"):
+        upkeep.check_in(place / "south", print)
+
+
+def test_old_experiments_are_purged_and_others_stay(place):
+    south, study = place / "south", place / "study"
+    open_experiment(south, "old", days=40)
+    open_experiment(south, "new", days=1)
+    assert "1 experiments were deleted" in dualfl("purge", south, "--days", "30", "--yes")
+    assert not (south / "experiments" / "old").exists() and (south / "ended" / "old").exists()
+    assert (south / "experiments" / "new").exists()
+    work = study / "analyses" / "fit-1" / "work"
+    work.mkdir(parents=True)
+    (work / "journal").write_bytes(b"x")
+    assert "0 experiments" in dualfl("purge", study, "--yes")
+    assert "1 experiments" in dualfl("purge", study, "--days", "0", "--yes")
+    assert "Delete them?" in dualfl("purge", study, code=1, answer="n\n")

@@ -1,0 +1,128 @@
+"""No query but the plan's, in a run of one algorithm: theta, steps, order and values follow from plan and sums."""
+
+import json
+
+import numpy as np
+import pytest
+from hostile import Hostile, far_run, make_homes, refusals
+
+from dualfl.algorithms.registry import make
+from dualfl.errors import InputError
+from dualfl.federation.keeper import Keeper
+from dualfl.federation.wire import decode, encode
+
+OTHER = "asks something else than the plan and the sums imply"
+
+
+@pytest.fixture
+def homes(tmp_path):
+    return make_homes(tmp_path, experiments_per_day=100)
+
+
+def steps(content):
+    return [one for one in content.get("asks", ()) if one.get("step") is not None and one["round"] >= 0]
+
+
+def at_step(number, change):
+    """Change the first question of that step of the run."""
+    seen = []
+
+    def lie(_, content):
+        found = steps(content)
+        if not found:
+            return None
+        seen.append(found[0])
+        if len(seen) != number:
+            return None
+        change(found[0])
+        return content
+
+    return lie
+
+
+def far_out(question):
+    name = next(name for name, value in question["message"].items() if isinstance(value, np.ndarray))
+    value = question["message"][name]
+    question["message"][name] = np.where(np.arange(value.size) % 2, 1e9, -1e9).reshape(value.shape)
+
+
+def put(name, to):
+    def change(question):
+        question[name] = to(question[name]) if callable(to) else to
+
+    return change
+
+
+def hyper(**given):
+    return put("algorithm", lambda text: json.dumps(json.loads(text) | given))
+
+
+LIES = {
+    "a point far out": at_step(2, far_out),
+    "an earlier round": at_step(3, put("round", lambda r: r - 1)),
+    "another step of the algorithm": at_step(2, put("step", "finish")),
+    "another algorithm": at_step(2, put("algorithm", '{"algorithm": "gd", "step": 1.0}')),
+    "another step size": at_step(1, hyper(rho=99.0)),
+    "the value elsewhere": at_step(2, put("probe", lambda probe: None if probe is None else probe + 1.0)),
+    "the largest in place of the sum": at_step(2, put("reduce", "max")),
+    "another seed": at_step(1, lambda one: one["fit"].update(seed=7)),
+    "another start": at_step(1, lambda one: one["fit"].update(start=np.ones(5))),
+    "another solver": at_step(1, lambda one: one["fit"]["cost"].update(solver="sgd")),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_run_asks_what_the_plan_implies_and_nothing_else(lie, homes):
+    with pytest.raises(InputError, match=OTHER):
+        far_run(homes, make("dualfl"), rounds=4, transport=Hostile(homes, LIES[lie]))
+    assert all(len(refusals(home)) == 1 and OTHER in refusals(home)[0] for home in homes)
+
+
+def test_a_run_that_has_come_to_its_end_is_asked_nothing_more(homes):
+    """More rounds than were approved, with the last question once more under a new name."""
+    transport = Hostile(homes)
+    far_run(homes, make("gd"), rounds=2, transport=transport)
+    last = decode(transport.heard[-1][0])
+    more = decode(Keeper(homes[0]).handle(encode(last | {"again": 1})))
+    assert "refusal" in more
+
+
+def test_a_plan_with_more_rounds_or_another_algorithm_is_another_plan(homes):
+    transport = Hostile(homes)
+    far_run(homes, make("gd"), rounds=2, transport=transport)
+    joined = decode(transport.heard[1][0])
+    for name, to in (("rounds", 3), ("seed", 1), ("algorithm", {"algorithm": "lbfgs"}), ("tol", 1e-9)):
+        plan = joined["plan"] | {"analysis": joined["plan"]["analysis"] | {name: to}}
+        said = decode(Keeper(homes[0]).handle(encode(joined | {"plan": plan})))
+        assert "another analysis than it began with" in said["refusal"]
+
+
+@pytest.mark.parametrize("codec", ["TopK", "RandK", "Quantise"])
+def test_a_plan_has_no_room_for_a_codec(codec, homes):
+    """Compressed differences under masks would tell which coordinates one silo sent."""
+
+    def lie(_, content):
+        return content | {"plan": content["plan"] | {"codec": (codec, {"k": 1})}} if content["kind"] == "join" else None
+
+    with pytest.raises(InputError, match="other words than this version knows"):
+        far_run(homes, make("gd"), rounds=1, transport=Hostile(homes, lie))
+
+
+def test_stopping_early_is_allowed_and_leaves_nothing_behind(homes):
+    transport = Hostile(homes)
+    far_run(homes, make("dualfl"), rounds=3, transport=transport)
+    keeper = Keeper(homes[0])
+    assert decode(keeper.handle(encode({"kind": "end", "protocol": 8, "experiment": "e", "to": None})))["ended"]
+    assert not (homes[0] / "experiments" / "e").exists()
+
+
+def test_an_estimators_algorithm_is_what_the_policy_looks_at():
+    """A plan says "auto" beside the analysis; what an estimator names itself is what would run."""
+    from dualfl.federation.consent import description
+
+    analysis = {"analysis": "estimator", "estimator": "Ridge", "parameters": {"algorithm": "giant"}}
+    plan = {"names": ("a",), "secure": 40, "algorithm": '{"algorithm": "auto"}', "analysis": analysis}
+    assert description(plan, {})["method"] == "giant"
+    run = {"analysis": "run", "algorithm": {"algorithm": "gd"}, "problem": {"loss": "squared"}}
+    described = description(plan | {"analysis": run}, {})
+    assert (described["method"], described["model"]) == ("gd", "squared")
