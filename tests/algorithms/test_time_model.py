@@ -25,7 +25,7 @@ def test_time_is_latency_and_bits_and_work():
     assert Network(2.0, 8.0).seconds(3, 1e6, 0.5) == pytest.approx(6 + 64e6 / 8e6 + 0.5)
     assert Prediction(3, 1e6, 1e9).on(Network(2.0, 8.0)) == pytest.approx(6 + 8 + 0.5)
     assert Network().free and not Network(1e-3).free and not Network(0.0, 100.0).free
-    assert [clock(t) for t in (0.0123, 5.0, 1200.0)] == ["12 ms", "5 s", "20 min"]
+    assert [clock(t) for t in (0.0123, 5.0, 1200.0)] == ["12.3 ms", "5 s", "20 min"]
 
 
 def test_slow_lines_ask_for_few_numbers_and_long_ways_for_few_exchanges():

@@ -15,12 +15,11 @@ import numpy as np
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
-from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.arguments import checked
 from dualfl.engines import checkpoint as checkpoint_file
 from dualfl.engines.best import CONTRADICTION, SMALLEST, Best
 from dualfl.engines.client import ClientMemory
-from dualfl.engines.decision import ClientsHere, decide
+from dualfl.engines.decision import ClientsHere, decide, with_what_it_took
 from dualfl.engines.driver import Driver, Saved
 from dualfl.engines.driver import digest as digest_of_ask
 from dualfl.engines.engine import Account, Energy, Engine, Result
@@ -116,11 +115,7 @@ def run(
     options = EngineOptions(seed, threads, codec, start, constants)
     request = RunRequest(problem, algorithm, options, limits, recording, resume, progress)
     result = carry_out(request, engine)
-    if isinstance(given, Auto) and len(result.history):
-        last = result.history[-1]
-        took = given.afterwards(last.exchanges, (last.floats_up + last.floats_down) / problem.N, last.seconds)
-        choice = f"{choice} {took}" if took else choice
-    return replace(result, choice=choice)
+    return replace(result, choice=with_what_it_took(choice, given, result.history, problem.N))
 
 
 # What a checkpoint holds.

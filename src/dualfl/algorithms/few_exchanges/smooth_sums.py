@@ -196,17 +196,18 @@ def hessian_block(
         return known_block(model, features) + np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index])
     X = columns(model, features)
     W = model.newton_curvatures(x, straight)
+    model.cost.hessian_products += len(index)
+    model.cost.passes += 1
+    ridge = np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index])
     if model.k == 1 and W.min(initial=0.0) >= 0:  # a symmetric product, at half the price
         X *= np.sqrt(W[0, 0])[:, None]
-        W = None
-    H = X.T @ X if W is None else np.zeros((len(index), len(index)))
-    for a in np.unique(classes) if W is not None else ():
+        return np.asarray(X.T @ X + ridge)
+    H = np.zeros((len(index), len(index)))
+    for a in np.unique(classes):
         for b in np.unique(classes):
             rows_a, rows_b = classes == a, classes == b
             H[np.ix_(rows_a, rows_b)] = X[:, rows_a].T @ (W[a, b][:, None] * X[:, rows_b])
-    model.cost.hessian_products += len(index)
-    model.cost.passes += 1
-    return np.asarray((H + H.T) / 2 + np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index]))
+    return np.asarray((H + H.T) / 2 + ridge)
 
 
 def known_block(model: LinearModel, features: npt.NDArray[np.intp]) -> Array:

@@ -58,7 +58,7 @@ class Prediction(NamedTuple):
 def clock(seconds: float) -> str:
     """A time in words."""
     if seconds < 1:
-        return f"{1e3 * seconds:.2g} ms"
+        return f"{1e3 * seconds:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 600 else f"{seconds / 60:.3g} min"
 
 
