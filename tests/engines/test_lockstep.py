@@ -80,6 +80,10 @@ def test_the_account_is_that_of_all_runs_together():
     surveyed = sum(4 * p.N for p in problems())
     assert found.account.floats_up == sum(row.floats_up for row in last) + surveyed
     assert found.account.floats_down == sum(row.floats_down for row in last)
+    assert found.account.payload == pytest.approx(sum(row.payload for row in last) + 4 * len(last))
+    assert found.account.contacts == (7 + 1) * max(p.N for p in problems())  # a message serves all runs
+    alone = run_together(requests[1:2])
+    assert alone.account.contacts == alone.results[0].history[-1].contacts + problems()[1].N
 
 
 @dataclass(frozen=True)

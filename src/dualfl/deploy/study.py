@@ -148,8 +148,23 @@ def connect(folder: Path | str, *, patience: float | None = None, say: Say | Non
 
     Parameters
     ----------
-    folder : the coordinator's folder, made by `dualfl deploy init`; `dualfl deploy start` must be running there.
-    patience : seconds without an answer after which a call ends.
-    say : called with a sentence at every exchange, such as `print`.
+    folder : str or Path
+        The coordinator's folder, made by `dualfl deploy init`; `dualfl deploy start` must be running there.
+    patience : float, optional
+        Seconds without an answer after which a call ends.
+    say : Say, optional
+        Called with a sentence at every exchange, such as `print`.
+
+    Returns
+    -------
+    Study
+        Its `fit`, `evaluate` and `check` ask the silos; estimators take it in `fit_silos`.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> from dualfl.estimators import LogisticRegression
+    >>> study = dualfl.connect("study", say=print)  # doctest: +SKIP
+    >>> model = LogisticRegression().fit_silos(study)  # doctest: +SKIP
     """
     return Study(folder, patience, say)

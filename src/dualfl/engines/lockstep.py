@@ -24,9 +24,10 @@ from dualfl.algorithms.messages import floats
 from dualfl.engines.decision import ClientsHere, deciding
 from dualfl.engines.engine import Account, Result
 from dualfl.engines.exchanges import Answer, Exchanges, Gathered, Measured, Measurement, Outcome, Request, Step, drive
+from dualfl.engines.launch import make_engine
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import RunRequest, check_limits, check_recording, check_tol
-from dualfl.engines.session import Session, make_engine
+from dualfl.engines.session import Session
 from dualfl.errors import InputError, OutOfTime
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.outputs import alone
@@ -43,7 +44,8 @@ class Together(Generic[Outcome]):
     """What became of runs that went together.
 
     outcomes : the result of each run, or the error that ended it, if errors of its kind are kept.
-    account : exchanges are messages that all shared, set-up included; floats and gradients are sums over all runs.
+    account : exchanges and contacts are messages that all shared, set-up included; floats, payload and gradients are
+        sums over all runs.
     """
 
     outcomes: list[Outcome | Exception]
@@ -204,7 +206,7 @@ class _Lockstep(Generic[Outcome]):
 
     def book(self, wave: list[_Fit[Outcome]], replies: Sequence[Reply]) -> None:
         """One exchange, whoever took part in it; a measurement alone is none, since it rides on what follows."""
-        counted = False
+        asked: set[int] = set()  # a message to a client serves all runs of the wave
         for fit, reply in zip(wave, replies):
             step = fit.request
             if isinstance(step, Measurement):
@@ -215,13 +217,16 @@ class _Lockstep(Generic[Outcome]):
                 continue
             self.sizes.learn(fit, step, reply)
             fit.had += step.asked.answered
-            counted = counted or step.asked.answered
+            asked |= set(step.clients) if step.asked.answered else set()
             self.account = self.account._replace(
                 floats_up=self.account.floats_up + reply.floats,
                 floats_down=self.account.floats_down + len(step.clients) * floats(step.asked.message),
                 local_gradients=self.account.local_gradients + sum(work.gradients for work in reply.works),
+                payload=self.account.payload + floats(step.asked.message) + reply.floats / len(step.clients),
             )
-        self.account = self.account._replace(exchanges=self.account.exchanges + counted)
+        self.account = self.account._replace(
+            exchanges=self.account.exchanges + bool(asked), contacts=self.account.contacts + len(asked)
+        )
 
 
 # -- in one process -------------------------------------------------------------------------------------------

@@ -28,10 +28,14 @@ class OrdinalRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     Parameters
     ----------
-    alpha : strength of the penalty; 0 for none.
-    l1_ratio : 0 is l2, 1 is l1, between them the elastic net.
-    levels : the levels from low to high; None sorts what y has.
-    algorithm, tol, max_iter, random_state, verbose : as in `LogisticRegression`.
+    alpha : float, default 0.0
+        Strength of the penalty; 0 for none.
+    l1_ratio : float, default 0.0
+        0 is l2, 1 is l1, between them the elastic net.
+    levels : sequence of Any, optional
+        The levels from low to high; None sorts what y has.
+    algorithm, tol, max_iter, random_state, verbose : str or Algorithm, float, int, int or None, bool
+        As in `LogisticRegression`.
 
     Attributes
     ----------
@@ -41,6 +45,8 @@ class OrdinalRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     Others, such as `certificate_` and `n_exchanges_`, are those of `LogisticRegression`.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from dualfl.estimators import OrdinalRegression
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])

@@ -50,10 +50,14 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
 
     Parameters
     ----------
-    alpha : strength of the penalty; 0 for none.
-    l1_ratio : 0 is l2, 1 is l1, between them the elastic net.
-    ties : "efron", or "breslow", which is scikit-survival's default.
-    algorithm, tol, max_iter, random_state, verbose : as in `LogisticRegression`.
+    alpha : float, default 0.0
+        Strength of the penalty; 0 for none.
+    l1_ratio : float, default 0.0
+        0 is l2, 1 is l1, between them the elastic net.
+    ties : Ties, default 'efron'
+        "efron", or "breslow", which is scikit-survival's default.
+    algorithm, tol, max_iter, random_state, verbose : str or Algorithm, float, int, int or None, bool
+        As in `LogisticRegression`.
 
     Attributes
     ----------
@@ -64,6 +68,8 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
 
     Others, such as `n_exchanges_`, are those of `LogisticRegression`.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from dualfl.estimators import CoxPH, survival_target
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0], [0.5], [2.5]])
@@ -240,7 +246,26 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
 
 
 def survival_target(event: Any, time: Any) -> Any:
-    """Events and times as one structured array, as `CoxPH` and scikit-survival take it."""
+    """Events and times as one structured array, as `CoxPH` and scikit-survival take it.
+
+    Parameters
+    ----------
+    event : object
+        Whether the event was seen, for each row.
+    time : object
+        When it was seen, or the row was last heard of.
+
+    Returns
+    -------
+    ndarray
+        A structured array with the fields event and time.
+
+    Examples
+    --------
+    >>> from dualfl.estimators import survival_target
+    >>> survival_target([True, False], [2.5, 4.0])["time"]
+    array([2.5, 4. ])
+    """
     event, time = np.asarray(event), np.asarray(time)
     if event.shape != time.shape or event.ndim != 1:
         raise InputError(f"event and time must be vectors of one length, but they have {event.shape} and {time.shape}.")

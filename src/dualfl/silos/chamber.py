@@ -21,7 +21,7 @@ from dualfl.silos.costs import ALL, Cost, Rows
 from dualfl.streams import Stream
 from dualfl.tables.encoding import Scaling, features, targets
 from dualfl.tables.reading import Table
-from dualfl.tables.refusals import IN_FILES, Remedies
+from dualfl.tables.refusals import IN_FILES, Remedies, Unfit
 from dualfl.tables.roles import parts
 from dualfl.tables.schema import Schema
 from dualfl.tables.summaries import Request, Summary, summarise, used
@@ -128,6 +128,8 @@ class Chamber:
         """From now on the rows are those of the table, as all silos have agreed upon."""
         table = self.used[0]
         X = features(table, schema)
+        if schema.terms:
+            self.check_cells(X, schema)
         if not schema.sparse:
             X = scaling.scaled(X)
         assert self.request is not None
@@ -140,6 +142,16 @@ class Chamber:
         rows = self.rows
         own = np.ones(rows.n) if rows.weights is None else rows.weights
         self.settle(replace(rows, weights=own * np.asarray(factors)[rows.y]), self.dealing.by_class)
+
+    def check_cells(self, X: Array, schema: Schema) -> None:
+        """A product of levels that few rows have tells of them; which it is stays here."""
+        products = np.array([":" in name for name in schema.names])
+        counts = np.count_nonzero(X, axis=0)
+        if bool((products & (counts > 0) & (counts < self.least.cell)).any()):
+            raise Unfit(
+                f"{self.name}: a product of terms is not zero in fewer than {self.least.cell} rows; take it out.",
+                "a product of terms is about too few rows of this silo ('least_per_cell'); leave one of them out",
+            )
 
     # -- rows -----------------------------------------------------------------------------------------
 
