@@ -49,7 +49,7 @@ class Auto(Algorithm):
     Parameters
     ----------
     cost : {'exchanges', 'floats', 'time'}, default 'exchanges'
-        "exchanges", "floats", or "time": on the network that is stated, or in one process, where exchanges cost nothing.
+        "time" is that on the network that is stated, or in one process, where exchanges cost nothing.
     least_rows : int, default 5
         Clients with fewer rows send no second-order sums. For smooth losses without a penalty the others' serve;
         otherwise, or if no client has so many, a first-order method runs.
