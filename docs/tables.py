@@ -47,6 +47,19 @@ def groups() -> str:
     return "\n".join(["| group | members |", "|---|---|", *lines]) + "\n"
 
 
+def papers() -> str:
+    """Every algorithm with the paper that it is from, as its card has it."""
+    from dualfl.algorithms.registry import ALGORITHMS
+
+    lines = ["| algorithm | name in its paper | authors | year | paper |", "|---|---|---|---|---|"]
+    for name, algorithm in ALGORITHMS.own.items():
+        card = algorithm.card
+        shown = card.paper if card.paper.startswith(("arXiv:", "doi:")) else "page"
+        link = f"[{shown}]({card.link})" if card.link else ""
+        lines.append(f"| `{name}` | {card.title} | {card.reference} | {card.year} | {link} |")
+    return "\n".join(lines) + "\n"
+
+
 def verdicts() -> str:
     """results/algorithms-check.txt as one line an algorithm."""
     found: dict[str, dict[str, list[str]]] = {}
@@ -96,6 +109,7 @@ def network() -> str:
 
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "groups": ("docs/algorithms.md", groups),
+    "papers": ("docs/algorithms.md", papers),
     "verdicts": ("docs/algorithms.md", verdicts),
     "measures": ("docs/algorithms.md", measures),
     "network": ("docs/experiments.md", network),

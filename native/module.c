@@ -1,5 +1,6 @@
 /* dualfl.kernels._native: the kernels as Python sees them. Arrays come by the buffer protocol; the GIL is
- * released while a kernel runs. Which arrays a task needs, and their sizes, is checked here and nowhere else. */
+ * released while a kernel runs. Which arrays a task needs, and their sizes, is checked here and nowhere else.
+ * Only the stable ABI of Python 3.11 is used, so one build serves all later versions (setup.py). */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -150,7 +151,15 @@ typedef struct {
     Arrays arrays;
 } RowsObject;
 
-static PyTypeObject RowsType;
+static PyTypeObject *RowsType; /* made when the module is, as the stable ABI asks */
+
+/* An object of a type that was made at run time holds a reference to it. */
+static void free_object(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    freefunc freed = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    freed(object);
+    Py_DECREF(type);
+}
 
 static int check_sparse(const Rows *rows, int64_t entries) {
     const int64_t *start = rows->start;
@@ -170,7 +179,7 @@ static PyObject *rows_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) 
     int intercept;
     if (kwargs && PyDict_Size(kwargs)) return PyErr_Format(PyExc_TypeError, "Rows takes no keywords");
     if (!PyArg_ParseTuple(args, "OOOLLdp", &values, &column, &start, &n, &features, &scale, &intercept)) return NULL;
-    RowsObject *self = (RowsObject *)type->tp_alloc(type, 0);
+    RowsObject *self = (RowsObject *)PyType_GenericAlloc(type, 0);
     if (!self) return NULL;
     Rows *rows = &self->rows;
     Py_buffer *view = &self->arrays.views[0];
@@ -208,7 +217,7 @@ static void rows_dealloc(PyObject *object) {
     free(self->rows.cut);
     free_columns(self->rows.columns);
     release(&self->arrays);
-    Py_TYPE(object)->tp_free(object);
+    free_object(object);
 }
 
 static PyObject *rows_stripes(PyObject *object, void *closure) {
@@ -225,17 +234,22 @@ static PyGetSetDef rows_getset[] = {
     {0},
 };
 
-static PyTypeObject RowsType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dualfl.kernels._native.Rows",
-    .tp_basicsize = sizeof(RowsObject),
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_new = rows_new,
-    .tp_dealloc = rows_dealloc,
-    .tp_getset = rows_getset,
+static PyType_Slot rows_slots[] = {
+    {Py_tp_new, rows_new},
+    {Py_tp_dealloc, rows_dealloc},
+    {Py_tp_getset, rows_getset},
+    {0, NULL},
+};
+
+static PyType_Spec rows_spec = {
+    .name = "dualfl.kernels._native.Rows",
+    .basicsize = sizeof(RowsObject),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = rows_slots,
 };
 
 static Rows *as_rows(PyObject *object) {
-    if (PyObject_TypeCheck(object, &RowsType)) return &((RowsObject *)object)->rows;
+    if (PyObject_TypeCheck(object, RowsType)) return &((RowsObject *)object)->rows;
     PyErr_SetString(PyExc_TypeError, "the first argument must be a Rows object");
     return NULL;
 }
@@ -338,11 +352,11 @@ fail:
     return NULL;
 }
 
-static PyTypeObject JobType;
+static PyTypeObject *JobType;
 
 /* begin(...): the same job for several threads, each of which calls work(); one calls finish() at the end. */
 static PyObject *begin(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-    JobObject *self = PyObject_New(JobObject, &JobType);
+    JobObject *self = PyObject_New(JobObject, JobType);
     if (!self) return NULL;
     self->arrays.used = 0;
     self->rows = NULL;
@@ -365,7 +379,7 @@ static void job_dealloc(PyObject *object) {
     free(self->job.memory);
     release(&self->arrays);
     Py_XDECREF(self->rows);
-    PyObject_Free(object);
+    free_object(object);
 }
 
 static PyObject *job_work(PyObject *object, PyObject *unused) {
@@ -393,12 +407,17 @@ static PyMethodDef job_methods[] = {
     {0},
 };
 
-static PyTypeObject JobType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "dualfl.kernels._native.Job",
-    .tp_basicsize = sizeof(JobObject),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_dealloc = job_dealloc,
-    .tp_methods = job_methods,
+static PyType_Slot job_slots[] = {
+    {Py_tp_dealloc, job_dealloc},
+    {Py_tp_methods, job_methods},
+    {0, NULL},
+};
+
+static PyType_Spec job_spec = {
+    .name = "dualfl.kernels._native.Job",
+    .basicsize = sizeof(JobObject),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = job_slots,
 };
 
 /* ---- sequential methods ---- */
@@ -634,7 +653,7 @@ static PyObject *built_isas(PyObject *module, PyObject *unused) { return names(0
 static PyObject *isa(PyObject *module, PyObject *unused) { return PyUnicode_FromString(kernels->name); }
 
 static PyObject *use_isa(PyObject *module, PyObject *name) {
-    const char *asked = PyUnicode_AsUTF8(name);
+    const char *asked = PyUnicode_AsUTF8AndSize(name, NULL);
     if (!asked) return NULL;
     for (int i = 0; i < BUILT; i++)
         if (supported(i) && !strcmp(built[i]->name, asked)) {
@@ -704,9 +723,11 @@ PyMODINIT_FUNC PyInit__native(void) {
     for (int i = 0; i < 256; i++) byte_value[i] = i;
     for (int i = 0; i < BUILT; i++)
         if (supported(i)) kernels = built[i];
-    if (PyType_Ready(&RowsType) < 0 || PyType_Ready(&JobType) < 0) return NULL;
+    if (!RowsType) RowsType = (PyTypeObject *)PyType_FromSpec(&rows_spec);
+    if (!JobType) JobType = (PyTypeObject *)PyType_FromSpec(&job_spec);
+    if (!RowsType || !JobType) return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (!module) return NULL;
-    if (PyModule_AddObjectRef(module, "Rows", (PyObject *)&RowsType) < 0) Py_CLEAR(module);
+    if (PyModule_AddObjectRef(module, "Rows", (PyObject *)RowsType) < 0) Py_CLEAR(module);
     return module;
 }

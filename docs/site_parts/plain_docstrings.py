@@ -44,8 +44,8 @@ def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: 
 
 
 def process_command(app: Sphinx, context: Any, lines: list[str]) -> None:
-    """What click says of a command and its options; `|E|` is no mark there either."""
-    lines[:] = [line if line.lstrip().startswith((".. ", ":")) else line.replace("|", r"\|") for line in lines]
+    """What click says of a command and its options is plain text as well."""
+    lines[:] = [line if line.lstrip().startswith((".. ", ":")) else protected(line) for line in lines]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

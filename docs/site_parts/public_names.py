@@ -6,70 +6,32 @@ They are written anew whenever the site is built, so a name that is exported has
 from __future__ import annotations
 
 import inspect
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
 
+from site_parts.names import MODULES, exported, public
+
 FOLDER = Path(__file__).parents[1] / "reference" / "api"
-# In the order in which a reader meets them. A name belongs to the first module that exports it.
-MODULES = (
-    "dualfl",
-    "dualfl.estimators",
-    "dualfl.algorithms",
-    "dualfl.objectives",
-    "dualfl.solvers",
-    "dualfl.engines",
-    "dualfl.data",
-    "dualfl.optimum",
-    "dualfl.report",
-    "dualfl.testing",
-    "dualfl.theory",
-    "dualfl.kernels",
-    "dualfl.errors",
-)
 # What these promise is said once, on their own page, and not on those of all who inherit.
 CONTRACTS = ("Algorithm", "Codec", "Loss", "Objective", "Penalty", "Solver", "StopRule", "Point", "Ray")
 
 
-def exported(module: str) -> dict[str, Any]:
-    """The names of a module that are not modules themselves."""
-    home = import_module(module)
-    names = {name: getattr(home, name) for name in home.__all__ if not name.startswith("_")}
-    return {name: thing for name, thing in names.items() if not inspect.ismodule(thing)}
-
-
-def pages() -> dict[str, Any]:
-    """Every public name with its module, once: `dualfl.DualFL` and what it is."""
-    found: dict[int, str] = {}
-    things: dict[str, Any] = {}
-    for module in MODULES:
-        for name, thing in exported(module).items():
-            if id(thing) not in found:
-                found[id(thing)] = f"{module}.{name}"
-                things[f"{module}.{name}"] = thing
-    return things
-
-
 def methods(thing: type) -> list[str]:
     """The public methods and properties that dualfl wrote and described."""
-    names: dict[str, None] = {}
-    for kind in reversed(thing.__mro__):
-        inherited_contract = kind is not thing and kind.__name__ in CONTRACTS
-        if not kind.__module__.startswith("dualfl") or inherited_contract:
-            continue
-        for name, member in vars(kind).items():
-            callable_ = inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod)
-            if not name.startswith("_") and callable_ and (inspect.getdoc(getattr(thing, name, None)) or ""):
-                names[name] = None
     if any(kind.__name__ in CONTRACTS for kind in thing.__mro__[1:]):
-        names = {name: None for name in names if not any(hasattr(k, name) for k in contracts_of(thing))}
+        return []
+    names = {
+        name
+        for kind in thing.__mro__
+        if kind.__module__.startswith("dualfl")
+        for name, member in vars(kind).items()
+        if not name.startswith("_")
+        and (inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod))
+        and inspect.getdoc(getattr(thing, name, None))
+    }
     return sorted(names)
-
-
-def contracts_of(thing: type) -> list[type]:
-    return [kind for kind in thing.__mro__[1:] if kind.__name__ in CONTRACTS]
 
 
 def page(name: str, thing: Any) -> str:
@@ -119,7 +81,7 @@ def write(path: Path, text: str) -> None:
 
 def write_pages(app: Sphinx) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    known = pages()
+    known = public()
     wanted = {f"{name}.rst": page(name, thing) for name, thing in known.items()}
     wanted |= {f"{module}.names.rst": contents(module, known) for module in MODULES}
     for old in FOLDER.glob("*.rst"):

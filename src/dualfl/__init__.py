@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dualfl.data import Dataset, load, make_problem
     from dualfl.deploy.study import connect
     from dualfl.engines import History, Problem, Result
-    from dualfl.engines.session import run
+    from dualfl.engines.launch import run
     from dualfl.errors import DualflError
     from dualfl.objectives import (
         L1,

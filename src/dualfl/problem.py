@@ -30,10 +30,23 @@ class Problem:
 
     Parameters
     ----------
-    clients : one objective a client, all of the same dimension.
-    sizes : how much each counts; the default is the total weight of its rows.
-    penalty : a nonsmooth penalty of the common model, such as L1(0.01).
-    solvers : the local solver, one for all or one each; the default fits the objective.
+    clients : sequence of Objective
+        One objective a client, all of the same dimension.
+    sizes : sequence of float, optional
+        How much each counts; the default is the total weight of its rows.
+    penalty : Penalty, optional
+        a nonsmooth penalty of the common model, such as L1(0.01).
+    solvers : Solver or Sequence[Solver], optional
+        The local solver, one for all or one each; the default fits the objective.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> rng = np.random.default_rng(0)
+    >>> clients = [dualfl.LinearModel(rng.normal(size=(n, 3)), rng.normal(size=n), dualfl.Squared()) for n in (20, 30)]
+    >>> dualfl.Problem(clients, penalty=dualfl.L1(0.1)).N
+    2
     """
 
     def __init__(

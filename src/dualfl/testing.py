@@ -42,7 +42,14 @@ SIGNED = ("mu",)
 
 
 class ContractBroken(DualflError, AssertionError):
-    """An algorithm does not do what the contract says."""
+    """An algorithm does not do what the contract says.
+
+    Examples
+    --------
+    >>> from dualfl.testing import ContractBroken
+    >>> issubclass(ContractBroken, AssertionError)
+    True
+    """
 
 
 @dataclass(frozen=True)
@@ -109,11 +116,21 @@ def check_algorithm(
 
     Parameters
     ----------
-    algorithm : the class, whose defaults are then checked, or an instance.
-    loss : one that it takes; the default is the first of logistic, squared and hinge.
-    signed : hyperparameters that may be negative; all other numbers must refuse -1. By default it is mu alone, which
-        in many algorithms only scales the certificate.
-    tell : hears of each check that is done, and why it does not apply if it does not.
+    algorithm : type[Algorithm] or Algorithm
+        The class, whose defaults are then checked, or an instance.
+    loss : Loss, optional
+        One that it takes; the default is the first of logistic, squared and hinge.
+    signed : Collection[str], default ('mu',)
+        Hyperparameters that may be negative; all other numbers must refuse -1. By default it is mu alone, which in
+        many algorithms only scales the certificate.
+    tell : callable, optional
+        Hears of each check that is done, and why it does not apply if it does not.
+
+    Examples
+    --------
+    >>> from dualfl.algorithms import GradientDescent
+    >>> from dualfl.testing import check_algorithm
+    >>> check_algorithm(GradientDescent)
     """
     subject = Subject.of(algorithm, loss, signed)
     for name, each in CHECKS.items():

@@ -9,7 +9,7 @@ import pytest
 from dualfl.algorithms import DualFL
 from dualfl.algorithms.contract import Constants, Facts
 from dualfl.algorithms.few_exchanges import Auto
-from dualfl.engines import InProcess, Problem, run, session
+from dualfl.engines import InProcess, Problem, launch, run
 from dualfl.engines.decision import ClientsHere, decide
 from dualfl.engines.request import RunRequest
 from dualfl.errors import InputError
@@ -27,7 +27,7 @@ def problem() -> Problem:
 
 def engine_of_another_package(request: RunRequest):
     asked.append(request)
-    return session.carry_out(request, "inprocess")
+    return launch.carry_out(request, "inprocess")
 
 
 def stranger(name="by-pigeon"):
@@ -35,7 +35,7 @@ def stranger(name="by-pigeon"):
 
 
 def test_an_engine_of_another_package_gets_one_frozen_request(monkeypatch, tmp_path):
-    monkeypatch.setattr(session, "entry_points", lambda group: [stranger()] if group == "dualfl.engines" else [])
+    monkeypatch.setattr(launch, "entry_points", lambda group: [stranger()] if group == "dualfl.engines" else [])
     monkeypatch.setattr(EntryPoint, "load", lambda point: engine_of_another_package)
     here, heard = problem(), []
     path = tmp_path / "checkpoint.npz"
@@ -51,7 +51,7 @@ def test_an_engine_of_another_package_gets_one_frozen_request(monkeypatch, tmp_p
 
 
 def test_an_engine_that_nobody_brings_is_named(monkeypatch):
-    monkeypatch.setattr(session, "entry_points", lambda group: [stranger()])
+    monkeypatch.setattr(launch, "entry_points", lambda group: [stranger()])
     with pytest.raises(InputError, match=r"by-pigen.*by-pigeon"):
         run(problem(), DualFL(), engine="by-pigen")
 

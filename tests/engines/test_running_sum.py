@@ -9,7 +9,7 @@ import pytest
 from dualfl.algorithms.contract import Algorithm, Card, ask, client_step
 from dualfl.algorithms.messages import BLOCK, mean
 from dualfl.engines.inprocess import InProcess
-from dualfl.engines.session import run
+from dualfl.engines.launch import run
 from dualfl.errors import InputError
 from dualfl.objectives import LinearModel, Squared
 from dualfl.problem import Problem

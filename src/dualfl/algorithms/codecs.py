@@ -30,7 +30,15 @@ Wire = Sparse | Quantised
 
 
 class Codec(ABC):
-    """A compressor with memory. Every client must answer every exchange: the server keeps the sum of all memories."""
+    """A compressor with memory. Every client must answer every exchange: the server keeps the sum of all memories.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> from dualfl.algorithms import FedNL, ServerLBFGS, TopK
+    >>> ServerLBFGS.compresses, TopK(5).k
+    (False, 5)
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]  # subclasses are dataclasses
 
@@ -72,7 +80,20 @@ def _count(k: int) -> None:
 @checked
 @dataclass(frozen=True)
 class TopK(Codec):
-    """The k largest entries in magnitude; each costs a value and an index."""
+    """The k largest entries in magnitude; each costs a value and an index.
+
+    Parameters
+    ----------
+    k : int
+        How many entries are sent.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> from dualfl.algorithms import ServerNesterov, TopK
+    >>> TopK(5)
+    TopK(k=5)
+    """
 
     k: int
 
@@ -89,7 +110,20 @@ class TopK(Codec):
 @checked
 @dataclass(frozen=True)
 class RandK(Codec):
-    """k random entries; the index is drawn from a keyed stream and costs nothing."""
+    """k random entries; the index is drawn from a keyed stream and costs nothing.
+
+    Parameters
+    ----------
+    k : int
+        How many entries are sent.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> from dualfl.algorithms import ServerNesterov, RandK
+    >>> RandK(5)
+    RandK(k=5)
+    """
 
     k: int
 
@@ -104,7 +138,20 @@ class RandK(Codec):
 @checked
 @dataclass(frozen=True)
 class Quantise(Codec):
-    """Every entry rounded to the nearest of 2^bits - 1 levels between -max|x| and max|x|."""
+    """Every entry rounded to the nearest of 2^bits - 1 levels between -max|x| and max|x|.
+
+    Parameters
+    ----------
+    bits : int, default 8
+        Bits of an entry.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> from dualfl.algorithms import ServerNesterov, Quantise
+    >>> Quantise(8)
+    Quantise(bits=8)
+    """
 
     bits: int = 8
 

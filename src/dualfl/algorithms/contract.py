@@ -90,12 +90,64 @@ def ask(
     reduce: Literal["sum", "max"] = "sum",
     **message: Any,
 ) -> Ask:
-    """Ask clients to run a step; the `yield` of it returns the weighted mean of what they send."""
+    """Ask clients to run a step; the `yield` of it returns the weighted mean of what they send.
+
+    Parameters
+    ----------
+    step : callable
+        A client step of the algorithm.
+    to : sequence of int, optional
+        The numbers of the clients that are asked; None: all.
+    reduce : {'sum', 'max'}, default 'sum'
+        Whether answers are averaged by weight, or their maximum is taken.
+    **message : object
+        What the step is called with.
+
+    Returns
+    -------
+    Ask
+        What `round` yields.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.algorithms import ask, client_step
+    >>> @client_step
+    ... def slope(self, f, c, at, x):
+    ...     return at.send(g=f.gradient(x)), c
+    >>> ask(slope, x=np.zeros(2)).step
+    'slope'
+    """
     return Ask(step.__name__, {k: canonical(v) for k, v in message.items()}, to, reduce, True)
 
 
 def tell(step: Callable[..., Any], *, to: Sequence[int] | None = None, **message: Any) -> Ask:
-    """Let clients run a step that sends nothing back."""
+    """Let clients run a step that sends nothing back.
+
+    Parameters
+    ----------
+    step : callable
+        A client step of the algorithm.
+    to : sequence of int, optional
+        The numbers of the clients; None: all.
+    **message : object
+        What the step is called with.
+
+    Returns
+    -------
+    Ask
+        What `round` yields.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.algorithms import client_step, tell
+    >>> @client_step
+    ... def remember(self, f, c, at, x):
+    ...     return None, x
+    >>> tell(remember, x=np.zeros(2)).answered
+    False
+    """
     return ask(step, to=to, **message)._replace(answered=False)
 
 
@@ -103,7 +155,27 @@ Round = Generator[Ask, Means, State]
 
 
 def client_step(function: Step) -> Step:
-    """Marks a method as a step that the server may ask for; it can ask for no other method."""
+    """Marks a method as a step that the server may ask for; it can ask for no other method.
+
+    Parameters
+    ----------
+    function : Step
+        The method: (self, f, c, at, ...) -> (upload, new state).
+
+    Returns
+    -------
+    function
+        The same method.
+
+    Examples
+    --------
+    >>> from dualfl.algorithms import client_step
+    >>> @client_step
+    ... def slope(self, f, c, at, x):
+    ...     return at.send(g=f.gradient(x)), c
+    >>> slope.is_client_step
+    True
+    """
     function.__dict__["is_client_step"] = True
     return function
 
@@ -145,7 +217,39 @@ class PenaltyAtServer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where and when a step runs, `at`. On the server j = -1."""
+    """Where and when a step runs, `at`. On the server j = -1.
+
+    Parameters
+    ----------
+    seed : int
+        The seed of the run.
+    N : int
+        How many clients there are.
+    d : int
+        How many coefficients a model has.
+    round : int, default -1
+        The number of the round, from 0; -1 while the algorithm starts.
+    exchange : int, default 0
+        The number of the exchange within the round.
+    j : int, default -1
+        The number of the client; -1 on the server.
+    weight : float, default 1.0
+        How much the client counts; all weights add up to 1.
+    start : ndarray, optional
+        Where the run starts, for algorithms that take it themselves.
+    penalty : PenaltyAtServer, optional
+        The problem's penalty, for algorithms that apply it at the server.
+    codec : Codec, optional
+        What compresses uploads.
+    memory : dict[str, ndarray], optional
+        What the client has sent before, for codecs.
+
+    Examples
+    --------
+    >>> from dualfl.algorithms import Place
+    >>> Place(seed=0, N=8, d=3, round=2).cohort(3) == Place(seed=0, N=8, d=3, round=2).cohort(3)
+    True
+    """
 
     seed: int
     N: int
@@ -247,7 +351,35 @@ class Facts:
 
 @dataclass(frozen=True)
 class Constants:
-    """Constants of the clients' costs, measured before the first round."""
+    """Constants of the clients' costs, measured before the first round.
+
+    Parameters
+    ----------
+    mu : float
+        The smallest strong convexity.
+    L : float
+        The largest smoothness; infinite if somebody has no gradient.
+    N : int
+        How many clients there are.
+    d : int
+        How many coefficients a model has.
+    L_row : float, default inf
+        The smoothness of the worst single row.
+    n : int, default 1
+        Rows of the largest client.
+    similarity : float, optional
+        A bound of |f_j'' - E''|, if somebody measured it.
+    facts : Facts, optional
+        What kind of problem it is.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> constants = dualfl.run(problem, dualfl.DualFL(), rounds=1).constants
+    >>> constants.N, constants.mu
+    (3, 0.1)
+    """
 
     mu: float  # the smallest strong convexity
     L: float  # the largest smoothness; inf if somebody has no gradient
@@ -269,13 +401,67 @@ class Constants:
 
 
 def theory(formula: str, compute: Callable[[Constants, Any], float], *, zero: bool = False) -> Any:
-    """A hyperparameter whose default is a formula of the constants and of the fields before it."""
+    """A hyperparameter whose default is a formula of the constants and of the fields before it.
+
+    Parameters
+    ----------
+    formula : str
+        The formula in words, for people.
+    compute : callable
+        A function of the constants k and the algorithm a.
+    zero : bool, default False
+        Whether the value may be 0.
+
+    Returns
+    -------
+    dataclasses.Field
+        The default of a hyperparameter.
+
+    Examples
+    --------
+    >>> from dualfl.algorithms import theory
+    >>> theory("1 / L", lambda k, a: 1 / k.L).metadata["formula"]
+    '1 / L'
+    """
     return dataclasses.field(default=None, metadata={"formula": formula, "compute": compute, "zero": zero})
 
 
 @dataclass(frozen=True)
 class Card:
-    """What a reader wants to know of an algorithm before using it; `dualfl algorithms` prints it."""
+    """What a reader wants to know of an algorithm before using it; `dualfl algorithms` prints it.
+
+    Parameters
+    ----------
+    title : str
+        The name that its paper gives it.
+    year : int
+        When it was published.
+    reference : str
+        Its authors.
+    exchanges : str
+        How many exchanges a round has.
+    up, down : str
+        Floats that a client sends and receives in a round, for d coefficients.
+    participation : str
+        Which clients take part.
+    needs : str
+        What it asks of the costs.
+    rate : str
+        How many rounds it needs, in theory.
+    accelerated : bool
+        Whether the rate has the square root of kappa.
+    deterministic : bool
+        Whether it draws no random numbers.
+    paper : str
+        Where to find it: "arXiv:NUMBER", "doi:NUMBER" or an address; "" if it is not published.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> card = dualfl.DualFL.card
+    >>> card.reference, card.year, card.link
+    ('Park and Xu', 2023, 'https://arxiv.org/abs/2305.10294')
+    """
 
     title: str
     year: int
@@ -288,10 +474,47 @@ class Card:
     rate: str = ""
     accelerated: bool = False
     deterministic: bool = True
+    paper: str = ""
+
+    @property
+    def link(self) -> str:
+        """The address of the paper; "" if there is none."""
+        scheme, _, number = self.paper.partition(":")
+        homes = {"arXiv": "https://arxiv.org/abs/", "doi": "https://doi.org/"}
+        return homes[scheme] + number if scheme in homes else self.paper
 
 
 class Algorithm(ABC):
-    """A federated algorithm. Subclasses are frozen dataclasses of JSON-able hyperparameters."""
+    """A federated algorithm. Subclasses are frozen dataclasses of JSON-able hyperparameters.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.algorithms import Algorithm, ask, client_step, theory
+    >>> @dataclass(frozen=True)
+    ... class Server:
+    ...     x: np.ndarray
+    >>> @dataclass(frozen=True)
+    ... class Plain(Algorithm):
+    ...     "Gradient descent."
+    ...     name = "plain"
+    ...     step: float = theory("1 / L", lambda k, a: 1 / k.L)
+    ...     def start(self, at):
+    ...         return Server(np.zeros(at.d))
+    ...     def round(self, s, at):
+    ...         m = yield ask(self.slope, x=s.x)
+    ...         return Server(s.x - self.step * m.g)
+    ...     @client_step
+    ...     def slope(self, f, c, at, x):
+    ...         return at.send(g=f.gradient(x)), c
+    ...     def model(self, s):
+    ...         return s.x
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> bool(dualfl.run(problem, Plain(), rounds=100).energy / dualfl.reference(problem) - 1 < 0.01)
+    True
+    """
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]  # subclasses are dataclasses
     name: ClassVar[str]

@@ -46,7 +46,23 @@ _files: dict[str, PluginFile] = {}  # what was loaded in this process, by module
 
 
 def load_plugin(path: Path | str) -> list[type[Algorithm]]:
-    """Import a file and register all algorithms that it defines; after an error none is registered."""
+    """Import a file and register all algorithms that it defines; after an error none is registered.
+
+    Parameters
+    ----------
+    path : str or Path
+        A Python file that defines algorithms.
+
+    Returns
+    -------
+    list of type
+        The classes, in the order of the file.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> (HeavyBall,) = dualfl.load_plugin("examples/own_algorithm.py")  # doctest: +SKIP
+    """
     path = Path(path)
     if path.suffix != ".py":
         raise InputError(f"{path} is not a plug-in; a plug-in is a Python file, whose name ends in .py.")

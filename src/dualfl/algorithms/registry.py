@@ -156,6 +156,21 @@ def register(algorithm: Class) -> Class:
     """Register an algorithm of your own, so that its name works everywhere. Also a decorator.
 
     The name must be new. If a class is defined again, as in a notebook, it replaces the former one.
+
+    Parameters
+    ----------
+    algorithm : Class
+        The class.
+
+    Returns
+    -------
+    type
+        The same class.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> dualfl.register(HeavyBall)  # doctest: +SKIP
     """
     check_registrable(algorithm)
     ALGORITHMS.plugins[algorithm.name] = algorithm

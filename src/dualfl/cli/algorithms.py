@@ -28,6 +28,7 @@ COLUMNS = (
     "rate",
     "accelerated",
     "deterministic",
+    "paper",
 )
 
 
@@ -154,4 +155,5 @@ def explain(algorithm: type[Algorithm]) -> str:
         fields.append(f"  {field.name:<14}default: {default}")
     doc = inspect.getdoc(algorithm) or ""
     head = inspect.cleandoc(module.__doc__ or "") if module is not None else ""
-    return "\n\n".join([head, doc, "Hyperparameters\n" + ("\n".join(fields) or "  none")])
+    paper = [f"Paper: {algorithm.card.link}"] if algorithm.card.link else []
+    return "\n\n".join([head, doc, *paper, "Hyperparameters\n" + ("\n".join(fields) or "  none")])

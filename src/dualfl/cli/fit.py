@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from dualfl.analysis.models import MODELS, PENALTIES, SMALL_RIDGE
+from dualfl.cli.formula import terms_of
 from dualfl.cli.model_options import (
     NO_CHOICE,
     SURVIVAL,
@@ -85,6 +86,7 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
     "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="Fit to the silos of this deployment instead."
 )
 @click.option("--target", help="The column to predict.")
+@click.option("--formula", metavar="'Y ~ A + B:C'", help="Target and terms, in place of --target and --columns.")
 @click.option("--model", required=True, type=click.Choice(list(MODELS)), metavar="NAME", help="See above.")
 @click.option("--penalty", type=click.Choice(PENALTIES), help="[default: l2, or that of the model's name]")
 @click.option("--alpha", help=f"Strength of the penalty, or cv.  [default: {SMALL_RIDGE:g} for l2, cv with l1]")
@@ -175,6 +177,7 @@ def recipe_and_wishes(ctx: click.Context, given: dict[str, Any]) -> tuple[Recipe
     from dualfl.tables.schema import Request
 
     kind = MODELS[given["model"]]
+    terms = terms_of(given) if given["formula"] is not None else ()
     given["target"] = target_of(given)
     penalty = given["penalty"] or kind.penalty
     alpha, choose = parse_alpha(given["alpha"], penalty)
@@ -207,6 +210,7 @@ def recipe_and_wishes(ctx: click.Context, given: dict[str, Any]) -> tuple[Recipe
         level=given["level"],
         influence=given["influence"],
         said_nothing=penalty == "l2" and given["alpha"] is None,
+        terms=terms,
         rules=rules,
     )
     return recipe, wishes
@@ -237,7 +241,7 @@ def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) ->
     from dualfl.deploy.study import connect
 
     refuse_reading(ctx)
-    columns = tuple(given.get("columns") or ())
+    columns = wishes.rules.columns
     request = replace(wishes.request, columns=columns)
     signal.signal(signal.SIGTERM, end_politely)  # what silos have answered is kept
     study = connect(given["study"], say=say)

@@ -199,13 +199,25 @@ def load(
 
     Parameters
     ----------
-    name : see `DATASETS`; or the path of a CSV, Parquet, .npz, .npy, LIBSVM or IDX file, or of CIFAR-10 batches.
-    scale : "default" suits the set: pixels between 0 and 1, tables with standardised columns; "raw" takes the numbers
+    name : str or Path
+        See `DATASETS`; or the path of a CSV, Parquet, .npz, .npy, LIBSVM or IDX file, or of CIFAR-10 batches.
+    scale : float or str, default 'default'
+        "default" suits the set: pixels between 0 and 1, tables with standardised columns; "raw" takes the numbers
         as they are; a number multiplies them. The data are not copied: bytes stay bytes.
-    layout : "dense", "sparse", or "auto" for the one that is faster.
-    target : for a file, the column (or array) to predict.
-    task : for a file, "classification" or "regression"; by default text and whole numbers with few values are classes.
+    layout : Layout, default 'auto'
+        "dense", "sparse", or "auto" for the one that is faster.
+    target : str, optional
+        For a file, the column (or array) to predict.
+    task : str, optional
+        For a file, "classification" or "regression"; by default text and whole numbers with few values are classes.
 
+    Returns
+    -------
+    Dataset
+        The rows and targets.
+
+    Examples
+    --------
     >>> digits = load("digits")
     >>> print(digits)
     digits, 1,797 rows x 64 features, 10 classes

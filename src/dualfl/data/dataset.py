@@ -29,6 +29,38 @@ class Dataset:
     center, spread : if the features were standardised, X = (raw - center) / spread.
     names : the names of the features, if they are known.
     columns : other columns, which models do not use, such as the hospital; `column:hospital` splits by it.
+
+    Parameters
+    ----------
+    X : object
+        The rows.
+    y : array_like
+        The targets: numbers, or classes counted from 0.
+    classes : tuple[str, ...]
+        The names of the classes; empty for numbers.
+    name : str
+        What it is called.
+    scale : float
+        What models multiply the entries by.
+    source : str
+        Where it was found.
+    task : Task
+        "classification" or "regression".
+    center : ndarray, optional
+        What was subtracted from the columns, if they were standardised.
+    spread : ndarray, optional
+        What they were divided by.
+    names : tuple[str, ...], default ()
+        The names of the columns.
+    columns : mapping, optional
+        Columns of text, for `column:NAME` partitions.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> data = dualfl.load("iris")
+    >>> data.X.shape, data.classes
+    ((150, 4), ('setosa', 'versicolor', 'virginica'))
     """
 
     X: Any

@@ -30,7 +30,22 @@ NUMBERED, SHADED = 13, 65  # so many labels fit with numbers, or as shades alone
 
 @dataclass(frozen=True, eq=False)
 class Mix:
-    """counts[j, k] rows of label k on client j."""
+    """counts[j, k] rows of label k on client j.
+
+    Parameters
+    ----------
+    counts : npt.NDArray[np.intp]
+        Rows of label k on client j.
+    labels : tuple[str, ...]
+        The labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.data import Mix
+    >>> Mix(np.array([[5, 0], [0, 5]]), ("a", "b")).counts.sum()
+    np.int64(10)
+    """
 
     counts: npt.NDArray[np.intp]
     labels: tuple[str, ...]

@@ -46,6 +46,22 @@ def _check_counts(n: int, clients: int) -> None:
 def even(n: int, clients: int, seed: int = 0) -> list[Rows]:
     """Consecutive rows in file order, in parts whose sizes differ by one at most.
 
+    Parameters
+    ----------
+    n : int
+        How many rows there are.
+    clients : int
+        How many clients.
+    seed : int, default 0
+        The seed of random partitions.
+
+    Returns
+    -------
+    list of ndarray
+        For each client its rows.
+
+    Examples
+    --------
     >>> even(5, 2)
     [array([0, 1, 2]), array([3, 4])]
     """
@@ -55,7 +71,28 @@ def even(n: int, clients: int, seed: int = 0) -> list[Rows]:
 
 @checked
 def shuffled(n: int, clients: int, seed: int = 0) -> list[Rows]:
-    """As `even`, after a permutation that depends on the seed only, not on the version of NumPy."""
+    """As `even`, after a permutation that depends on the seed only, not on the version of NumPy.
+
+    Parameters
+    ----------
+    n : int
+        How many rows there are.
+    clients : int
+        How many clients.
+    seed : int, default 0
+        The seed of random partitions.
+
+    Returns
+    -------
+    list of ndarray
+        For each client its rows.
+
+    Examples
+    --------
+    >>> from dualfl.data import shuffled
+    >>> sorted(len(rows) for rows in shuffled(10, 3, seed=0))
+    [3, 3, 4]
+    """
     _check_counts(n, clients)
     return [np.sort(part) for part in np.array_split(_stream(seed).permutation(n), clients)]
 
@@ -212,10 +249,24 @@ def partition(
 
     Parameters
     ----------
-    name : such as "shuffled" or "dirichlet:0.5"; see `PARTITIONS`.
-    y : the targets, whole numbers for classes; or just the number of rows, where targets do not matter.
-    columns : gives the column of a name, for column:NAME.
+    name : str
+        Such as "shuffled" or "dirichlet:0.5"; see `PARTITIONS`.
+    y : ndarray or int
+        The targets, whole numbers for classes; or just the number of rows, where targets do not matter.
+    clients : int
+        How many clients.
+    seed : int, default 0
+        The seed of random partitions.
+    columns : callable, optional
+        Gives the column of a name, for column:NAME.
 
+    Returns
+    -------
+    list of ndarray
+        For each client its rows.
+
+    Examples
+    --------
     >>> partition("quantity:2", 6, 2)
     [array([1, 2, 4, 5]), array([0, 3])]
     """

@@ -60,12 +60,31 @@ def make_problem(
 
     Parameters
     ----------
-    dataset : a data set, or the name of one.
-    partition : how rows are split: even, shuffled, label, dirichlet:0.5, labels:2, quantity:1000, column:NAME.
-    loss : "auto" is softmax for classes, logistic for two classes, squared for real targets. Or a loss, or the name of
+    dataset : Dataset or str
+        a data set, or the name of one.
+    clients : int, default 8
+        How many clients.
+    partition : str, default 'even'
+        How rows are split: even, shuffled, label, dirichlet:0.5, labels:2, quantity:1000, column:NAME.
+    ridge : float, default 0.01
+        The strength of the ridge.
+    loss : str or Loss, default 'auto'
+        "auto" is softmax for classes, logistic for two classes, squared for real targets. Or a loss, or the name of
         one, some with a number: huber:1, quantile:0.9, epsilon-insensitive:0.1.
-    l1 : the alpha of alpha |theta|_1, a penalty of the common model; 0 for none.
+    seed : int, default 0
+        The seed of random partitions.
+    solver : Solver, optional
+        What clients solve their local problems with; None: what suits the loss.
+    l1 : float, default 0.0
+        The alpha of alpha |theta|_1, a penalty of the common model; 0 for none.
 
+    Returns
+    -------
+    Problem
+        One client for each part of the rows.
+
+    Examples
+    --------
     >>> problem = make_problem("digits", clients=4)
     >>> problem.N, problem.shape, [f.n for f in problem.clients]
     (4, (65, 10), [450, 449, 449, 449])
@@ -85,7 +104,30 @@ def make_problem(
 
 @checked
 def rows_of_clients(data: Dataset, clients: int, partition: str, seed: int = 0) -> list[Rows]:
-    """For each client, the numbers of its rows."""
+    """For each client, the numbers of its rows.
+
+    Parameters
+    ----------
+    data : Dataset
+        The data set.
+    clients : int
+        How many clients.
+    partition : str
+        The name of a partition.
+    seed : int, default 0
+        The seed of random partitions.
+
+    Returns
+    -------
+    list of ndarray
+        For each client its rows.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> [len(rows) for rows in dualfl.data.rows_of_clients(dualfl.load("iris"), 3, "shuffled", 0)]
+    [50, 50, 50]
+    """
     return split(partition, data.y, clients, seed, data.column)
 
 

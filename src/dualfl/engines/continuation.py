@@ -23,8 +23,8 @@ from dualfl.algorithms.contract import Algorithm
 from dualfl.arguments import checked
 from dualfl.engines.engine import Result
 from dualfl.engines.history import History, Row
+from dualfl.engines.launch import run
 from dualfl.engines.request import RunKeywords
-from dualfl.engines.session import run
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
 from dualfl.problem import Problem
@@ -46,7 +46,24 @@ class Stage:
 
 @dataclass(frozen=True)
 class Continuation:
-    """The result, in terms of the original problem, and the stages that led to it."""
+    """The result, in terms of the original problem, and the stages that led to it.
+
+    Parameters
+    ----------
+    result : Result
+        The result for the original problem.
+    stages : list[Stage]
+        The results of each strength of the added ridge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> clients = [dualfl.Quadratic(np.diag([1.0, 0.0]), np.array([1.0, 0.0])) for _ in range(2)]
+    >>> found = dualfl.engines.run_regularised(dualfl.Problem(clients), dualfl.DualFL(), alpha=1e-3, rounds=50)
+    >>> len(found.stages) >= 1
+    True
+    """
 
     result: Result
     stages: list[Stage]
@@ -73,6 +90,28 @@ def run_regularised(
     `rounds` limits all stages together; other options go to `run`. What is reported, the errors in the history among
     it, is of the original problem.
 
+    Parameters
+    ----------
+    problem : Problem
+        The clients and their penalty.
+    algorithm : Algorithm
+        What runs on them.
+    alpha : float, optional
+        The strength of the added ridge, or the first of them.
+    epsilon : float, optional
+        The accuracy that is asked for.
+    rounds : int, default 1000
+        Most rounds.
+    **options : object
+        Options of `dualfl.run`.
+
+    Returns
+    -------
+    Continuation
+        The result, and the stages that led to it.
+
+    Examples
+    --------
     >>> from dualfl.algorithms import DualFL
     >>> from dualfl.objectives import Quadratic
     >>> flat = Problem([Quadratic(np.diag([1.0, 0.0]), np.array([b, 0.0])) for b in (1.0, 3.0)])

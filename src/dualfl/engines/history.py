@@ -16,7 +16,45 @@ from dualfl.typing import Array
 
 
 class Row(NamedTuple):
-    """One round. Counts are totals since the start, over all clients together."""
+    """One round. Counts are totals since the start, over all clients together.
+
+    Parameters
+    ----------
+    round : ForwardRef('int')
+        Rounds so far.
+    exchanges : ForwardRef('int')
+        Exchanges so far.
+    floats_up : ForwardRef('int')
+        Floats that clients have sent.
+    floats_down : ForwardRef('int')
+        Floats that clients have received.
+    local_gradients : ForwardRef('float')
+        Local gradients so far, all clients.
+    seconds : ForwardRef('float')
+        Seconds in rounds so far.
+    energy : ForwardRef('float or None')
+        E of the model.
+    relative_error : ForwardRef('float or None')
+        (E - E*)/|E*|, if E* was given.
+    certificate : ForwardRef('float or None')
+        The proven bound of E - E*, if there is one.
+    local_iterations : ForwardRef('int')
+        The most local iterations of a client in this round.
+    capped : ForwardRef('int')
+        Local solves that ended at their cap.
+    contacts : ForwardRef('int'), default 0
+        Contacts with single clients so far.
+    payload : ForwardRef('float'), default 0.0
+        The floats of the longest line so far, for the time on a network.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> row = dualfl.run(problem, dualfl.DualFL(), rounds=3).history[-1]
+    >>> row.round, row.exchanges, row.contacts
+    (3, 3, 9)
+    """
 
     round: int
     exchanges: int
@@ -35,7 +73,23 @@ class Row(NamedTuple):
 
 @dataclass
 class History:
-    """The rows of a run, and the local iterations M_n of every client in every round."""
+    """The rows of a run, and the local iterations M_n of every client in every round.
+
+    Parameters
+    ----------
+    rows : list[Row], optional
+        One `Row` a round.
+    iterations : list[list[int]], optional
+        Local iterations of every client in every round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> history = dualfl.run(problem, dualfl.DualFL(), rounds=5).history
+    >>> len(history), history[-1].exchanges
+    (6, 5)
+    """
 
     rows: list[Row] = field(default_factory=list)
     iterations: list[list[int]] = field(default_factory=list)

@@ -46,7 +46,34 @@ ENTRIES = 1 << 15  # of a client's rows, times its outputs: with fewer the time 
 
 
 class InProcess(Engine):
-    """One run: an algorithm bound to the clients of a problem."""
+    """One run: an algorithm bound to the clients of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        The clients and their penalty.
+    algorithm : Algorithm
+        What runs on them.
+    seed : int, default 0
+        The seed of all draws.
+    threads : int, optional
+        How many clients compute at once; None: as many as pay.
+    codec : Codec, optional
+        What compresses uploads.
+    start : ndarray, optional
+        The first model.
+    constants : Constants, optional
+        mu, L and others, if they are known already.
+    settle : bool, default True
+        Whether defaults from theory are filled in.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> dualfl.engines.InProcess(problem, dualfl.DualFL()).algorithm.name
+    'dualfl'
+    """
 
     def __init__(
         self,

@@ -36,16 +36,26 @@ class LogisticRegression(FederatedClassifier):
 
     Parameters
     ----------
-    C : inverse strength of the penalty; np.inf for none.
-    l1_ratio : 0 is l2, 1 is l1, between them the elastic net.
-    fit_intercept : whether there is an intercept b.
-    penalize_intercept : whether the penalty acts on b too, as in the paper; scikit-learn's does not.
-    algorithm : "auto", the name of any algorithm of the library, or an `Algorithm` with its hyperparameters.
-    tol : the accuracy to be proven, E - E* <= tol |E|.
-    max_iter : the largest number of rounds.
-    random_state : for algorithms that draw random numbers.
-    verbose : whether to show progress.
-    class_weight : how much rows of a class count, a dict; "balanced" lets all classes weigh the same.
+    C : float, default 1.0
+        Inverse strength of the penalty; np.inf for none.
+    l1_ratio : float, default 0.0
+        0 is l2, 1 is l1, between them the elastic net.
+    fit_intercept : bool, default True
+        Whether there is an intercept b.
+    penalize_intercept : bool, default False
+        Whether the penalty acts on b too, as in the paper; scikit-learn's does not.
+    algorithm : str or Algorithm, default 'auto'
+        "auto", the name of any algorithm of the library, or an `Algorithm` with its hyperparameters.
+    tol : float, default 1e-06
+        The accuracy to be proven, E - E* <= tol |E|.
+    max_iter : int, default 200
+        The largest number of rounds.
+    random_state : int or None, optional
+        For algorithms that draw random numbers.
+    verbose : bool, default False
+        Whether to show progress.
+    class_weight : object, optional
+        How much rows of a class count, a dict; "balanced" lets all classes weigh the same.
 
     Attributes
     ----------
@@ -55,6 +65,8 @@ class LogisticRegression(FederatedClassifier):
     objective_ : E.
     algorithm_ : what ran, and why.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from dualfl.estimators import LogisticRegression
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
@@ -155,15 +167,44 @@ class LinearSVC(FederatedClassifier):
     paper's mu = 1/(C S). The intercept is free by default; scikit-learn's LinearSVC penalises it, which is
     `penalize_intercept=True` here.
 
-    Parameters
-    ----------
-    C : inverse strength of the penalty.
-    loss : "squared_hinge" or "hinge".
-    penalty : "l2", or "l1" for |w|_1 in place of (1/2)|w|^2.
-
     The others, and the attributes, are those of `LogisticRegression`. With more than two classes there is one problem
     for each: `history_` is a list, `certificate_` and `objective_` are sums. The problems do not depend on each other
     and their messages can travel together, so `n_iter_` and `n_exchanges_` are those of the slowest class.
+
+    Parameters
+    ----------
+    C : float, default 1.0
+        Inverse strength of the penalty.
+    loss : str, default 'squared_hinge'
+        "squared_hinge" or "hinge".
+    penalty : str, default 'l2'
+        "l2", or "l1" for |w|_1 in place of (1/2)|w|^2.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+    class_weight : object, optional
+        Weights of the classes, "balanced", or None.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from dualfl.estimators import LinearSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = X[:, :3] / X[:, :3].std(axis=0)
+    >>> model = LinearSVC().fit(X, y, groups=[i % 3 for i in range(len(y))])
+    >>> model.coef_.shape, model.score(X, y) > 0.8
+    ((1, 3), True)
     """
 
     def __init__(

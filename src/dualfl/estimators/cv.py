@@ -91,15 +91,44 @@ def parameters(estimator: type[FederatedLinear]) -> tuple[str, ...]:
 class LogisticRegressionCV(CrossValidated, LogisticRegression):
     """`LogisticRegression` with C chosen by the held-out log loss.
 
-    Parameters
-    ----------
-    Cs : the number of values, or the values themselves. With l1 they begin where all coefficients are zero;
-        otherwise they are spread over 1e-4 .. 1e4.
-    cv : number of folds inside every silo, or "silo" to leave one silo out at a time.
-    rule : "min" for the least held-out loss, "1se" for the strongest penalty within one standard error of it.
-
     The others are those of `LogisticRegression`; `random_state` (a whole number) also deals the folds. After the fit,
     `C_` is the choice and `path_` has the losses and a `figure()`.
+
+    Parameters
+    ----------
+    Cs : int or sequence of float, default 10
+        The number of values, or the values themselves. With l1 they begin where all coefficients are zero;
+        otherwise they are spread over 1e-4 .. 1e4.
+    l1_ratio : float, default 0.0
+        The share of l1 in the penalty: 0 is the ridge, 1 the lasso, between them the elastic net.
+    cv : int or str, default 5
+        Number of folds inside every silo, or "silo" to leave one silo out at a time.
+    rule : str, default 'min'
+        "min" for the least held-out loss, "1se" for the strongest penalty within one standard error of it.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from dualfl.estimators import LogisticRegressionCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = X[:, :3] / X[:, :3].std(axis=0)
+    >>> model = LogisticRegressionCV(Cs=[0.1, 1.0]).fit(X, y, groups=[i % 3 for i in range(len(y))])
+    >>> bool(model.C_ in model.path_.values)
+    True
     """
 
     plain, parameter = LogisticRegression, "C"
@@ -129,6 +158,43 @@ class LinearSVCCV(CrossValidated, LinearSVC):
     """`LinearSVC` with C chosen by its own loss on held-out rows.
 
     `Cs`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `C_` and `path_`.
+
+    Parameters
+    ----------
+    Cs : int or sequence of float, default 10
+        Values of C to try, or how many; by default a grid of 10 between 1e-4 and 1e4.
+    loss : str, default 'squared_hinge'
+        "hinge" or "squared_hinge".
+    penalty : str, default 'l2'
+        "l1" or "l2".
+    cv : int or str, default 5
+        How many folds inside every silo, or "silo" to leave one silo out at a time.
+    rule : str, default 'min'
+        "min" takes the smallest held-out loss; "1se" the strongest penalty within one standard error of it.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from dualfl.estimators import LinearSVCCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = X[:, :3] / X[:, :3].std(axis=0)
+    >>> model = LinearSVCCV(Cs=[0.1, 1.0]).fit(X, y, groups=[i % 3 for i in range(len(y))])
+    >>> bool(model.C_ in model.path_.values)
+    True
     """
 
     plain, parameter = LinearSVC, "C"
@@ -159,6 +225,38 @@ class RidgeCV(CrossValidated, Ridge):
     """`Ridge` with alpha chosen by the held-out squared error.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
+
+    Parameters
+    ----------
+    alphas : int or sequence of float, default (0.1, 1.0, 10.0)
+        Strengths to try, or how many of them, from the strongest to the weakest.
+    cv : int or str, default 5
+        How many folds inside every silo, or "silo" to leave one silo out at a time.
+    rule : str, default 'min'
+        "min" takes the smallest held-out loss; "1se" the strongest penalty within one standard error of it.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import RidgeCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = RidgeCV().fit(X[:, :3], y, groups=[i % 3 for i in range(len(y))])
+    >>> bool(model.alpha_ in model.path_.values)
+    True
     """
 
     plain, parameter = Ridge, "alpha"
@@ -187,6 +285,38 @@ class LassoCV(CrossValidated, Lasso):
     """`Lasso` with alpha chosen by the held-out squared error.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
+
+    Parameters
+    ----------
+    alphas : int or sequence of float, default 30
+        Strengths to try, or how many of them, from the strongest to the weakest.
+    cv : int or str, default 5
+        How many folds inside every silo, or "silo" to leave one silo out at a time.
+    rule : str, default 'min'
+        "min" takes the smallest held-out loss; "1se" the strongest penalty within one standard error of it.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import LassoCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LassoCV().fit(X[:, :3], y, groups=[i % 3 for i in range(len(y))])
+    >>> bool(model.alpha_ in model.path_.values)
+    True
     """
 
     plain, parameter = Lasso, "alpha"
@@ -215,6 +345,40 @@ class ElasticNetCV(CrossValidated, ElasticNet):
     """`ElasticNet` with alpha chosen by the held-out squared error.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
+
+    Parameters
+    ----------
+    alphas : int or sequence of float, default 30
+        Strengths to try, or how many of them, from the strongest to the weakest.
+    l1_ratio : float, default 0.5
+        The share of l1 in the penalty: 0 is the ridge, 1 the lasso, between them the elastic net.
+    cv : int or str, default 5
+        How many folds inside every silo, or "silo" to leave one silo out at a time.
+    rule : str, default 'min'
+        "min" takes the smallest held-out loss; "1se" the strongest penalty within one standard error of it.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import ElasticNetCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = ElasticNetCV().fit(X[:, :3], y, groups=[i % 3 for i in range(len(y))])
+    >>> bool(model.alpha_ in model.path_.values)
+    True
     """
 
     plain, parameter = ElasticNet, "alpha"
@@ -244,6 +408,42 @@ class HuberRegressorCV(CrossValidated, HuberRegressor):
     """`HuberRegressor` with alpha chosen by the held-out Huber loss.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
+
+    Parameters
+    ----------
+    alphas : int or sequence of float, default 10
+        Strengths to try, or how many of them, from the strongest to the weakest.
+    epsilon : float, default 1.35
+        Where the loss goes from squared to linear, in units of the scale.
+    scale : float, default 1.0
+        The scale of residuals; None: estimated first.
+    cv : int or str, default 5
+        How many folds inside every silo, or "silo" to leave one silo out at a time.
+    rule : str, default 'min'
+        "min" takes the smallest held-out loss; "1se" the strongest penalty within one standard error of it.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import HuberRegressorCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = HuberRegressorCV(alphas=[0.1, 1.0]).fit(X[:, :3], y, groups=[i % 3 for i in range(len(y))])
+    >>> bool(model.alpha_ in model.path_.values)
+    True
     """
 
     plain, parameter = HuberRegressor, "alpha"
@@ -274,6 +474,40 @@ class QuantileRegressorCV(CrossValidated, QuantileRegressor):
     """`QuantileRegressor` with alpha chosen by the held-out pinball loss.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
+
+    Parameters
+    ----------
+    alphas : int or sequence of float, default 10
+        Strengths to try, or how many of them, from the strongest to the weakest.
+    quantile : float, default 0.5
+        Which quantile, between 0 and 1.
+    cv : int or str, default 5
+        How many folds inside every silo, or "silo" to leave one silo out at a time.
+    rule : str, default 'min'
+        "min" takes the smallest held-out loss; "1se" the strongest penalty within one standard error of it.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import QuantileRegressorCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = QuantileRegressorCV(alphas=[0.01, 0.1], cv=2).fit(X[:, :3], y, groups=[i % 3 for i in range(len(y))])
+    >>> bool(model.alpha_ in model.path_.values)
+    True
     """
 
     plain, parameter = QuantileRegressor, "alpha"
@@ -303,6 +537,38 @@ class PoissonRegressorCV(CrossValidated, PoissonRegressor):
     """`PoissonRegressor` with alpha chosen by the held-out deviance.
 
     `alphas`, `cv` and `rule` are as in `LogisticRegressionCV`, and so are the attributes `alpha_` and `path_`.
+
+    Parameters
+    ----------
+    alphas : int or sequence of float, default 10
+        Strengths to try, or how many of them, from the strongest to the weakest.
+    cv : int or str, default 5
+        How many folds inside every silo, or "silo" to leave one silo out at a time.
+    rule : str, default 'min'
+        "min" takes the smallest held-out loss; "1se" the strongest penalty within one standard error of it.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import PoissonRegressorCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = PoissonRegressorCV(alphas=[0.1, 1.0]).fit(X[:, :3], y // 50, groups=[i % 3 for i in range(len(y))])
+    >>> bool(model.alpha_ in model.path_.values)
+    True
     """
 
     plain, parameter = PoissonRegressor, "alpha"

@@ -46,7 +46,35 @@ class GammaRegressor(LogLink):
     The objective is scikit-learn's, (1/(2S)) sum_i s_i deviance_i + (alpha/2)|w|^2, S = sum_i s_i. Up to a constant
     that is the mean of z + y exp(-z) with the paper's mu = alpha.
 
-    Parameters and attributes are those of `LogisticRegression`, with `alpha` in place of `C`.
+    Attributes are those of `LogisticRegression`.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        The strength of the penalty on the coefficients; the objective above says how it counts.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import GammaRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = GammaRegressor().fit(X, y, groups=[i % 3 for i in range(len(y))])
+    >>> model.coef_.shape, model.n_exchanges_ < 60
+    ((10,), True)
     """
 
     def __init__(
@@ -81,13 +109,38 @@ class TweedieRegressor(LogLink):
 
     The objective is scikit-learn's, (1/(2S)) sum_i s_i deviance_i + (alpha/2)|w|^2, S = sum_i s_i.
 
+    The others, and the attributes, are those of `LogisticRegression`.
+
     Parameters
     ----------
-    power : 1 is Poisson's, 2 is gamma's, between them are amounts with zeros; 0 is least squares, with the identity as
+    power : float, default 1.5
+        1 is Poisson's, 2 is gamma's, between them are amounts with zeros; 0 is least squares, with the identity as
         link. Others have no convex likelihood, and are refused.
-    alpha : strength of the l2 penalty.
+    alpha : float, default 1.0
+        Strength of the l2 penalty.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
 
-    The others, and the attributes, are those of `LogisticRegression`.
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import TweedieRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = TweedieRegressor().fit(X, y, groups=[i % 3 for i in range(len(y))])
+    >>> model.coef_.shape, model.n_exchanges_ < 60
+    ((10,), True)
     """
 
     def __init__(
@@ -142,12 +195,37 @@ class NegativeBinomialRegressor(LogLink):
 
     The objective is the mean of (y + 1/a) log(1 + a exp(z)) - y z, a the dispersion, and (alpha/2)|w|^2.
 
+    The others, and the attributes, are those of `LogisticRegression`; `dispersion_` is what was given or found.
+
     Parameters
     ----------
-    dispersion : a > 0; None searches the most likely one, a model and two sums over silos a step. (R's theta is 1/a.)
-    alpha : strength of the l2 penalty.
+    dispersion : float, optional
+        a > 0; None searches the most likely one, a model and two sums over silos a step. (R's theta is 1/a.).
+    alpha : float, default 0.0
+        Strength of the l2 penalty.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
 
-    The others, and the attributes, are those of `LogisticRegression`; `dispersion_` is what was given or found.
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import NegativeBinomialRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = NegativeBinomialRegressor(dispersion=0.5).fit(X, y // 50, groups=[i % 3 for i in range(len(y))])
+    >>> model.coef_.shape, model.n_exchanges_ < 60
+    ((10,), True)
     """
 
     def __init__(
@@ -242,6 +320,40 @@ class CLogLogRegression(FederatedClassifier):
     coefficients are those of proportional hazards. The objective is that of `LogisticRegression` with this loss.
 
     Parameters and attributes are those of `LogisticRegression`; C is infinite by default, which means no penalty.
+
+    Parameters
+    ----------
+    C : float, default inf
+        The inverse of the penalty's strength: the objective is the mean loss plus the penalty over C n, as in
+        scikit-learn.
+    l1_ratio : float, default 0.0
+        The share of l1 in the penalty: 0 is the ridge, 1 the lasso, between them the elastic net.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+    class_weight : object, optional
+        Weights of the classes, "balanced", or None.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from dualfl.estimators import CLogLogRegression
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = X[:, :3] / X[:, :3].std(axis=0)
+    >>> model = CLogLogRegression().fit(X, y, groups=[i % 3 for i in range(len(y))])
+    >>> model.coef_.shape, model.score(X, y) > 0.8
+    ((1, 3), True)
     """
 
     _no_minimiser = (

@@ -24,7 +24,24 @@ Sums = ClassificationSums | RegressionSums
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The sums of every silo, and of all together."""
+    """The sums of every silo, and of all together.
+
+    Parameters
+    ----------
+    silos : mapping
+        The sums of each silo, by name.
+    overall : object
+        The sums of all silos together.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from dualfl.estimators import LogisticRegression, evaluate
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression().fit(X, y, groups=[i % 2 for i in range(150)])
+    >>> evaluate(model, [(X[::2], y[::2]), (X[1::2], y[1::2])]).overall.accuracy > 0.9
+    True
+    """
 
     silos: Mapping[str, Any]
     overall: Any
@@ -59,8 +76,31 @@ def evaluate(
 
     Parameters
     ----------
-    bins : of the scores, for the ROC curve.
-    quantile : of the pinball loss; the default is the model's own, or 0.5.
+    model : object
+        A fitted estimator.
+    silos : sequence of Any
+        Pairs (X, y) or triples (X, y, weights), one a silo.
+    names : sequence of str, optional
+        The silos' names.
+    bins : int, default 1000
+        Of the scores, for the ROC curve.
+    quantile : float, optional
+        Of the pinball loss; the default is the model's own, or 0.5.
+
+    Returns
+    -------
+    Evaluation
+        The sums of each silo and of all; `print` shows a table.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from dualfl.estimators import LogisticRegression, evaluate
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression().fit(X, y, groups=[i % 2 for i in range(150)])
+    >>> found = evaluate(model, [(X[::2], y[::2]), (X[1::2], y[1::2])], names=["one", "two"])
+    >>> found.overall.accuracy > 0.9
+    True
     """
     if len(silos) == 0:
         raise InputError("evaluate needs at least one silo (X, y), and the list is empty.")

@@ -49,7 +49,32 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class PenaltyPath:
-    """The held-out loss of each fold (a line) for each value of the penalty (a column)."""
+    """The held-out loss of each fold (a line) for each value of the penalty (a column).
+
+    Parameters
+    ----------
+    parameter : str
+        What was chosen: "C" or "alpha".
+    values : ndarray
+        The values that were tried.
+    losses : ndarray
+        The held-out loss of each fold and value.
+    masses : ndarray
+        The weight of each fold's held-out rows.
+    folds : tuple[str, ...]
+        The names of the folds.
+    chosen : int
+        The number of the value that was chosen.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import RidgeCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> path = RidgeCV(alphas=[0.01, 0.1], cv=2).fit(X, y, groups=[i % 2 for i in range(len(y))]).path_
+    >>> path.parameter, path.losses.shape
+    ('alpha', (2, 2))
+    """
 
     parameter: str  # "C" or "alpha"
     values: Array  # from the strongest penalty to the weakest

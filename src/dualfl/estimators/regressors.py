@@ -21,7 +21,35 @@ class Ridge(FederatedRegressor):
     The objective is scikit-learn's, sum_i s_i (y_i - x_i'w - b)^2 + alpha |w|^2. Divided by 2 S, S = sum_i s_i, it is
     half the mean square with the paper's mu = alpha/S. `alpha=0` is least squares.
 
-    Parameters and attributes are those of `LogisticRegression`, with `alpha` in place of `C`.
+    Attributes are those of `LogisticRegression`.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        The strength of the penalty on the coefficients; the objective above says how it counts.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import Ridge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = Ridge().fit(X, y, groups=[i % 3 for i in range(len(y))])
+    >>> model.coef_.shape, model.n_exchanges_ < 40
+    ((10,), True)
     """
 
     def __init__(
@@ -54,7 +82,37 @@ class ElasticNet(FederatedRegressor):
 
     so the paper's mu is alpha (1 - l1_ratio).
 
-    Parameters and attributes are those of `LogisticRegression`, with `alpha` in place of `C`.
+    Attributes are those of `LogisticRegression`.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        The strength of the penalty on the coefficients; the objective above says how it counts.
+    l1_ratio : float, default 0.5
+        The share of l1 in the penalty: 0 is the ridge, 1 the lasso, between them the elastic net.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import ElasticNet
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = ElasticNet().fit(X, y, groups=[i % 3 for i in range(len(y))])
+    >>> model.coef_.shape, model.n_exchanges_ < 60
+    ((10,), True)
     """
 
     def __init__(
@@ -86,7 +144,35 @@ class Lasso(FederatedRegressor):
     The objective is scikit-learn's, (1/(2S)) sum_i s_i (y_i - x_i'w - b)^2 + alpha |w|_1, S = sum_i s_i; the paper's mu
     is 0.
 
-    Parameters and attributes are those of `LogisticRegression`, with `alpha` in place of `C`.
+    Attributes are those of `LogisticRegression`.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        The strength of the penalty on the coefficients; the objective above says how it counts.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import Lasso
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = Lasso().fit(X, y, groups=[i % 3 for i in range(len(y))])
+    >>> model.coef_.shape, model.n_exchanges_ < 60
+    ((10,), True)
     """
 
     def __init__(
@@ -118,13 +204,39 @@ class HuberRegressor(FederatedRegressor):
     scale/(2 S), S = sum_i s_i, the objective is the mean of r^2/2, linear beyond epsilon * scale, with the paper's
     mu = alpha scale/S. At scikit-learn's fitted `scale_` both have the same coefficients.
 
+    The others, and the attributes, are those of `LogisticRegression`.
+
     Parameters
     ----------
-    epsilon : how many scales a residual may have before it counts linearly.
-    scale : of the residuals that are not outliers.
-    alpha : strength of the l2 penalty.
+    epsilon : float, default 1.35
+        How many scales a residual may have before it counts linearly.
+    scale : float, default 1.0
+        Of the residuals that are not outliers.
+    alpha : float, default 0.0001
+        Strength of the l2 penalty.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
 
-    The others, and the attributes, are those of `LogisticRegression`.
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import HuberRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = HuberRegressor().fit(X, y, groups=[i % 3 for i in range(len(y))])
+    >>> model.coef_.shape, model.n_exchanges_ < 200
+    ((10,), True)
     """
 
     def __init__(
@@ -158,12 +270,37 @@ class QuantileRegressor(FederatedRegressor):
     The objective is scikit-learn's, (1/S) sum_i s_i pinball(y_i - x_i'w - b) + alpha |w|_1, S = sum_i s_i, with
     pinball(r) = quantile * r for r > 0 and (quantile - 1) r otherwise; the paper's mu is 0.
 
+    The others, and the attributes, are those of `LogisticRegression`.
+
     Parameters
     ----------
-    quantile : between 0 and 1; 0.5 is the median.
-    alpha : strength of the l1 penalty.
+    quantile : float, default 0.5
+        Between 0 and 1; 0.5 is the median.
+    alpha : float, default 1.0
+        Strength of the l1 penalty.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
 
-    The others, and the attributes, are those of `LogisticRegression`.
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import QuantileRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = QuantileRegressor().fit(X, y, groups=[i % 3 for i in range(len(y))])
+    >>> model.coef_.shape, model.n_exchanges_ < 200
+    ((10,), True)
     """
 
     def __init__(
@@ -194,7 +331,35 @@ class PoissonRegressor(FederatedRegressor):
     The objective is scikit-learn's, (1/(2S)) sum_i s_i deviance_i + (alpha/2)|w|^2, S = sum_i s_i. Up to a constant
     that is the mean of exp(z) - y z with the paper's mu = alpha.
 
-    Parameters and attributes are those of `LogisticRegression`, with `alpha` in place of `C`.
+    Attributes are those of `LogisticRegression`.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        The strength of the penalty on the coefficients; the objective above says how it counts.
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        Most rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import PoissonRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = PoissonRegressor().fit(X, y // 50, groups=[i % 3 for i in range(len(y))])
+    >>> model.coef_.shape, model.n_exchanges_ < 60
+    ((10,), True)
     """
 
     def __init__(

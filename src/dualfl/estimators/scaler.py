@@ -22,6 +22,17 @@ class StandardScaler(preprocessing.StandardScaler):  # type: ignore[misc]  # sci
 
     Sparse columns keep their zeros: `with_mean=False` is right for them. Parameters and attributes are scikit-learn's.
 
+    Parameters
+    ----------
+    copy : object, default True
+        Whether to copy X.
+    with_mean : object, default True
+        Whether columns get mean 0.
+    with_std : object, default True
+        Whether columns get variance 1.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from dualfl.estimators import StandardScaler
     >>> X = np.array([[0.0], [2.0], [4.0], [6.0]])

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.base import check_count, check_number, what_ran
 from dualfl.estimators.classifiers import check_ratio
+from dualfl.estimators.inference import Inference
 from dualfl.estimators.silos import KINDS, rows_by_silo
 from dualfl.estimators.solving import FitLimits, solve, warn_unless_certified
 from dualfl.objectives import L1, CoxPartialLikelihood
@@ -50,10 +51,14 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
 
     Parameters
     ----------
-    alpha : strength of the penalty; 0 for none.
-    l1_ratio : 0 is l2, 1 is l1, between them the elastic net.
-    ties : "efron", or "breslow", which is scikit-survival's default.
-    algorithm, tol, max_iter, random_state, verbose : as in `LogisticRegression`.
+    alpha : float, default 0.0
+        Strength of the penalty; 0 for none.
+    l1_ratio : float, default 0.0
+        0 is l2, 1 is l1, between them the elastic net.
+    ties : Ties, default 'efron'
+        "efron", or "breslow", which is scikit-survival's default.
+    algorithm, tol, max_iter, random_state, verbose : str or Algorithm, float, int, int or None, bool
+        As in `LogisticRegression`.
 
     Attributes
     ----------
@@ -64,6 +69,8 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
 
     Others, such as `n_exchanges_`, are those of `LogisticRegression`.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from dualfl.estimators import CoxPH, survival_target
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0], [0.5], [2.5]])
@@ -121,8 +128,19 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
             silos.append(SurvivalRows(name, X[part], **own))
         return self._fit(silos)
 
-    def fit_silos(self, silos: Sequence[Any], names: Sequence[str] | None = None) -> Self:
-        """Fit to a list of silos, each (X, y) or (X, y, weights); `names` are used in messages."""
+    def fit_silos(self, silos: Any, names: Sequence[str] | None = None, **columns: str) -> Self:
+        """Fit to silos.
+
+        Parameters
+        ----------
+        silos : a list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`.
+        names : of the silos of a list, for messages.
+        columns : of a study, whose target is the event: `time="days"`, and `entry`, `strata` and `weights` if there are
+            any. Baselines are those of the silos that show them.
+        """
+        if hasattr(silos, "fit_estimator"):
+            silos.fit_estimator(self, **columns)
+            return self
         if len(silos) == 0:
             raise InputError("fit_silos needs at least one silo (X, y), and the list is empty.")
         names = [str(j) for j in range(len(silos))] if names is None else [str(name) for name in names]
@@ -134,6 +152,7 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         return self._fit(parts)
 
     def _fit(self, silos: list[SurvivalRows]) -> Self:
+        self.__dict__.pop("told_", None)  # of an earlier fit on a study
         silos = [silo for silo in silos if silo.mass > 0]
         if not any(silo.event.any() for silo in silos):
             raise InputError("No row of any silo has an event, so nothing can be said of hazards; all are censored.")
@@ -217,9 +236,31 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     def information(self) -> Array:
         """The observed information: the Hessian of the negative log partial likelihood, summed over silos."""
         check_is_fitted(self)
+        if hasattr(self, "told_"):
+            return np.linalg.inv(self.told_.covariance)
         parts = [f.mass * (f.hessian(self.coef_) - f.ridge * np.eye(f.d)) for f in self.costs_.values()]
         H: Array = np.sum(parts, axis=0)
         return H
+
+    @property
+    def inference_(self) -> Inference:
+        """Errors, tests and intervals; from the observed information, of the penalised model if there is a ridge."""
+        check_is_fitted(self)
+        if hasattr(self, "told_"):
+            told: Inference = self.told_
+            return told
+        if self.alpha and self.l1_ratio:
+            raise InputError("An l1 penalty sets coefficients to zero, and no Hessian tells how surely: no errors.")
+        H = self.information()
+        inverse = np.linalg.inv(H + float(self.alpha) * np.eye(len(H)))
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(self.coef_))])
+        return Inference.of(
+            list(map(str, names)), self.coef_, inverse @ H @ inverse, "hazard ratio", self.log_likelihood_
+        )
+
+    def summary(self) -> str:
+        """The table of `inference_`."""
+        return str(self.inference_)
 
     def proportionality(self, transform: str = "identity") -> list[ChiSquare]:
         """Score tests of whether coefficients change with time; transform is "identity" or "log"."""
@@ -240,7 +281,26 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
 
 
 def survival_target(event: Any, time: Any) -> Any:
-    """Events and times as one structured array, as `CoxPH` and scikit-survival take it."""
+    """Events and times as one structured array, as `CoxPH` and scikit-survival take it.
+
+    Parameters
+    ----------
+    event : object
+        Whether the event was seen, for each row.
+    time : object
+        When it was seen, or the row was last heard of.
+
+    Returns
+    -------
+    ndarray
+        A structured array with the fields event and time.
+
+    Examples
+    --------
+    >>> from dualfl.estimators import survival_target
+    >>> survival_target([True, False], [2.5, 4.0])["time"]
+    array([2.5, 4. ])
+    """
     event, time = np.asarray(event), np.asarray(time)
     if event.shape != time.shape or event.ndim != 1:
         raise InputError(f"event and time must be vectors of one length, but they have {event.shape} and {time.shape}.")

@@ -11,12 +11,35 @@ _here: ContextVar[int] = ContextVar("dualfl_threads", default=0)
 
 
 def get_threads() -> int:
-    """The number of threads for kernels called from here."""
+    """The number of threads for kernels called from here.
+
+    Returns
+    -------
+    int
+        The number.
+
+    Examples
+    --------
+    >>> from dualfl import kernels
+    >>> kernels.get_threads() >= 1
+    True
+    """
     return _here.get() or _for_all
 
 
 def set_threads(n: int) -> None:
-    """Sets the number for the whole process; `threads(n)` overrides it for a block of code."""
+    """Sets the number for the whole process; `threads(n)` overrides it for a block of code.
+
+    Parameters
+    ----------
+    n : int
+        How many threads.
+
+    Examples
+    --------
+    >>> from dualfl import kernels
+    >>> kernels.set_threads(kernels.get_threads())
+    """
     global _for_all
     _for_all = _checked(n)
 
@@ -25,6 +48,18 @@ def set_threads(n: int) -> None:
 def threads(n: int) -> Iterator[None]:
     """Inside the block, kernels called by this thread use at most n threads.
 
+    Parameters
+    ----------
+    n : int
+        How many threads.
+
+    Returns
+    -------
+    context manager
+        For a `with` block.
+
+    Examples
+    --------
     >>> with threads(1):
     ...     get_threads()
     1

@@ -39,6 +39,24 @@ class Cost:
 
     passes : over the data; a product with X or with X' alone is half a pass.
     until : when time ends, by time.perf_counter(). All work is booked as passes, and time is looked at with each.
+
+    Parameters
+    ----------
+    gradients : float, default 0.0
+        Gradients of all rows.
+    hessian_products : float, default 0.0
+        Hessian products.
+    passes : float, default 0.0
+        Passes over the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> f = dualfl.LinearModel(np.eye(2), [1.0, 2.0], dualfl.Squared())
+    >>> _ = f.gradient(np.zeros(2))
+    >>> f.cost.passes
+    1.0
     """
 
     def __init__(self, gradients: float = 0.0, hessian_products: float = 0.0, passes: float = 0.0) -> None:
@@ -97,6 +115,14 @@ class Objective(ABC):
     free : mask of coordinates without regularisation (a free intercept), or None.
     offers : what can be asked of it, out of "gradient", "hessian", "projected", "moments", "samples", "dual", "prox".
     cost : the work done so far. Finding L is preparation and is not counted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> f = dualfl.Quadratic(np.eye(2), np.ones(2))
+    >>> f.value(np.ones(2)), f.d
+    (-1.0, 2)
     """
 
     shape: tuple[int, ...]
@@ -297,7 +323,15 @@ def check_factor(factor: float) -> float:
 
 
 class Point(ABC):
-    """An objective at one place. Value and gradient are computed on demand, and once."""
+    """An objective at one place. Value and gradient are computed on demand, and once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> dualfl.Quadratic(np.eye(2), np.ones(2)).at(np.zeros(2)).gradient
+    array([-1., -1.])
+    """
 
     def __init__(self, x: Array) -> None:
         self.x = x
@@ -318,7 +352,15 @@ class Point(ABC):
 
 
 class Ray(ABC):
-    """t -> f(x + t p)."""
+    """t -> f(x + t p).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> dualfl.Quadratic(np.eye(2), np.ones(2)).at(np.zeros(2)).ray(np.ones(2)).value(1.0)
+    -1.0
+    """
 
     @abstractmethod
     def value(self, t: float) -> float: ...

@@ -47,15 +47,25 @@ class CoxPartialLikelihood(Objective):
 
     Parameters
     ----------
-    X : rows by features; dense or SciPy CSR.
-    time : when a row died or was last seen, > 0.
-    event : whether it died, 0/1 or booleans.
-    ridge : the mu of (mu/2)|theta|^2.
-    entry : when a row came under observation, before its time; None for 0.
-    strata : a label a row; only rows of one label are compared.
-    weights : one number >= 0 a row; None counts every row once.
-    ties : "efron" or "breslow".
+    X : ndarray or sp.csr_array or sp.csr_matrix
+        Rows by features; dense or SciPy CSR.
+    time : npt.ArrayLike
+        When a row died or was last seen, > 0.
+    event : npt.ArrayLike
+        Whether it died, 0/1 or booleans.
+    ridge : float, default 0.0
+        The mu of (mu/2)|theta|^2.
+    entry : npt.ArrayLike, optional
+        When a row came under observation, before its time; None for 0.
+    strata : npt.ArrayLike, optional
+        a label a row; only rows of one label are compared.
+    weights : npt.ArrayLike, optional
+        One number >= 0 a row; None counts every row once.
+    ties : Ties, default 'efron'
+        "efron" or "breslow".
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from dualfl.objectives import CoxPartialLikelihood
     >>> f = CoxPartialLikelihood(np.array([[0.0], [1.0]]), time=[1.0, 2.0], event=[1, 1])

@@ -36,7 +36,16 @@ FAR = 800.0  # beyond -+ this, exp(z) is 0 or infinite
 
 @dataclass(frozen=True)
 class Gamma(Loss):
-    """z + y exp(-z), the log-link gamma likelihood. Its gradient is not Lipschitz: L is infinite."""
+    """z + y exp(-z), the log-link gamma likelihood. Its gradient is not Lipschitz: L is infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, Gamma
+    >>> f = LinearModel(np.eye(2), [1.0, 2.0], Gamma(), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    1.5
+    """
 
     code: ClassVar[int] = 10
     nonnegative: ClassVar[bool] = False
@@ -64,7 +73,21 @@ class Gamma(Loss):
 @checked
 @dataclass(frozen=True)
 class Tweedie(Loss):
-    """y exp(-(p-1) z)/(p-1) + exp((2-p) z)/(2-p), the log-link Tweedie likelihood; 1 and 2 are Poisson and Gamma."""
+    """y exp(-(p-1) z)/(p-1) + exp((2-p) z)/(2-p), the log-link Tweedie likelihood; 1 and 2 are Poisson and Gamma.
+
+    Parameters
+    ----------
+    power : float, default 1.5
+        The power p of the variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, Tweedie
+    >>> f = LinearModel(np.eye(2), [0.0, 2.0], Tweedie(1.5), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    4.0
+    """
 
     power: float = 1.5
     code: ClassVar[int] = 11
@@ -118,7 +141,21 @@ class Tweedie(Loss):
 @checked
 @dataclass(frozen=True)
 class NegativeBinomial(Loss):
-    """(y + 1/a) log(1 + a exp(z)) - y z for counts with mean exp(z) and variance m + a m^2, the dispersion a given."""
+    """(y + 1/a) log(1 + a exp(z)) - y z for counts with mean exp(z) and variance m + a m^2, the dispersion a given.
+
+    Parameters
+    ----------
+    dispersion : float, default 1.0
+        a, how much more than Poisson's the counts spread.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, NegativeBinomial
+    >>> f = LinearModel(np.eye(2), [1, 2], NegativeBinomial(1.0), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    1.7329
+    """
 
     dispersion: float = 1.0
     code: ClassVar[int] = 12
@@ -164,7 +201,16 @@ class NegativeBinomial(Loss):
 
 @dataclass(frozen=True)
 class CLogLog(Loss):
-    """exp(z) for y = -1 and -log(1 - exp(-exp(z))) for y = +1: the complementary log-log link. L is infinite."""
+    """exp(z) for y = -1 and -log(1 - exp(-exp(z))) for y = +1: the complementary log-log link. L is infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, CLogLog
+    >>> f = LinearModel(np.eye(2), [1, -1], CLogLog(), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    0.7293
+    """
 
     code: ClassVar[int] = 13
     curvature: ClassVar[float] = np.inf

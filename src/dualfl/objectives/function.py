@@ -23,12 +23,24 @@ class Function(PlainObjective):
 
     Parameters
     ----------
-    value, gradient : of a flat, read-only vector of length d.
-    hessian_times : (x, v) -> H(x) v, if there is one.
-    mu, L : constants of strong convexity and smoothness. They are not checked, so they must be true. What a function
+    d : int
+        The number of coordinates.
+    value, gradient : callable
+        Of a flat, read-only vector of length d.
+    hessian_times : callable, optional
+        (x, v) -> H(x) v, if there is one.
+    mu, L : float
+        Constants of strong convexity and smoothness. They are not checked, so they must be true. What a function
         that is not convex has instead of L can be estimated: see `estimated_L`.
-    convex : False for a neural network, say.
+    n : int, default 1
+        How many rows it stands for.
+    name : str, default 'Function'
+        What errors call it.
+    convex : bool, default True
+        False for a neural network, say.
 
+    Examples
+    --------
     >>> f = Function(2, value=lambda x: x @ x, gradient=lambda x: 2 * x, mu=2.0, L=2.0)
     >>> f.value(np.array([3.0, 4.0])), f.gradient(np.array([3.0, 4.0]))
     (25.0, array([6., 8.]))
@@ -154,6 +166,30 @@ def TorchFunction(
     float64. It gets a float64 copy of `module`, so clients built from one module do not disturb each other.
     The sum must be convex, which dualfl cannot check, or convex=False says that it is not. L="estimate" takes twice
     the largest curvature found near the module's parameters (`estimated_L`).
+
+    Parameters
+    ----------
+    module : object
+        The PyTorch module.
+    loss : callable
+        The loss of a target and a predictor.
+    ridge : float, default 0.0
+        The strength of the ridge.
+    L : float or Literal['estimate'], default inf
+        The smoothness.
+    convex : bool, default True
+        Whether it is convex; if not, nothing is proven of it.
+
+    Returns
+    -------
+    Function
+        An objective.
+
+    Examples
+    --------
+    >>> import torch  # doctest: +SKIP
+    >>> module = torch.nn.Linear(3, 1)  # doctest: +SKIP
+    >>> f = dualfl.objectives.TorchFunction(module, lambda m: (m(X) - y).pow(2).mean(), ridge=0.1)  # doctest: +SKIP
     """
     try:
         import torch
@@ -212,7 +248,31 @@ def TorchFunction(
 def JaxFunction(
     fun: Callable[[Any], Any], d: int, *, mu: float = 0.0, L: float = np.inf, convex: bool = True
 ) -> Function:
-    """A JAX function of a flat vector of length d, compiled, in float64 (which this switches on in JAX)."""
+    """A JAX function of a flat vector of length d, compiled, in float64 (which this switches on in JAX).
+
+    Parameters
+    ----------
+    fun : callable
+        The JAX function of a flat vector.
+    d : int
+        The number of coordinates.
+    mu : float, default 0.0
+        The strong convexity.
+    L : float, default inf
+        The smoothness.
+    convex : bool, default True
+        Whether it is convex; if not, nothing is proven of it.
+
+    Returns
+    -------
+    Function
+        An objective.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp  # doctest: +SKIP
+    >>> f = dualfl.objectives.JaxFunction(lambda x: jnp.sum((x - 1) ** 2), 3, mu=2.0, L=2.0)  # doctest: +SKIP
+    """
     try:
         import jax
     except ImportError as error:

@@ -29,7 +29,19 @@ class JointLoss(Loss):
 
 @dataclass(frozen=True)
 class Cox(JointLoss):
-    """Cox's partial likelihood; see `CoxPartialLikelihood`."""
+    """Cox's partial likelihood; see `CoxPartialLikelihood`.
+
+    Parameters
+    ----------
+    ties : {"efron", "breslow"}, default "efron"
+        What is done with events at the same time.
+
+    Examples
+    --------
+    >>> from dualfl.objectives import Cox
+    >>> Cox("breslow").ties
+    'breslow'
+    """
 
     ties: Ties = "efron"
     code: ClassVar[int] = CoxPartialLikelihood.code
@@ -41,7 +53,21 @@ class Cox(JointLoss):
 
 @dataclass(frozen=True)
 class Ordered(JointLoss):
-    """Proportional odds; see `ProportionalOdds`. `base` are the thresholds of the model zero."""
+    """Proportional odds; see `ProportionalOdds`. `base` are the thresholds of the model zero.
+
+    Parameters
+    ----------
+    levels : int
+        How many levels there are.
+    base : tuple of float
+        The thresholds of the model zero, one less than levels.
+
+    Examples
+    --------
+    >>> from dualfl.objectives import Ordered
+    >>> Ordered(3, (-1.0, 1.0)).levels
+    3
+    """
 
     levels: int
     base: tuple[float, ...]

@@ -43,15 +43,25 @@ class LinearModel(Objective):
 
     Parameters
     ----------
-    X : rows by features; dense float64, float32 or uint8, or SciPy CSR of these.
-    y : one target a row, as the loss takes them.
-    loss : how to measure, e.g. `Softmax(10)`, `Logistic()`, `Hinge()`.
-    ridge : the mu of (mu/2)|theta|^2.
-    weights : one number >= 0 a row; None counts every row once.
-    intercept : False; True, regularised like every coefficient; or "free".
-    scale : the predictor uses scale * X, so that uint8 pixels need not be converted.
-    offset : one number a row that is added to its predictor, such as the logarithm of an exposure.
+    X : ndarray or sp.csr_array or sp.csr_matrix
+        Rows by features; dense float64, float32 or uint8, or SciPy CSR of these.
+    y : npt.ArrayLike
+        One target a row, as the loss takes them.
+    loss : Loss
+        How to measure, e.g. `Softmax(10)`, `Logistic()`, `Hinge()`.
+    ridge : float, default 0.0
+        The mu of (mu/2)|theta|^2.
+    weights : npt.ArrayLike, optional
+        One number >= 0 a row; None counts every row once.
+    intercept : Intercept, default False
+        False; True, regularised like every coefficient; or "free".
+    scale : float, default 1.0
+        The predictor uses scale * X, so that uint8 pixels need not be converted.
+    offset : npt.ArrayLike, optional
+        One number a row that is added to its predictor, such as the logarithm of an exposure.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from dualfl.objectives import LinearModel, Squared
     >>> f = LinearModel(np.array([[1.0], [2.0]]), np.array([1.0, 3.0]), Squared(), ridge=0.5)

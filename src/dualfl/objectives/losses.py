@@ -37,7 +37,14 @@ class Box(NamedTuple):
 
 
 class Loss(ABC):
-    """A convex loss of a target y and a linear predictor z."""
+    """A convex loss of a target y and a linear predictor z.
+
+    Examples
+    --------
+    >>> from dualfl.objectives import Hinge, Logistic
+    >>> Logistic().smooth, Hinge().smooth
+    (True, False)
+    """
 
     code: ClassVar[int]
     smooth: ClassVar[bool] = True
@@ -117,7 +124,21 @@ _SLACK = 1e-12
 
 @dataclass(frozen=True)
 class Softmax(Loss):
-    """log sum_l exp(z_l - z_y), classes 0 .. k-1. The Hessian diag(p) - pp' is at most I/2."""
+    """log sum_l exp(z_l - z_y), classes 0 .. k-1. The Hessian diag(p) - pp' is at most I/2.
+
+    Parameters
+    ----------
+    classes : int
+        How many classes there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, Softmax
+    >>> f = LinearModel(np.eye(2), [0, 1], Softmax(2), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    0.6931
+    """
 
     classes: int
     code: ClassVar[int] = 0
@@ -150,7 +171,16 @@ class Softmax(Loss):
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """log(1 + exp(-y z)), y = -1 or +1."""
+    """log(1 + exp(-y z)), y = -1 or +1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, Logistic
+    >>> f = LinearModel(np.eye(2), [1, -1], Logistic(), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    0.6931
+    """
 
     code: ClassVar[int] = 1
     self_concordance: ClassVar[float | None] = 1.0
@@ -168,7 +198,16 @@ class Logistic(Loss):
 
 @dataclass(frozen=True)
 class Squared(Loss):
-    """(z - y)^2 / 2."""
+    """(z - y)^2 / 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, Squared
+    >>> f = LinearModel(np.eye(2), [1.0, 2.0], Squared(), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    1.25
+    """
 
     code: ClassVar[int] = 2
     self_concordance: ClassVar[float | None] = 0.0
@@ -182,7 +221,21 @@ class Squared(Loss):
 @checked
 @dataclass(frozen=True)
 class Huber(Loss):
-    """r^2/2 for |r| <= delta and delta |r| - delta^2/2 beyond, r = z - y."""
+    """r^2/2 for |r| <= delta and delta |r| - delta^2/2 beyond, r = z - y.
+
+    Parameters
+    ----------
+    delta : float, default 1.0
+        From which residual on the loss is linear.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, Huber
+    >>> f = LinearModel(np.eye(2), [0.5, 3.0], Huber(1.0), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    1.3125
+    """
 
     delta: float = 1.0
     code: ClassVar[int] = 3
@@ -207,7 +260,16 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class Poisson(Loss):
-    """exp(z) - y z, the log-link Poisson likelihood. Its gradient is not Lipschitz: L is infinite."""
+    """exp(z) - y z, the log-link Poisson likelihood. Its gradient is not Lipschitz: L is infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, Poisson
+    >>> f = LinearModel(np.eye(2), [1, 2], Poisson(), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    1.0
+    """
 
     code: ClassVar[int] = 4
     self_concordance: ClassVar[float | None] = 1.0
@@ -230,7 +292,16 @@ class Poisson(Loss):
 
 @dataclass(frozen=True)
 class SquaredHinge(Loss):
-    """max(0, 1 - y z)^2, y = -1 or +1."""
+    """max(0, 1 - y z)^2, y = -1 or +1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, SquaredHinge
+    >>> f = LinearModel(np.eye(2), [1, -1], SquaredHinge(), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    1.0
+    """
 
     code: ClassVar[int] = 5
     curvature: ClassVar[float] = 2.0
@@ -262,7 +333,16 @@ class PiecewiseLinear(Loss):
 
 @dataclass(frozen=True)
 class Hinge(PiecewiseLinear):
-    """max(0, 1 - y z), y = -1 or +1."""
+    """max(0, 1 - y z), y = -1 or +1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, Hinge
+    >>> f = LinearModel(np.eye(2), [1, -1], Hinge(), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    1.0
+    """
 
     code: ClassVar[int] = 6
 
@@ -275,7 +355,16 @@ class Hinge(PiecewiseLinear):
 
 @dataclass(frozen=True)
 class Absolute(PiecewiseLinear):
-    """|z - y|."""
+    """|z - y|.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, Absolute
+    >>> f = LinearModel(np.eye(2), [1.0, 2.0], Absolute(), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    1.5
+    """
 
     code: ClassVar[int] = 7
     location: ClassVar[bool] = True
@@ -287,7 +376,21 @@ class Absolute(PiecewiseLinear):
 @checked
 @dataclass(frozen=True)
 class Quantile(PiecewiseLinear):
-    """tau max(y - z, 0) + (1 - tau) max(z - y, 0); its minimiser is the tau-quantile."""
+    """tau max(y - z, 0) + (1 - tau) max(z - y, 0); its minimiser is the tau-quantile.
+
+    Parameters
+    ----------
+    tau : float, default 0.5
+        Which quantile, between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, Quantile
+    >>> f = LinearModel(np.eye(2), [1.0, 2.0], Quantile(0.9), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    1.35
+    """
 
     tau: float = 0.5
     code: ClassVar[int] = 8
@@ -308,7 +411,21 @@ class Quantile(PiecewiseLinear):
 @checked
 @dataclass(frozen=True)
 class EpsilonInsensitive(PiecewiseLinear):
-    """max(0, |z - y| - eps), the loss of support vector regression."""
+    """max(0, |z - y| - eps), the loss of support vector regression.
+
+    Parameters
+    ----------
+    eps : float, default 0.1
+        Up to which residual the loss is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import LinearModel, EpsilonInsensitive
+    >>> f = LinearModel(np.eye(2), [1.0, 2.0], EpsilonInsensitive(0.5), ridge=0.1)
+    >>> round(f.value(np.zeros(f.d)), 4)
+    1.0
+    """
 
     eps: float = 0.1
     code: ClassVar[int] = 9

@@ -50,13 +50,21 @@ class ProportionalOdds(Objective):
 
     Parameters
     ----------
-    X : rows by features; dense or SciPy CSR.
-    y : levels, numbers 0 .. levels - 1; a client may lack some.
-    levels : how many there are in all clients together.
-    ridge : the mu of (mu/2)|w|^2.
-    weights, offset : one number a row, as in `LinearModel`.
-    base : the thresholds of the model zero, in order; None takes a distance of 1 around 0.
+    X : ndarray or sp.csr_array or sp.csr_matrix
+        Rows by features; dense or SciPy CSR.
+    y : npt.ArrayLike
+        Levels, numbers 0 .. levels - 1; a client may lack some.
+    levels : int
+        How many there are in all clients together.
+    ridge : float, default 0.0
+        The mu of (mu/2)|w|^2.
+    weights, offset : npt.ArrayLike or None
+        One number a row, as in `LinearModel`.
+    base : npt.ArrayLike, optional
+        The thresholds of the model zero, in order; None takes a distance of 1 around 0.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from dualfl.objectives import ProportionalOdds
     >>> f = ProportionalOdds(np.array([[0.0], [1.0]]), [0, 1], levels=2)

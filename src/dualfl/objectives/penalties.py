@@ -26,7 +26,15 @@ ROUNDING = 16 * float(np.finfo(np.float64).eps)  # of a sum over clients, relati
 
 
 class Penalty(ABC):
-    """A convex function with an easy prox. `x` comes in the shape of the model."""
+    """A convex function with an easy prox. `x` comes in the shape of the model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> dualfl.L1(1.0).prox(0.5, np.array([2.0, 0.25]))
+    array([1.5, 0. ])
+    """
 
     mu: float = 0.0  # strong convexity that it adds
 
@@ -60,7 +68,20 @@ def _shrink(v: Array, t: float) -> Array:
 @checked
 @dataclass(frozen=True)
 class L1(Penalty):
-    """alpha |x|_1."""
+    """alpha |x|_1.
+
+    Parameters
+    ----------
+    alpha : float
+        The strength.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import L1
+    >>> L1(0.5).value(np.array([3.0, -4.0]))
+    3.5
+    """
 
     alpha: float
 
@@ -80,7 +101,22 @@ class L1(Penalty):
 @checked
 @dataclass(frozen=True)
 class ElasticNetPenalty(Penalty):
-    """alpha |x|_1 + (beta/2) |x|^2."""
+    """alpha |x|_1 + (beta/2) |x|^2.
+
+    Parameters
+    ----------
+    alpha : float
+        The strength of l1.
+    beta : float
+        The strength of the squared part.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import ElasticNetPenalty
+    >>> ElasticNetPenalty(0.5, 0.1).value(np.array([3.0, -4.0]))
+    4.75
+    """
 
     alpha: float
     beta: float
@@ -109,6 +145,20 @@ class GroupL2(Penalty):
 
     Without `groups` a group is one row of the model: all the coefficients of one feature.
     `groups` gives a label per row otherwise; an intercept is the last row.
+
+    Parameters
+    ----------
+    alpha : float
+        The strength.
+    groups : tuple[int, ...], optional
+        A label for each row of the model; None: every row is a group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import GroupL2
+    >>> GroupL2(0.5, (0, 0)).value(np.array([3.0, -4.0]))
+    2.5
     """
 
     alpha: float
@@ -159,7 +209,22 @@ class GroupL2(Penalty):
 @checked
 @dataclass(frozen=True)
 class BoxConstraint(Penalty):
-    """Zero for lower <= x <= upper, infinite elsewhere."""
+    """Zero for lower <= x <= upper, infinite elsewhere.
+
+    Parameters
+    ----------
+    lower : float, default -inf
+        The smallest value of each coefficient.
+    upper : float, default inf
+        The largest value of each coefficient.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import BoxConstraint
+    >>> BoxConstraint(-5.0, 5.0).value(np.array([3.0, -4.0]))
+    0.0
+    """
 
     lower: float = -np.inf
     upper: float = np.inf
@@ -185,12 +250,41 @@ class BoxConstraint(Penalty):
 
 
 def NonNegative() -> BoxConstraint:
-    """x >= 0."""
+    """x >= 0.
+
+    Returns
+    -------
+    BoxConstraint
+        The penalty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dualfl.objectives import NonNegative
+    >>> NonNegative().value(np.array([3.0, -4.0]))
+    inf
+    """
     return BoxConstraint(lower=0.0)
 
 
 class Penalised(Objective):
-    """f + penalty: `smooth_part` is f, and there is no gradient of the whole."""
+    """f + penalty: `smooth_part` is f, and there is no gradient of the whole.
+
+    Parameters
+    ----------
+    smooth_part : Objective
+        The smooth function.
+    penalty : Penalty
+        The penalty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> f = dualfl.LinearModel(np.eye(2), [1.0, 2.0], dualfl.Squared()) + dualfl.L1(0.5)
+    >>> f.value(np.zeros(2))
+    1.25
+    """
 
     offers = frozenset({"prox"})
 

@@ -21,6 +21,21 @@ class Quadratic(PlainObjective):
     For an operator you must give `mu` if a method needs strong convexity: no cheap iteration bounds a smallest
     eigenvalue from below. Its L is bounded by a Lanczos iteration. A given `mu` or `L` is not checked.
 
+    Parameters
+    ----------
+    A : npt.ArrayLike or LinearOperator
+        The matrix.
+    b : npt.ArrayLike
+        The vector.
+    constant : float, default 0.0
+        What is added.
+    mu : float, optional
+        The smallest eigenvalue, if it is known.
+    L : float, optional
+        The largest eigenvalue, if it is known.
+
+    Examples
+    --------
     >>> f = Quadratic(np.diag([1.0, 4.0]), np.ones(2))
     >>> f.mu, f.L, f.value(np.ones(2)), f.gradient(np.ones(2))
     (1.0, 4.0, 0.5, array([0., 3.]))

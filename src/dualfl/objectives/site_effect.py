@@ -40,6 +40,25 @@ class OwnIntercept(Objective):
 
     Parameters are those of `LinearModel`, without `intercept`.
 
+    Parameters
+    ----------
+    X : ndarray or sp.csr_array or sp.csr_matrix
+        The rows.
+    y : npt.ArrayLike
+        The targets.
+    loss : Loss
+        The loss of a target and a predictor.
+    ridge : float, default 0.0
+        The strength of the ridge.
+    weights : npt.ArrayLike, optional
+        Weights of the rows.
+    scale : float, default 1.0
+        What the entries of X are multiplied by.
+    offset : npt.ArrayLike, optional
+        What is added to the predictors.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from dualfl.objectives import OwnIntercept, Squared
     >>> f = OwnIntercept(np.array([[1.0], [2.0], [3.0]]), [11.0, 12.0, 13.0], Squared())

@@ -21,6 +21,23 @@ class Tilted(Objective):
     """f + (1/2) <a x, x> - <c, x>; `base` is f. The data and the counter are those of f.
 
     `a` is a number, or one number for each coordinate.
+
+    Parameters
+    ----------
+    base : Objective
+        The function f.
+    a : float or ndarray, default 0.0
+        The quadratic term: a number, or one a coordinate.
+    c : ndarray, optional
+        The linear term.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.objectives import Tilted
+    >>> Tilted(dualfl.Quadratic(np.eye(2), np.zeros(2)), 1.0, np.ones(2)).value(np.ones(2))
+    0.0
     """
 
     def __init__(self, base: Objective, a: float | Array = 0.0, c: Array | None = None) -> None:
@@ -174,6 +191,25 @@ def regularised(f: Objective, alpha: float) -> Objective:
     """f^alpha, for a strongly convex method on an f that is not strongly convex.
 
     Without a free intercept that is f + (alpha/2)|x|^2; with one, alpha acts only where f has no curvature.
+
+    Parameters
+    ----------
+    f : Objective
+        The function.
+    alpha : float
+        The strength.
+
+    Returns
+    -------
+    Objective
+        f + (alpha/2)|x|^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> dualfl.objectives.regularised(dualfl.Quadratic(np.eye(2), np.zeros(2)), 1.0).value(np.ones(2))
+    2.0
     """
     if not 0 < alpha < np.inf:
         raise InputError(f"alpha must be a finite number > 0, but it is {alpha}.")

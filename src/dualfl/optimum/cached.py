@@ -24,6 +24,20 @@ VERSION = 2  # of the files, and of what they mean
 def reference(problem: Problem, *, cache: bool = True) -> float:
     """E*, smooth problems to 1e-14 of it and all others to 1e-10.
 
+    Parameters
+    ----------
+    problem : Problem
+        The clients and their penalty.
+    cache : bool, default True
+        Whether a value that was found before is taken, and this one kept.
+
+    Returns
+    -------
+    float
+        E*.
+
+    Examples
+    --------
     >>> from dualfl.data import make_problem
     >>> round(reference(make_problem("digits", ridge=1e-2), cache=False), 8)
     0.74105693
@@ -33,7 +47,27 @@ def reference(problem: Problem, *, cache: bool = True) -> float:
 
 @checked
 def find_reference(problem: Problem, *, cache: bool = True) -> Reference:
-    """E* with its accuracy and the method that found it."""
+    """E* with its accuracy and the method that found it.
+
+    Parameters
+    ----------
+    problem : Problem
+        The clients and their penalty.
+    cache : bool, default True
+        Whether a value that was found before is taken, and this one kept.
+
+    Returns
+    -------
+    Reference
+        E*, its accuracy, and the method.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> dualfl.optimum.find_reference(problem).method
+    "Newton's method"
+    """
     path = _cache_file(problem) if cache else None
     known = None if path is None else _read(path)
     if known is not None:

@@ -39,7 +39,24 @@ EPOCHS, PATIENCE = 3000, 10
 
 @dataclass(frozen=True)
 class Reference:
-    """E*, how accurate it is relative to |E*|, and by which method."""
+    """E*, how accurate it is relative to |E*|, and by which method.
+
+    Parameters
+    ----------
+    energy : float
+        E*.
+    accuracy : float
+        How accurate it is, relative to |E*|.
+    method : str
+        What found it.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> dualfl.optimum.find_reference(problem).accuracy < 1e-13
+    True
+    """
 
     energy: float
     accuracy: float

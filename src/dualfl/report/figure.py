@@ -27,7 +27,27 @@ CEILING = 1e100  # a run that diverged; an axis that must hold 1e308 cannot be d
 
 
 def convergence_figure(histories: Mapping[str, History], title: str = "") -> Figure:
-    """Relative error (thick, filled markers) and certificate (thin, hollow markers) against rounds."""
+    """Relative error (thick, filled markers) and certificate (thin, hollow markers) against rounds.
+
+    Parameters
+    ----------
+    histories : mapping
+        Runs by the names that the legend shows.
+    title : str, default ''
+        The title of the picture.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A picture; `savefig` writes it.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.DualFL(), rounds=20, reference=dualfl.reference(problem))
+    >>> figure = dualfl.convergence_figure({"DualFL": result.history}, "Iris")
+    """
     if not any(len(history) for history in histories.values()):
         raise InputError("There is nothing to draw: no run has a round.")
     from matplotlib.figure import Figure
@@ -82,4 +102,19 @@ def png(figure: Figure) -> bytes:
 
 
 def save_png(figure: Figure, path: Path) -> None:
+    """Write a picture as a PNG file, whole or not at all.
+
+    Parameters
+    ----------
+    figure : Figure
+        The picture.
+    path : Path
+        Where it goes.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> dualfl.report.save_png(dualfl.convergence_figure({}), "empty.png")  # doctest: +SKIP
+    """
+
     write_atomically(path, png(figure))

@@ -31,7 +31,19 @@ FILES = (HISTORY, RUN, MODEL, PICTURE, PARTITION, CHECKPOINT, ROWS, REPORT)
 
 
 class Folder:
-    """Where one run puts its files: all of them, or none. Who writes has the lock of `dualfl.outputs.alone`."""
+    """Where one run puts its files: all of them, or none. Who writes has the lock of `dualfl.outputs.alone`.
+
+    Parameters
+    ----------
+    path : Path
+        Where the files go.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import dualfl
+    >>> folder = dualfl.report.Folder(Path("runs/first"))  # doctest: +SKIP
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -11,7 +11,23 @@ from dualfl.lines import entry, span
 
 
 def summary(run: Finished) -> str:
-    """The whole account, 80 columns wide."""
+    """The whole account, 80 columns wide.
+
+    Parameters
+    ----------
+    run : Finished
+        A finished run, as `dualfl run` makes it.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> print(dualfl.report.summary(finished))  # doctest: +SKIP
+    """
     entries = [
         ("data", data_line(run)),
         ("clients", clients_line(run)),

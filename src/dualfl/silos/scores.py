@@ -37,7 +37,38 @@ SHELVES = 10  # of probabilities, for the calibration
 
 @dataclass(frozen=True, eq=False)
 class ClassificationSums:
-    """Sums over rows, all weighted. Two classes have one pair of histograms, that of the second class."""
+    """Sums over rows, all weighted. Two classes have one pair of histograms, that of the second class.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    mass : float
+        The sum of their weights.
+    right : float
+        The weight of rows that were predicted right.
+    log_loss_sum : float
+        The sum of log losses.
+    of_class : ndarray
+        Histograms of scores, of rows of each class.
+    of_others : ndarray
+        The same of all other rows.
+    shelf_mass : ndarray
+        Weights by bins of probability, for the calibration.
+    shelf_probability : ndarray
+        Sums of probabilities in these bins.
+    shelf_class : ndarray
+        Weights of the class in these bins.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from dualfl.estimators import LogisticRegression, evaluate
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LogisticRegression().fit(X, y, groups=[i % 2 for i in range(150)])
+    >>> evaluate(model, [(X, y)]).overall.n
+    150
+    """
 
     n: int
     mass: float
@@ -170,7 +201,38 @@ def histograms(place: AnyArray, weights: Array, bins: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class RegressionSums:
-    """Sums over rows, all weighted; `y_squares` are around `y_mean`."""
+    """Sums over rows, all weighted; `y_squares` are around `y_mean`.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    mass : float
+        The sum of their weights.
+    y_mean : float
+        The mean of the targets.
+    y_squares : float
+        The sum of their squares around the mean.
+    squared : float
+        The sum of squared residuals.
+    absolute : float
+        The sum of absolute residuals.
+    pinball_sum : float
+        The sum of pinball losses.
+    quantile : float
+        The quantile of the pinball loss.
+    deviance_sum : float
+        The sum of deviances.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from dualfl.estimators import Ridge, evaluate
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = Ridge(alpha=1e-6).fit(X, y, groups=[i % 2 for i in range(len(y))])
+    >>> evaluate(model, [(X, y)]).overall.n
+    442
+    """
 
     n: int
     mass: float

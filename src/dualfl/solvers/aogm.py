@@ -34,8 +34,19 @@ class AOGM(SmoothSolver):
 
     Parameters
     ----------
-    backtracking : search the step; False takes 1/L, which saves half a pass an iteration if L is known and tight.
-    restart : adaptive restart; without it the method does not profit from strong convexity.
+    backtracking : bool, default True
+        Search the step; False takes 1/L, which saves half a pass an iteration if L is known and tight.
+    restart : bool, default True
+        Adaptive restart; without it the method does not profit from strong convexity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import AOGM
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, solver=AOGM()).x.round(3)
+    array([1.  , 0.25])
     """
 
     backtracking: bool = True

@@ -37,6 +37,35 @@ class Solution:
     gap : slack + |r|^2/(2m), a proven bound of F(x) - min F; inf without strong convexity.
     warm : what to hand to the same solver next time; x itself, or the dual variables of a dual solver.
     capped : the rule was not met, the cap was.
+
+    Parameters
+    ----------
+    x : ndarray
+        The solution.
+    residual : ndarray
+        The gradient there, or the smallest subgradient.
+    value : float
+        The value there.
+    slack : float
+        What a dual solver has left.
+    gap : float
+        A bound of how far the value is from the minimum.
+    iterations : int
+        How many iterations it took.
+    capped : bool
+        Whether the cap ended it.
+    cost : Cost
+        Work that was done.
+    warm : ndarray
+        What the next solve may start from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> solution = dualfl.minimise(dualfl.Quadratic(np.eye(2), np.ones(2)))
+    >>> solution.x.round(6), solution.capped
+    (array([1., 1.]), False)
     """
 
     x: Array
@@ -51,7 +80,22 @@ class Solution:
 
 
 class Watch:
-    """Asks the stop rule, counts iterations, and writes the account."""
+    """Asks the stop rule, counts iterations, and writes the account.
+
+    Parameters
+    ----------
+    f : Objective
+        The objective.
+    stop : StopRule
+        The stop rule.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> f = dualfl.Quadratic(np.eye(2), np.ones(2))
+    >>> watch = dualfl.solvers.Watch(f, dualfl.solvers.GradientNorm(1e-6))
+    """
 
     def __init__(self, f: Objective, stop: StopRule) -> None:
         self.f, self.stop = f, stop
@@ -116,7 +160,16 @@ class Watch:
 
 
 class Solver(ABC):
-    """A way to minimise an objective. Subclasses are frozen dataclasses."""
+    """A way to minimise an objective. Subclasses are frozen dataclasses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> f = dualfl.Quadratic(np.eye(2), np.ones(2))
+    >>> isinstance(dualfl.solvers.default_solver(f), dualfl.solvers.Solver)
+    True
+    """
 
     @property
     def name(self) -> str:
@@ -158,7 +211,26 @@ FACTORED = 1500  # coefficients of a quadratic whose matrix is factored without 
 
 
 def default_solver(f: Objective) -> Solver:
-    """The solver that a client uses by default; `benchmarks.solvers` compares it with others."""
+    """The solver that a client uses by default; `benchmarks.solvers` compares it with others.
+
+    Parameters
+    ----------
+    f : Objective
+        The objective.
+
+    Returns
+    -------
+    Solver
+        What suits f.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> f = dualfl.Quadratic(np.eye(2), np.ones(2))
+    >>> dualfl.minimise(f, solver=dualfl.solvers.default_solver(f)).x.round(6)
+    array([1., 1.])
+    """
     from dualfl.solvers import FISTA, LBFGS, SDCA, DampedNewton
 
     if isinstance(f, Penalised):
@@ -182,6 +254,28 @@ def minimise(
 ) -> Solution:
     """Minimise f(x) + (a/2)|x|^2 - <c, x>.
 
+    Parameters
+    ----------
+    f : Objective
+        The function.
+    a : float, default 0.0
+        The strength of the added square, a number or one a coordinate.
+    c : ndarray, optional
+        The linear term; None: none.
+    warm : ndarray, optional
+        Where to start.
+    solver : Solver, optional
+        The solver; None: the default for f.
+    stop : StopRule, optional
+        The stop rule; None: gradients at rounding level.
+
+    Returns
+    -------
+    Solution
+        The minimiser, a bound of its error, and what it cost.
+
+    Examples
+    --------
     >>> from dualfl.objectives import Quadratic
     >>> minimise(Quadratic(np.diag([1.0, 4.0]), np.ones(2))).x.round(6)
     array([1.  , 0.25])

@@ -69,6 +69,8 @@ class Separable:
 class CoordinateDescent(ProximalSolver):
     """Coordinate descent on the Gram matrix, inside proximal Newton steps if the loss is not squared.
 
+    Examples
+    --------
     >>> from dualfl.objectives import L1, LinearModel, Squared
     >>> from dualfl.solvers import GradientNorm
     >>> f = LinearModel(np.eye(2), np.array([3.0, 0.1]), Squared()) + L1(0.5)

@@ -38,6 +38,20 @@ class DampedNewton(HessianSolver):
     """Newton's method with backtracking; `dense` is the largest d for which the Hessian is factored.
 
     With the rule `GradientNorm(0.0)` it runs to rounding level, which is then reported as capped.
+
+    Parameters
+    ----------
+    dense : int, default 200
+        The largest d for which the Hessian is factorised.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import DampedNewton
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, solver=DampedNewton()).x.round(3)
+    array([1.  , 0.25])
     """
 
     dense: int = 200

@@ -48,6 +48,15 @@ class FISTA(ProximalSolver):
     restart : forget the momentum when it points uphill.
     backtracking : search the step; None does so only if L is infinite.
 
+    Parameters
+    ----------
+    restart : bool, default True
+        Whether the momentum starts again where it points uphill.
+    backtracking : bool, optional
+        Whether the step is searched for.
+
+    Examples
+    --------
     >>> from dualfl.objectives import L1, Quadratic
     >>> from dualfl.solvers import GradientNorm
     >>> f = Quadratic(np.diag([1.0, 4.0]), np.array([3.0, 0.5])) + L1(1.0)

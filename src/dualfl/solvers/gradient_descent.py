@@ -23,7 +23,22 @@ from dualfl.typing import Array, sealed
 @checked
 @dataclass(frozen=True)
 class GradientDescent(SmoothSolver):
-    """Gradient descent with step 1/L, or with backtracking if that is asked for or L is infinite."""
+    """Gradient descent with step 1/L, or with backtracking if that is asked for or L is infinite.
+
+    Parameters
+    ----------
+    backtracking : bool, default False
+        Whether the step is searched for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import GradientDescent
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, solver=GradientDescent()).x.round(3)
+    array([1.  , 0.25])
+    """
 
     backtracking: bool = False
 

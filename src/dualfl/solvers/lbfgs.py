@@ -34,8 +34,19 @@ class LBFGS(SmoothSolver):
 
     Parameters
     ----------
-    memory : m, the number of pairs that are kept.
-    metric : the H_0; "gram", "full", "none", or "auto", which takes "gram" for linear models.
+    memory : int, default 50
+        m, the number of pairs that are kept.
+    metric : MetricName, default 'auto'
+        The H_0; "gram", "full", "none", or "auto", which takes "gram" for linear models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import LBFGS
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, solver=LBFGS()).x.round(3)
+    array([1.  , 0.25])
     """
 
     memory: int = 50

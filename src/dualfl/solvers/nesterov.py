@@ -26,7 +26,22 @@ from dualfl.typing import Array, sealed
 @checked
 @dataclass(frozen=True)
 class Nesterov(SmoothSolver):
-    """Accelerated gradient; `adaptive=True` ignores a known mu, which pays if it is far too small."""
+    """Accelerated gradient; `adaptive=True` ignores a known mu, which pays if it is far too small.
+
+    Parameters
+    ----------
+    adaptive : bool, default False
+        Whether a known mu is ignored and searched for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import Nesterov
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, solver=Nesterov()).x.round(3)
+    array([1.  , 0.25])
+    """
 
     adaptive: bool = False
 

@@ -31,8 +31,19 @@ class NewtonCG(HessianSolver):
 
     Parameters
     ----------
-    forcing : the largest eta_k, in (0, 1).
-    metric : the preconditioner of CG; "gram", "full", "none" or "auto".
+    forcing : float, default 0.1
+        The largest eta_k, in (0, 1).
+    metric : MetricName, default 'auto'
+        The preconditioner of CG; "gram", "full", "none" or "auto".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import NewtonCG
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, solver=NewtonCG()).x.round(3)
+    array([1.  , 0.25])
     """
 
     forcing: float = 0.1

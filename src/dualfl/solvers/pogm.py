@@ -44,6 +44,13 @@ class POGM(ProximalSolver):
 
     restart : forget the momentum when it points uphill.
 
+    Parameters
+    ----------
+    restart : bool, default True
+        Whether the momentum starts again where it points uphill.
+
+    Examples
+    --------
     >>> from dualfl.objectives import NonNegative, Quadratic
     >>> from dualfl.solvers import GradientNorm
     >>> f = Quadratic(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([2.0, -1.0])) + NonNegative()

@@ -71,6 +71,22 @@ class ScipySolver(SmoothSolver):
     """A bridge to SciPy; `options` go to SciPy as they are, on top of tolerances that are switched off.
 
     With options SciPy sees the objective as it is, so that a tolerance among them means what it says.
+
+    Parameters
+    ----------
+    method : str, default 'L-BFGS-B'
+        A method of `scipy.optimize.minimize`.
+    options : mapping, optional
+        Options of that method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import ScipySolver
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, solver=ScipySolver("BFGS")).x.round(3)
+    array([1.  , 0.25])
     """
 
     method: str = "L-BFGS-B"

@@ -51,6 +51,15 @@ class SDCA(Solver):
     seed : of the order in which rows are visited.
     newton : epochs of slow progress before Newton steps on the dual are tried; 0 is never.
 
+    Parameters
+    ----------
+    seed : int, default 0
+        The seed of the order of rows.
+    newton : int, default 10
+        Whether Newton steps on the dual finish the solve.
+
+    Examples
+    --------
     >>> from dualfl.objectives import Absolute, LinearModel
     >>> from dualfl.solvers import PrimalDualGap
     >>> f = LinearModel(np.ones((3, 1)), np.array([1.0, 2.0, 9.0]), Absolute(), ridge=1e-3)

@@ -39,6 +39,17 @@ class SGD(SmoothSolver):
     step : gamma_0; None is 1/(2 LL).
     seed : of the order of the rows.
 
+    Parameters
+    ----------
+    batch : int, default 32
+        Rows of a step.
+    step : float, optional
+        The step; None: from theory.
+    seed : int, default 0
+        The seed of the order of rows.
+
+    Examples
+    --------
     >>> from dualfl.objectives import LinearModel, Squared
     >>> from dualfl.solvers import FixedIterations
     >>> f = LinearModel(np.eye(2), np.array([1.0, 2.0]), Squared(), ridge=0.5)

@@ -41,7 +41,14 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True)
 class StopRule(ABC):
-    """Base of all rules; `cap` ends a solve that the rule does not."""
+    """Base of all rules; `cap` ends a solve that the rule does not.
+
+    Examples
+    --------
+    >>> from dualfl.solvers import GradientNorm, StopRule
+    >>> isinstance(GradientNorm(1e-6), StopRule)
+    True
+    """
 
     cap: int = field(default=10_000, kw_only=True)
     needs_value = False
@@ -63,7 +70,24 @@ def _tolerance(name: str, value: float) -> None:
 
 @dataclass(frozen=True)
 class FixedIterations(StopRule):
-    """Exactly m iterations."""
+    """Exactly m iterations.
+
+    Parameters
+    ----------
+    m : int
+        How many iterations.
+    cap : int, default 10000
+        Most iterations; they end a solve that the rule does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import FixedIterations
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, stop=FixedIterations(300)).x.round(3)
+    array([1.  , 0.25])
+    """
 
     m: int
 
@@ -80,7 +104,24 @@ class FixedIterations(StopRule):
 
 @dataclass(frozen=True)
 class GradientNorm(StopRule):
-    """|r| <= eps; a dual solver's slack counts as the |r| of the same gap."""
+    """|r| <= eps; a dual solver's slack counts as the |r| of the same gap.
+
+    Parameters
+    ----------
+    eps : float, default 1e-08
+        The threshold.
+    cap : int, default 10000
+        Most iterations; they end a solve that the rule does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import GradientNorm
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, stop=GradientNorm(1e-6)).x.round(3)
+    array([1.  , 0.25])
+    """
 
     eps: float = 1e-8
 
@@ -97,6 +138,24 @@ class PrimalDualGap(StopRule):
     """F(x) - min F <= eps, proven. Needs strong convexity, or a dual solver.
 
     With `modulus` the gap is slack + |r|^2/(2 modulus): DualFL's gap is stated for its own nu <= mu.
+
+    Parameters
+    ----------
+    eps : float, default 1e-10
+        The threshold.
+    modulus : float, optional
+        The strong convexity that turns gradients into gaps; None: the objective's own.
+    cap : int, default 10000
+        Most iterations; they end a solve that the rule does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import PrimalDualGap
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, stop=PrimalDualGap(1e-12)).x.round(3)
+    array([1.  , 0.25])
     """
 
     eps: float = 1e-10
@@ -117,6 +176,22 @@ class RelativeEnergy(StopRule):
     """|F(x_k) - F(x_{k-1})| <= eps |F(x_k)|: the rule of the paper's experiments.
 
     It stops on small progress, not on small error, and so leaves a floor of about eps in the outer iteration.
+
+    Parameters
+    ----------
+    eps : float, default 1e-12
+        The threshold.
+    cap : int, default 10000
+        Most iterations; they end a solve that the rule does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import RelativeEnergy
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, stop=RelativeEnergy(1e-14)).x.round(3)
+    array([1.  , 0.25])
     """
 
     eps: float = 1e-12
@@ -132,7 +207,26 @@ class RelativeEnergy(StopRule):
 
 @dataclass(frozen=True)
 class RelativeStep(StopRule):
-    """|r| <= s |x - centre|: the residual is small against the step that was made."""
+    """|r| <= s |x - centre|: the residual is small against the step that was made.
+
+    Parameters
+    ----------
+    s : float
+        The factor.
+    centre : ndarray
+        Where the step began.
+    cap : int, default 10000
+        Most iterations; they end a solve that the rule does not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.solvers import RelativeStep
+    >>> f = dualfl.Quadratic(np.diag([1.0, 4.0]), np.ones(2))
+    >>> dualfl.minimise(f, stop=RelativeStep(1e-8, np.zeros(2))).x.round(3)
+    array([1.  , 0.25])
+    """
 
     s: float
     centre: Array
@@ -147,7 +241,22 @@ class RelativeStep(StopRule):
 
 @dataclass(frozen=True)
 class PolynomialSchedule:
-    """The threshold of the theorem for nonsmooth costs, G0 / (N nu (n+1)^(4 + gamma)), at round n = 0, 1, ..."""
+    """The threshold of the theorem for nonsmooth costs, G0 / (N nu (n+1)^(4 + gamma)), at round n = 0, 1, ...
+
+    Parameters
+    ----------
+    gamma : float, default 0.1
+        How fast thresholds fall.
+    G0 : float, default 1.0
+        The unit of the thresholds.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> schedule = dualfl.solvers.PolynomialSchedule(gamma=0.1)
+    >>> schedule.G0
+    1.0
+    """
 
     gamma: float = 0.1
     G0: float = 1.0
@@ -168,6 +277,22 @@ class GeometricSchedule:
     """The threshold of the theorem for smooth costs, (G0/N) ((1 - sqrt(rho)) / (1 + gamma))^n.
 
     Without gamma, 1 + gamma = 1/(1 - sqrt(rho)): the errors then fall as fast as the iterates do on quadratics.
+
+    Parameters
+    ----------
+    rho : float
+        The momentum parameter of DualFL.
+    gamma : float, optional
+        How fast thresholds fall.
+    G0 : float, default 1.0
+        The unit of the thresholds.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> schedule = dualfl.solvers.GeometricSchedule(rho=0.01, gamma=0.1)
+    >>> schedule.G0
+    1.0
     """
 
     rho: float

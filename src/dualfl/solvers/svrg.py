@@ -36,6 +36,15 @@ class SVRG(SmoothSolver):
     step : eta; None is 1/(6 L_row).
     seed : of the rows that are drawn.
 
+    Parameters
+    ----------
+    step : float, optional
+        The step; None: from theory.
+    seed : int, default 0
+        The seed of the order of rows.
+
+    Examples
+    --------
     >>> from dualfl.objectives import LinearModel, Squared
     >>> from dualfl.solvers import GradientNorm
     >>> f = LinearModel(np.eye(2), np.array([1.0, 2.0]), Squared(), ridge=0.5)

@@ -35,6 +35,24 @@ def run_all(progress: Progress | None = None, only: str = "") -> list[Check]:
     """Measure every statement whose name contains `only`; about a minute for all.
 
     `progress` is called with the name of a statement, how many are done and how many there are.
+
+    Parameters
+    ----------
+    progress : Progress, optional
+        Called with each statement before it is measured.
+    only : str, default ''
+        A part of a statement's name, such as "Thm. 3.2"; "" for all.
+
+    Returns
+    -------
+    list of Check
+        The table.
+
+    Examples
+    --------
+    >>> from dualfl.theory import run_all
+    >>> all(check.holds for check in run_all(only="Lemma 6.4"))
+    True
     """
     chosen = {name: statement for name, statement in STATEMENTS.items() if only.lower() in name.lower()}
     found: list[Check] = []

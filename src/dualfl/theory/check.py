@@ -17,7 +17,25 @@ from dualfl.errors import DualflError
 
 
 class Measured(NamedTuple):
-    """A measured value, which must be at most, or at least, its bound."""
+    """A measured value, which must be at most, or at least, its bound.
+
+    Parameters
+    ----------
+    measured : ForwardRef('str')
+        What was measured.
+    value : ForwardRef('float')
+        The number.
+    bound : ForwardRef('float')
+        Its bound.
+    relation : ForwardRef("Literal['<=', '>=']"), default '<='
+        Which side of the bound it must be on.
+
+    Examples
+    --------
+    >>> from dualfl.theory import Measured
+    >>> Measured("a length", 0.5, 1.0).value
+    0.5
+    """
 
     measured: str
     value: float
@@ -32,7 +50,31 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the table: the statement, what was measured, and whether it holds."""
+    """One line of the table: the statement, what was measured, and whether it holds.
+
+    Parameters
+    ----------
+    statement : str
+        The statement's name.
+    measured : str
+        What was measured.
+    value : float
+        The number.
+    bound : float
+        Its bound.
+    relation : str
+        Which side of the bound it must be on.
+    holds : bool
+        Whether it is there.
+    seconds : float
+        How long it took.
+
+    Examples
+    --------
+    >>> from dualfl.theory import run_all
+    >>> all(check.holds for check in run_all(only="Lemma 6.4"))
+    True
+    """
 
     statement: str
     measured: str

@@ -43,7 +43,33 @@ PATH = range(1, 14)  # e = L 10^-k
 
 
 def paper_gap(f: Objective, nu: float, zeta: Array, theta: Array) -> float:
-    """E(theta) + E_d(nu (zeta - theta)), the Gamma of the paper; inf where the dual point is infeasible."""
+    """E(theta) + E_d(nu (zeta - theta)), the Gamma of the paper; inf where the dual point is infeasible.
+
+    Parameters
+    ----------
+    f : Objective
+        The cost of one client.
+    nu : float
+        The shift.
+    zeta : ndarray
+        The tilt of the local problem.
+    theta : ndarray
+        The local model.
+
+    Returns
+    -------
+    float
+        The gap, which may be infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.theory import paper_gap
+    >>> f = dualfl.Quadratic(2 * np.eye(2), np.zeros(2))
+    >>> round(float(paper_gap(f, 1.0, np.zeros(2), np.zeros(2))), 6)
+    0.0
+    """
     return gap(f, nu, zeta, theta, nu * (zeta - theta))
 
 
@@ -55,7 +81,33 @@ def gap(f: Objective, nu: float, zeta: Array, theta: Array, xi: Array) -> float:
 
 
 def gradient_gap(f: Objective, nu: float, zeta: Array, theta: Array) -> float:
-    """E(theta) + E_d(g'(theta)) in closed form."""
+    """E(theta) + E_d(g'(theta)) in closed form.
+
+    Parameters
+    ----------
+    f : Objective
+        The cost of one client.
+    nu : float
+        The shift.
+    zeta : ndarray
+        The tilt of the local problem.
+    theta : ndarray
+        The local model.
+
+    Returns
+    -------
+    float
+        The gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
+    >>> from dualfl.theory import gradient_gap
+    >>> f = dualfl.Quadratic(2 * np.eye(2), np.zeros(2))
+    >>> round(float(gradient_gap(f, 1.0, np.zeros(2), np.ones(2))), 6)
+    4.0
+    """
     r = f.gradient(frozen(theta)) - nu * zeta
     return float(r @ r) / (2 * nu)
 
@@ -63,6 +115,22 @@ def gradient_gap(f: Objective, nu: float, zeta: Array, theta: Array) -> float:
 def conjugate(f: Objective, nu: float, xi: Array) -> float:
     """g*(xi) for g = f - (nu/2)|.|^2; inf outside the domain.
 
+    Parameters
+    ----------
+    f : Objective
+        The cost of one client.
+    nu : float
+        The shift.
+    xi : ndarray
+        The dual point.
+
+    Returns
+    -------
+    float
+        g*(xi).
+
+    Examples
+    --------
     >>> from dualfl.objectives import Quadratic
     >>> f = Quadratic(np.diag([1.0, 3.0]), np.zeros(2))
     >>> conjugate(f, 1.0, np.array([0.0, 4.0])), conjugate(f, 1.0, np.array([1.0, 4.0]))

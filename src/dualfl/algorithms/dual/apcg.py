@@ -49,7 +49,27 @@ class Server:
 
 @dataclass(frozen=True)
 class APCGDual(Algorithm):
-    """Accelerated coordinate ascent on DualFL's dual, C clients a round."""
+    """Accelerated coordinate ascent on DualFL's dual, C clients a round.
+
+    Parameters
+    ----------
+    C : int, default N
+        How many clients take part in a round.
+    nu : float, default mu
+        The shift of the dual problem, 0 < nu <= mu.
+    L : float, default L
+        The smoothness of the costs.
+    accuracy : float, default 1.0
+        How exactly clients solve their problems.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.APCGDual(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-7)
+    True
+    """
 
     C: int = theory("N", lambda k, a: k.N)
     nu: float = theory("mu", lambda k, a: k.mu)
@@ -69,6 +89,7 @@ class APCGDual(Algorithm):
         rate="(N/C + sqrt(kappa N/C)) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:1407.1296",
     )
 
     def check(self, k: Constants) -> None:

@@ -52,7 +52,23 @@ class Server:
 
 @dataclass(frozen=True)
 class Bundle(Algorithm):
-    """Multi-cut bundle method; `most` cuts are kept, those that carry the model first."""
+    """Multi-cut bundle method; `most` cuts are kept, those that carry the model first.
+
+    Parameters
+    ----------
+    most : int, default 300
+        How many cuts are kept.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.Bundle(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
+    """
 
     most: int = 300
     mu: float = theory("mu", lambda k, a: k.mu)
@@ -69,6 +85,7 @@ class Bundle(Algorithm):
         down="6d",
         needs="strongly convex",
         rate="1/(mu eps)",
+        paper="https://jmlr.org/papers/v11/teo10a.html",
     )
 
     def check(self, k: Constants) -> None:

@@ -48,7 +48,25 @@ class Server:
 
 @dataclass(frozen=True)
 class CoCoA(Algorithm):
-    """CoCoA+ with adding; `epochs` iterations of the local solver a round, 0 for exact solves."""
+    """CoCoA+ with adding; `epochs` iterations of the local solver a round, 0 for exact solves.
+
+    Parameters
+    ----------
+    epochs : int, default 10
+        Iterations of the local solver a round; 0 solves exactly.
+    sigma : {'weights', 'N'}, default 'weights'
+        How the local problems are scaled: by the clients' weights, or by N.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.CoCoA(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-3)
+    True
+    """
 
     epochs: int = 10
     sigma: Literal["weights", "N"] = "weights"
@@ -65,6 +83,7 @@ class CoCoA(Algorithm):
         up="d + 4",
         needs="strongly convex",
         rate="kappa log(1/eps); nonsmooth 1/eps",
+        paper="arXiv:1502.03508",
     )
 
     def check(self, k: Constants) -> None:

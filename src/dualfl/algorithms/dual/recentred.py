@@ -53,11 +53,24 @@ class RecentredDualFL(Algorithm):
 
     Parameters
     ----------
-    lam : the weight of the proximal term, above what any cost curves downwards.
-    nu : the shift of the dual problem, at most the strong convexity of the F_j.
-    rho : the momentum, in [0, 1).
-    T : rounds around one centre.
-    accuracy : the residual that a client may leave, relative to lam |theta_j - theta|.
+    lam : float, default 2 L
+        The weight of the proximal term, above what any cost curves downwards.
+    nu : float, default max(lam - L, lam/2)
+        The shift of the dual problem, at most the strong convexity of the F_j.
+    rho : float, default nu / (lam + L)
+        The momentum, in [0, 1).
+    T : int, default 1
+        Rounds around one centre.
+    accuracy : float, default 0.01
+        The residual that a client may leave, relative to lam |theta_j - theta|.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.RecentredDualFL(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-1)
+    True
     """
 
     lam: float = theory("2 L", lambda k, a: 2 * k.L)
@@ -77,6 +90,7 @@ class RecentredDualFL(Algorithm):
         reference="Park and Xu; Rockafellar",
         needs="smooth, convex or not",
         rate="a stationary point, 1/eps^2 for exact inner solutions",
+        paper="arXiv:2305.10294",
     )
 
     def check(self, k: Constants) -> None:

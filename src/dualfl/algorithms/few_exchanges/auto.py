@@ -47,12 +47,24 @@ class Auto(Algorithm):
 
     Parameters
     ----------
-    cost : "exchanges", "floats", or "time" of a fit in one process, where exchanges cost nothing.
-    least_rows : clients with fewer rows send no second-order sums. For smooth losses without a penalty the others'
-        serve; otherwise, or if no client has so many, a first-order method runs.
-    memory : bytes that a client or the server may take beside its rows.
-    proof : the method itself must prove how near it is, also where the intercept is free; a fit in one process need not
+    cost : {'exchanges', 'floats', 'time'}, default 'exchanges'
+        "exchanges", "floats", or "time" of a fit in one process, where exchanges cost nothing.
+    least_rows : int, default 5
+        Clients with fewer rows send no second-order sums. For smooth losses without a penalty the others' serve;
+        otherwise, or if no client has so many, a first-order method runs.
+    memory : float, default 4000000000.0
+        Bytes that a client or the server may take beside its rows.
+    proof : bool, default False
+        The method itself must prove how near it is, also where the intercept is free; a fit in one process need not
         ask for that, because it has a proof of its own.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.Auto(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
     """
 
     cost: Literal["exchanges", "floats", "time"] = "exchanges"

@@ -107,7 +107,25 @@ class Server:
 
 @dataclass(frozen=True)
 class FedIPM(Algorithm):
-    """FedIPM: hinge, absolute, quantile and epsilon-insensitive losses in few exchanges."""
+    """FedIPM: hinge, absolute, quantile and epsilon-insensitive losses in few exchanges.
+
+    Parameters
+    ----------
+    race : bool, default True
+        Whether several trial points travel in one exchange.
+    least_rows : int, default 5
+        Clients with fewer rows refuse to send sums of second derivatives.
+    patience : int, default 5
+        Exchanges without progress until it ends.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("breast_cancer", clients=3, loss="hinge", ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedIPM(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
+    """
 
     race: bool = True
     least_rows: int = 5

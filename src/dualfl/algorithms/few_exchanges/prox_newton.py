@@ -85,7 +85,27 @@ class Server:
 
 @dataclass(frozen=True)
 class ProxNewton(Algorithm):
-    """Proximal Newton with the pooled Hessian, or the part of it that matters."""
+    """Proximal Newton with the pooled Hessian, or the part of it that matters.
+
+    Parameters
+    ----------
+    race : bool, default True
+        Whether several trial points travel in one exchange.
+    least_rows : int, default 5
+        Clients with fewer rows refuse to send sums of second derivatives.
+    full : int, default 1000
+        Most coefficients for which the whole Hessian is sent.
+    most : int, default 2500
+        Most coordinates of the working set.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.ProxNewton(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
+    """
 
     race: bool = True
     least_rows: int = 5
@@ -107,6 +127,7 @@ class ProxNewton(Algorithm):
         up="d (d + 1)/2 + d + 18; beyond d = 1000, |A| (|A| + 1)/2 + d + 18",
         needs="smooth, twice differentiable; any penalty with a prox",
         rate="local quadratic, independent of kappa",
+        paper="arXiv:1206.1623",
     )
 
     @property

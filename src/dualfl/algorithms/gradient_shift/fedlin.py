@@ -44,7 +44,16 @@ class FedLin(Algorithm):
 
     Parameters
     ----------
-    K, eta : number and length of the local steps.
+    K, eta : int and float
+        Number and length of the local steps.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedLin(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-4)
+    True
     """
 
     K: int = 10
@@ -60,6 +69,7 @@ class FedLin(Algorithm):
         up="2 d",
         down="2 d",
         rate="kappa log(1/eps)",
+        paper="arXiv:2102.07053",
     )
 
     def check(self, k: Constants) -> None:

@@ -44,8 +44,20 @@ class FedOSAA(Searching):
 
     Parameters
     ----------
-    K, eta : number and length of the local steps; K = 0 is gradient descent.
-    line_search : whether the server searches along the mean change.
+    K, eta : int and float
+        Number and length of the local steps; K = 0 is gradient descent.
+    line_search : bool, default True
+        Whether the server searches along the mean change.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedOSAA(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
     """
 
     K: int = 10
@@ -63,6 +75,7 @@ class FedOSAA(Searching):
         up="2d + 10",
         down="3d",
         rate="local linear; faster the more alike the clients",
+        paper="arXiv:2503.10961",
     )
 
     def check(self, k: Constants) -> None:

@@ -48,10 +48,22 @@ class SLocalSVRG(Algorithm):
 
     Parameters
     ----------
-    batch : how many rows a stochastic gradient takes; None takes full gradients.
-    p : the probability to average.
-    q : the probability to renew the reference point after an average.
-    gamma : the step.
+    batch : int or None, default 1
+        How many rows a stochastic gradient takes; None takes full gradients.
+    p : float, default 0.1
+        The probability to average.
+    q : float, default 1.0
+        The probability to renew the reference point after an average.
+    gamma : float, optional
+        The step.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.SLocalSVRG(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1)
+    True
     """
 
     batch: int | None = 1
@@ -73,6 +85,7 @@ class SLocalSVRG(Algorithm):
         down="(2 + q) d",
         rate="kappa log(1/eps)",
         deterministic=False,
+        paper="arXiv:2011.02828",
     )
 
     def check(self, k: Constants) -> None:

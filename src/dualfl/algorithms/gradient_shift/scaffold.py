@@ -46,10 +46,22 @@ class Scaffold(Algorithm):
 
     Parameters
     ----------
-    K, eta_l : number and length of the local steps.
-    eta_g : the server's step.
-    option : "I" or "II", how a client's control variate is renewed.
-    C : how many clients take part in a round.
+    K, eta_l : int and float
+        Number and length of the local steps.
+    eta_g : float, default 1.0
+        The server's step.
+    option : {'I', 'II'}, default 'II'
+        "I" or "II", how a client's control variate is renewed.
+    C : int, default N
+        How many clients take part in a round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.Scaffold(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-4)
+    True
     """
 
     K: int = 10
@@ -69,6 +81,7 @@ class Scaffold(Algorithm):
         down="2 d",
         participation="any C",
         rate="kappa log(1/eps)",
+        paper="arXiv:1910.06378",
     )
 
     def check(self, k: Constants) -> None:

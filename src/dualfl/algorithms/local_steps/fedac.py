@@ -39,10 +39,22 @@ class FedAc(Algorithm):
 
     Parameters
     ----------
-    K, eta : number and length of the local steps.
-    gamma : the longer step, of x.
-    alpha, beta : how x, xmd and xag are coupled, >= 1.
-    C : how many clients take part in a round.
+    K, eta : int and float
+        Number and length of the local steps.
+    gamma : float, default max(sqrt(eta / (mu K)), eta)
+        The longer step, of x.
+    alpha, beta : float
+        How x, xmd and xag are coupled, >= 1.
+    C : int, default N
+        How many clients take part in a round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedAc(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-2)
+    True
     """
 
     K: int = 10
@@ -64,6 +76,7 @@ class FedAc(Algorithm):
         participation="any C",
         rate="none: drifts if clients differ",
         accelerated=True,
+        paper="arXiv:2006.08950",
     )
 
     def check(self, k: Constants) -> None:

@@ -51,10 +51,22 @@ class FedAvg(Algorithm):
 
     Parameters
     ----------
-    K : local steps.
-    eta : the local step, 0 < eta < 2/L.
-    eta_s : the server's step.
-    C : how many clients take part in a round.
+    K : int, default 10
+        Local steps.
+    eta : float, default 1 / (K L)
+        The local step, 0 < eta < 2/L.
+    eta_s : float, default 1.0
+        The server's step.
+    C : int, default N
+        How many clients take part in a round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedAvg(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-2)
+    True
     """
 
     K: int = 10
@@ -72,6 +84,7 @@ class FedAvg(Algorithm):
         reference="McMahan, Moore, Ramage, Hampson and Aguera y Arcas",
         participation="any C",
         rate="none: drifts if clients differ",
+        paper="arXiv:1602.05629",
     )
 
     def check(self, k: Constants) -> None:

@@ -37,10 +37,22 @@ class FedCM(Algorithm):
 
     Parameters
     ----------
-    alpha : the weight of the client's own gradient, in (0, 1].
-    K, eta_l : number and length of the local steps.
-    eta_g : the server's step.
-    C : how many clients take part in a round.
+    alpha : float, default 0.1
+        The weight of the client's own gradient, in (0, 1].
+    K, eta_l : int and float
+        Number and length of the local steps.
+    eta_g : float, default K eta_l
+        The server's step.
+    C : int, default N
+        How many clients take part in a round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedCM(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-4)
+    True
     """
 
     alpha: float = 0.1
@@ -60,6 +72,7 @@ class FedCM(Algorithm):
         down="2 d",
         participation="any C",
         rate="none: drifts if clients differ",
+        paper="arXiv:2106.10874",
     )
 
     def check(self, k: Constants) -> None:

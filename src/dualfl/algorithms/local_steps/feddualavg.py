@@ -40,10 +40,22 @@ class FedDualAvg(Algorithm):
 
     Parameters
     ----------
-    K : local steps.
-    eta_c, eta_s : the clients' and the server's step.
-    mu_psi : how much of the ridge is in psi, 0 <= mu_psi <= mu; without it there is no averaging, only FedAvg.
-    C : how many clients take part in a round.
+    K : int, default 10
+        Local steps.
+    eta_c, eta_s : float
+        The clients' and the server's step.
+    mu_psi : float, default mu
+        How much of the ridge is in psi, 0 <= mu_psi <= mu; without it there is no averaging, only FedAvg.
+    C : int, default N
+        How many clients take part in a round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedDualAvg(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-2)
+    True
     """
 
     K: int = 10
@@ -62,6 +74,7 @@ class FedDualAvg(Algorithm):
         reference="Yuan, Zaheer and Reddi",
         participation="any C",
         rate="1/eps^(1/2) for the squared error",
+        paper="arXiv:2011.08474",
     )
 
     def check(self, k: Constants) -> None:

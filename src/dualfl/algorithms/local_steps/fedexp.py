@@ -40,10 +40,22 @@ class FedExP(FedAvg):
 
     Parameters
     ----------
-    K, eta : number and length of the local steps.
-    eta_s : the least step of the server.
-    C : how many clients take part in a round.
-    eps : keeps the step finite where the changes cancel.
+    K, eta : int and float
+        Number and length of the local steps.
+    eta_s : float, default 1.0
+        The least step of the server.
+    C : int, default N
+        How many clients take part in a round.
+    eps : float, default 0.001
+        Keeps the step finite where the changes cancel.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedExP(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-2)
+    True
     """
 
     eps: float = 1e-3
@@ -57,6 +69,7 @@ class FedExP(FedAvg):
         up="d + 1",
         participation="any C",
         rate="none: drifts if clients differ",
+        paper="arXiv:2301.09604",
     )
 
     def check(self, k: Constants) -> None:

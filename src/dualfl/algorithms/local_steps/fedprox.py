@@ -43,10 +43,22 @@ class FedProx(Algorithm):
 
     Parameters
     ----------
-    a : the proximal weight, >= 0.
-    K : None solves the local problems; a number takes that many gradient steps of length eta.
-    eta : the local step if K is a number.
-    C : how many clients take part in a round.
+    a : float, default sqrt(mu L)
+        The proximal weight, >= 0.
+    K : int, optional
+        None solves the local problems; a number takes that many gradient steps of length eta.
+    eta : float, default 1 / (L + a) if K is a number
+        The local step if K is a number.
+    C : int, default N
+        How many clients take part in a round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedProx(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1)
+    True
     """
 
     a: float = theory("sqrt(mu L)", lambda k, a: np.sqrt(k.mu * k.L))
@@ -65,6 +77,7 @@ class FedProx(Algorithm):
         reference="Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith",
         participation="any C",
         rate="none: drifts if clients differ",
+        paper="arXiv:1812.06127",
     )
 
     def check(self, k: Constants) -> None:

@@ -31,7 +31,24 @@ class FedSAM(FedAvg):
 
     Parameters
     ----------
-    rho : the radius, >= 0; the other parameters are FedAvg's.
+    K : int, default 10
+        How many local steps.
+    eta : float, default 1 / (K L)
+        The local step.
+    eta_s : float, default 1.0
+        The step of the server.
+    C : int, default N
+        How many clients take part in a round.
+    rho : float, default 0.05
+        The radius, >= 0; the other parameters are FedAvg's.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedSAM(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-2)
+    True
     """
 
     rho: float = 0.05
@@ -45,6 +62,7 @@ class FedSAM(FedAvg):
         reference="Qu, Li, Duan, Liu, Tang and Lu",
         participation="any C",
         rate="none: drifts if clients differ",
+        paper="arXiv:2206.02618",
     )
 
     def check(self, k: Constants) -> None:

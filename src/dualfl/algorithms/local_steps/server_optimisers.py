@@ -55,10 +55,22 @@ class FedAvgM(FedAvg):
 
     Parameters
     ----------
-    K, eta : number and length of the local steps.
-    eta_s : the server's step.
-    C : how many clients take part in a round.
-    beta : the momentum, in [0, 1); 0 is FedAvg.
+    K, eta : int and float
+        Number and length of the local steps.
+    eta_s : float, default 1 - beta
+        The server's step.
+    C : int, default N
+        How many clients take part in a round.
+    beta : float, default 0.9
+        The momentum, in [0, 1); 0 is FedAvg.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedAvgM(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-2)
+    True
     """
 
     eta_s: float = theory("1 - beta", lambda k, a: 1 - a.beta)
@@ -66,7 +78,14 @@ class FedAvgM(FedAvg):
 
     name = "fedavgm"
     grid: ClassVar = {"eta": STEPS, "beta": [0.0, 0.7, 0.9, 0.97, 0.99]}
-    card = Card(title="FedAvgM", year=2019, reference="Hsu, Qi and Brown", participation="any C", rate=NONE)
+    card = Card(
+        title="FedAvgM",
+        year=2019,
+        reference="Hsu, Qi and Brown",
+        participation="any C",
+        rate=NONE,
+        paper="arXiv:1909.06335",
+    )
 
     def check(self, k: Constants) -> None:
         self.require(0 <= self.beta < 1, "beta", "it must lie in [0, 1)")
@@ -114,6 +133,7 @@ def described(title: str) -> Card:
         reference="Reddi, Charles, Zaheer, Garrett, Rush, Konecny, Kumar and McMahan",
         participation="any C",
         rate=NONE,
+        paper="arXiv:2003.00295",
     )
 
 
@@ -122,7 +142,31 @@ ADAPTIVE_GRID: dict[str, Sequence[Any]] = {"eta": STEPS, "eta_s": [1.0, 0.1, 0.0
 
 @dataclass(frozen=True)
 class FedAdagrad(FedOpt):
-    """FedAvg with Adagrad at the server; beta1 = 0, as in the paper's experiments."""
+    """FedAvg with Adagrad at the server; beta1 = 0, as in the paper's experiments.
+
+    Parameters
+    ----------
+    K : int, default 10
+        How many local steps.
+    eta : float, default 1 / (K L)
+        The local step.
+    eta_s : float, default 0.1
+        The step of the server.
+    C : int, default N
+        How many clients take part in a round.
+    beta1 : float, default 0.0
+        The momentum of the server.
+    tau : float, default 0.1
+        What is added to the root of the squares.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedAdagrad(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-1)
+    True
+    """
 
     beta1: float = 0.0
 
@@ -136,7 +180,33 @@ class FedAdagrad(FedOpt):
 
 @dataclass(frozen=True)
 class FedYogi(FedOpt):
-    """FedAvg with Yogi at the server."""
+    """FedAvg with Yogi at the server.
+
+    Parameters
+    ----------
+    K : int, default 10
+        How many local steps.
+    eta : float, default 1 / (K L)
+        The local step.
+    eta_s : float, default 0.1
+        The step of the server.
+    C : int, default N
+        How many clients take part in a round.
+    beta1 : float, default 0.9
+        The momentum of the server.
+    tau : float, default 0.1
+        What is added to the root of the squares.
+    beta2 : float, default 0.99
+        The momentum of the squares.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedYogi(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-1)
+    True
+    """
 
     beta2: float = 0.99
 
@@ -154,7 +224,33 @@ class FedYogi(FedOpt):
 
 @dataclass(frozen=True)
 class FedAdam(FedOpt):
-    """FedAvg with Adam at the server, without its bias correction, as in the paper."""
+    """FedAvg with Adam at the server, without its bias correction, as in the paper.
+
+    Parameters
+    ----------
+    K : int, default 10
+        How many local steps.
+    eta : float, default 1 / (K L)
+        The local step.
+    eta_s : float, default 0.1
+        The step of the server.
+    C : int, default N
+        How many clients take part in a round.
+    beta1 : float, default 0.9
+        The momentum of the server.
+    tau : float, default 0.1
+        What is added to the root of the squares.
+    beta2 : float, default 0.99
+        The momentum of the squares.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedAdam(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-2)
+    True
+    """
 
     beta2: float = 0.99
 

@@ -64,10 +64,22 @@ class APDA(Algorithm):
 
     Parameters
     ----------
-    eta_x : the primal step.
-    c : the dual step is eta_y = 1/(c eta_x).
-    beta : the second dual step.
-    theta : the extrapolation of y.
+    eta_x : float, default 1 / sqrt(2 mu L)
+        The primal step.
+    c : float, default 2.0
+        The dual step is eta_y = 1/(c eta_x).
+    beta : float, default 1 / L
+        The second dual step.
+    theta : float, default max(1 / (1 + mu eta_x), 1 - beta eta_y)
+        The extrapolation of y.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.APDA(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-5)
+    True
     """
 
     eta_x: float = theory("1 / sqrt(2 mu L)", lambda k, a: 1 / np.sqrt(2 * k.mu * k.L))
@@ -88,6 +100,7 @@ class APDA(Algorithm):
         reference="Sadiev, Kovalev and Richtarik",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2207.03957",
     )
 
     @property
@@ -134,8 +147,18 @@ class APDAInexact(APDA):
 
     Parameters
     ----------
-    eta_x, c, beta, theta : as in APDA.
-    accuracy : a client stops when its residual is at most this times the step that it has made.
+    eta_x, c, beta, theta : float
+        As in APDA.
+    accuracy : float, default 1 / (eta_x + sqrt(2 eta_x^3 (2 L + mu)))
+        a client stops when its residual is at most this times the step that it has made.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.APDAInexact(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-3)
+    True
     """
 
     eta_x: float = theory("1 / (2 sqrt(mu L))", lambda k, a: 1 / (2 * np.sqrt(k.mu * k.L)))
@@ -157,6 +180,7 @@ class APDAInexact(APDA):
         reference="Sadiev, Kovalev and Richtarik",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2207.03957",
     )
 
     def check(self, k: Constants) -> None:

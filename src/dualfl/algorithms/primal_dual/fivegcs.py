@@ -51,10 +51,26 @@ class FiveGCS(Algorithm):
 
     Parameters
     ----------
-    C : how many clients take part in a round.
-    mu : the curvature that the server keeps, at most the strong convexity of the clients.
-    gamma, tau : the primal step and the penalty of the local problems, gamma tau N <= 1.
-    solve : "steps", K gradient steps of length `step` from xh, or "exact", the client's own solver.
+    C : int, default N
+        How many clients take part in a round.
+    mu : float, default mu
+        The curvature that the server keeps, at most the strong convexity of the clients.
+    gamma, tau : float
+        The primal step and the penalty of the local problems, gamma tau N <= 1.
+    solve : {'steps', 'exact'}, default 'steps'
+        "steps", K gradient steps of length `step` from xh, or "exact", the client's own solver.
+    K : int, optional
+        How many local steps.
+    step : float, default 1 / (L_F + tau)
+        The local step.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FiveGCS(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-4)
+    True
     """
 
     C: int = theory("N", lambda k, a: k.N)
@@ -79,6 +95,7 @@ class FiveGCS(Algorithm):
         rate="(N/C + sqrt(kappa N/C)) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2212.14370",
     )
 
     def check(self, k: Constants) -> None:

@@ -47,10 +47,22 @@ class GradSkip(Algorithm):
 
     Parameters
     ----------
-    gamma : the step, 0 < gamma < 2/L.
-    p : the probability to communicate, in (0, 1].
-    q : the probability to go on, in [0, 1]; None gives each client its own, by its condition.
-    kappa : the largest condition, which these are compared with.
+    gamma : float, default 1 / L
+        The step, 0 < gamma < 2/L.
+    p : float, default min(1, sqrt(gamma mu))
+        The probability to communicate, in (0, 1].
+    q : float, optional
+        The probability to go on, in [0, 1]; None gives each client its own, by its condition.
+    kappa : float, default L / mu
+        The largest condition, which these are compared with.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.GradSkip(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-6)
+    True
     """
 
     gamma: float = theory("1 / L", lambda k, a: 1 / k.L)
@@ -67,6 +79,7 @@ class GradSkip(Algorithm):
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2210.16402",
     )
 
     def check(self, k: Constants) -> None:

@@ -65,10 +65,22 @@ class LoCoDL(Algorithm):
 
     Parameters
     ----------
-    k : how many coordinates a client sends.
-    mu_g : how much curvature goes to the common part, 0 < mu_g < mu.
-    gamma : the step, 0 < gamma < 2/(L - mu_g).
-    p : the probability to communicate, in (0, 1].
+    k : int, default ceil(d / N)
+        How many coordinates a client sends.
+    mu_g : float, default mu / 2
+        How much curvature goes to the common part, 0 < mu_g < mu.
+    gamma : float, default 2 / (L' + mu')
+        The step, 0 < gamma < 2/(L - mu_g).
+    p : float, optional
+        The probability to communicate, in (0, 1].
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.LoCoDL(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-7)
+    True
     """
 
     k: int = theory("ceil(d / N)", lambda k, a: -(-k.d // k.N))
@@ -87,6 +99,7 @@ class LoCoDL(Algorithm):
         rate="sqrt(kappa (1 + omega)(1 + omega/N)) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2403.04348",
     )
 
     def check(self, k: Constants) -> None:

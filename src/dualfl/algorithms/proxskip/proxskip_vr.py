@@ -46,10 +46,22 @@ class ProxSkipVR(Algorithm):
 
     Parameters
     ----------
-    gamma : the step.
-    p : the probability to communicate, in (0, 1].
-    q : the probability of a full gradient, in (0, 1].
-    batch : how many rows a stochastic gradient takes.
+    gamma : float, default 1 / (6 L_row)
+        The step.
+    p : float, default min(1, sqrt(gamma mu))
+        The probability to communicate, in (0, 1].
+    q : float, default min(1, max(2 gamma mu, 1/n))
+        The probability of a full gradient, in (0, 1].
+    batch : int, default 1
+        How many rows a stochastic gradient takes.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.ProxSkipVR(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-6)
+    True
     """
 
     gamma: float = theory("1 / (6 L_row)", lambda k, a: 1 / (6 * k.L_row))
@@ -67,6 +79,7 @@ class ProxSkipVR(Algorithm):
         rate="sqrt(L_row / mu) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2207.04338",
     )
 
     def check(self, k: Constants) -> None:

@@ -53,8 +53,18 @@ class RandProx(Algorithm):
 
     Parameters
     ----------
-    gamma : the step, 0 < gamma < 2/L.
-    k : how many coordinates are averaged in a round.
+    gamma : float, default 1 / L
+        The step, 0 < gamma < 2/L.
+    k : int, default ceil(d / sqrt(kappa))
+        How many coordinates are averaged in a round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.RandProx(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-4)
+    True
     """
 
     gamma: float = theory("1 / L", lambda k, a: 1 / k.L)
@@ -70,6 +80,7 @@ class RandProx(Algorithm):
         down="k",
         rate="(kappa + (d/k)^2) log(1/eps)",
         deterministic=False,
+        paper="arXiv:2207.12891",
     )
 
     def check(self, k: Constants) -> None:

@@ -51,8 +51,18 @@ class Scaffnew(Algorithm):
 
     Parameters
     ----------
-    gamma : the step, 0 < gamma < 2/L.
-    p : the probability to communicate, in (0, 1].
+    gamma : float, default 1 / L
+        The step, 0 < gamma < 2/L.
+    p : float, default min(1, sqrt(gamma mu))
+        The probability to communicate, in (0, 1].
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.Scaffnew(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-6)
+    True
     """
 
     gamma: float = theory("1 / L", lambda k, a: 1 / k.L)
@@ -69,6 +79,7 @@ class Scaffnew(Algorithm):
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2202.09357",
     )
 
     def check(self, k: Constants) -> None:

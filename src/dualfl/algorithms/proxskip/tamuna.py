@@ -83,10 +83,22 @@ class TAMUNA(Algorithm):
 
     Parameters
     ----------
-    c : how many clients take part in a round, 2 <= c <= N.
-    s : how many clients send each coordinate, 2 <= s <= c.
-    gamma : the step, 0 < gamma < 2/L.
-    p : 1/p is the mean number of local steps.
+    c : int, default N
+        How many clients take part in a round, 2 <= c <= N.
+    s : int, default 2
+        How many clients send each coordinate, 2 <= s <= c.
+    gamma : float, default 2 / (L + mu)
+        The step, 0 < gamma < 2/L.
+    p : float, optional
+        1/p is the mean number of local steps.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.TAMUNA(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-4)
+    True
     """
 
     c: int = theory("N", lambda k, a: k.N)
@@ -110,6 +122,7 @@ class TAMUNA(Algorithm):
         rate="sqrt(kappa N / s) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2302.09832",
     )
 
     def check(self, k: Constants) -> None:
@@ -158,7 +171,27 @@ class TAMUNA(Algorithm):
 
 @dataclass(frozen=True)
 class CompressedScaffnew(TAMUNA):
-    """TAMUNA with all clients, in which h_j waits for the next message: half the floats down."""
+    """TAMUNA with all clients, in which h_j waits for the next message: half the floats down.
+
+    Parameters
+    ----------
+    c : int, default N
+        How many clients take part.
+    s : int, default 2
+        How many clients send each coordinate.
+    gamma : float, default 2 / (L + mu)
+        The local step.
+    p : float, optional
+        The probability of an exchange.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.CompressedScaffnew(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-4)
+    True
+    """
 
     name = "compressed-scaffnew"
     card = Card(
@@ -169,6 +202,7 @@ class CompressedScaffnew(TAMUNA):
         rate="sqrt(kappa N / s) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2210.13277",
     )
 
     def check(self, k: Constants) -> None:

@@ -50,7 +50,31 @@ class Server:
 
 @dataclass(frozen=True)
 class DiSCO(Algorithm):
-    """Inexact damped Newton with a preconditioner that one client holds."""
+    """Inexact damped Newton with a preconditioner that one client holds.
+
+    Parameters
+    ----------
+    mu_P : float, default delta
+        The damping of the preconditioner.
+    accuracy : float, default sqrt(mu/L) / 20
+        How exactly clients solve their problems.
+    damping : float, default 1.0
+        Scales the Newton step.
+    master : int, default 0
+        The client that holds the preconditioner or stands in for all.
+    most : int, default 100
+        Most iterations of conjugate gradients in a round.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.DiSCO(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
+    """
 
     mu_P: float = theory("delta", lambda k, a: k.delta, zero=True)
     accuracy: float = theory("sqrt(mu/L) / 20", lambda k, a: np.sqrt(k.mu / k.L) / 20)
@@ -71,6 +95,7 @@ class DiSCO(Algorithm):
         down="d, then d per CG iteration",
         rate="sqrt(delta/mu) log(1/eps), self-concordant",
         accelerated=True,
+        paper="arXiv:1501.00263",
     )
 
     def check(self, k: Constants) -> None:

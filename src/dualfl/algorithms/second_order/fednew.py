@@ -49,9 +49,20 @@ class FedNew(Algorithm):
 
     Parameters
     ----------
-    alpha : the damping of Newton's direction.
-    rho : the penalty of ADMM.
-    period : after how many rounds a Hessian is renewed; 0 is never.
+    alpha : float, default sqrt(mu L)
+        The damping of Newton's direction.
+    rho : float, default sqrt(mu L)
+        The penalty of ADMM.
+    period : int, default 1
+        After how many rounds a Hessian is renewed; 0 is never.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedNew(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
     """
 
     alpha: float = theory("sqrt(mu L)", lambda k, a: np.sqrt(k.mu * k.L), zero=True)
@@ -66,6 +77,7 @@ class FedNew(Algorithm):
         2022,
         "Elgabli, Issaid, Bedi, Rajawat, Bennis and Aggarwal",
         rate="linear, by alpha and rho",
+        paper="arXiv:2206.08829",
     )
 
     def check(self, k: Constants) -> None:

@@ -64,12 +64,28 @@ class FedNL(Algorithm):
 
     Parameters
     ----------
-    rank : R, the rank of a correction.
-    option : how the guess is made positive definite, 1 or 2.
-    guess : the first guess, "hessian" or "zero".
-    p : the probability that a client sends a correction.
-    period : the rounds from one correction to the next.
-    zeta : how lazy a client is; 0 is not at all.
+    rank : int, default 1
+        R, the rank of a correction.
+    option : {1, 2}, default 2
+        How the guess is made positive definite, 1 or 2.
+    guess : {'hessian', 'zero'}, default 'hessian'
+        The first guess, "hessian" or "zero".
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+    p : float, default 1.0
+        The probability that a client sends a correction.
+    period : int, default 1
+        The rounds from one correction to the next.
+    zeta : float, default 0.0
+        How lazy a client is; 0 is not at all.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedNL(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
     """
 
     rank: int = 1
@@ -89,6 +105,7 @@ class FedNL(Algorithm):
         "Safaryan, Islamov, Qian and Richtarik",
         up="d + p R (d + 1)/period + 4, at first d (d + 1)/2",
         rate="local superlinear, independent of kappa",
+        paper="arXiv:2106.02969",
     )
 
     def check(self, k: Constants) -> None:

@@ -40,10 +40,22 @@ class FedNS(Searching):
 
     Parameters
     ----------
-    k : rows of a client's sketch.
-    eta : the step, if there is no line search.
-    line_search : whether the step is searched for, by a second exchange.
-    mu : what the server adds to the sketch, at most the strong convexity of the clients.
+    k : int, default ceil(4 d / N)
+        Rows of a client's sketch.
+    eta : float, default 1.0
+        The step, if there is no line search.
+    line_search : bool, default True
+        Whether the step is searched for, by a second exchange.
+    mu : float, default mu
+        What the server adds to the sketch, at most the strong convexity of the clients.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedNS(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
     """
 
     k: int = theory("ceil(4 d / N)", lambda k, a: int(np.ceil(4 * k.d / k.N)))
@@ -63,6 +75,7 @@ class FedNS(Searching):
         down="2d",
         rate="linear, the faster the larger k N/d",
         deterministic=False,
+        paper="arXiv:2401.02734",
     )
 
     def check(self, k: Constants) -> None:

@@ -39,9 +39,22 @@ class FedPM(Searching):
 
     Parameters
     ----------
-    K : local Newton steps; more than 1 drifts.
-    eta : the local step.
-    line_search : whether the server searches along the mixed direction.
+    K : int, default 1
+        Local Newton steps; more than 1 drifts.
+    eta : float, default 1.0
+        The local step.
+    line_search : bool, default True
+        Whether the server searches along the mixed direction.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedPM(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
     """
 
     K: int = 1
@@ -60,6 +73,7 @@ class FedPM(Searching):
         up="2d + d (d + 1)/2 + 10",
         down="2d",
         rate="quadratic for K = 1; drifts for K > 1",
+        paper="arXiv:2511.09100",
     )
 
     def check(self, k: Constants) -> None:

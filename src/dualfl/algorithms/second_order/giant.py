@@ -32,7 +32,25 @@ class Local:
 
 @dataclass(frozen=True)
 class GIANT(Searching):
-    """GIANT with a line search; clients solve their Newton system to `accuracy`."""
+    """GIANT with a line search; clients solve their Newton system to `accuracy`.
+
+    Parameters
+    ----------
+    accuracy : float, default 0.0001
+        How exactly clients solve their problems.
+    line_search : bool, default True
+        Whether a further exchange searches along the direction.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.GIANT(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
+    """
 
     accuracy: float = 1e-4
     line_search: bool = True
@@ -49,6 +67,7 @@ class GIANT(Searching):
         up="2d + 10",
         down="3d",
         rate="local linear-quadratic; faster the more alike the clients",
+        paper="arXiv:1709.03528",
     )
 
     def check(self, k: Constants) -> None:

@@ -72,7 +72,18 @@ class SHED(Searching):
 
     Parameters
     ----------
-    q : eigenpairs a client sends in a round.
+    q : int, default 1
+        Eigenpairs a client sends in a round.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.SHED(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
     """
 
     q: int = 1
@@ -89,6 +100,7 @@ class SHED(Searching):
         up="d + q (d + 1) + 11, no sum",
         down="2d",
         rate="superlinear by subsequences",
+        paper="arXiv:2202.05800",
     )
 
     def check(self, k: Constants) -> None:

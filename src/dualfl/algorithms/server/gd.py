@@ -25,7 +25,23 @@ class Server:
 
 @dataclass(frozen=True)
 class GradientDescent(Algorithm):
-    """Gradient descent on E; with a penalty, proximal gradient descent."""
+    """Gradient descent on E; with a penalty, proximal gradient descent.
+
+    Parameters
+    ----------
+    step : float, default 2 / (mu + L)
+        The step.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.GradientDescent(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
+    """
 
     step: float = theory("2 / (mu + L)", lambda k, a: 2 / (k.mu + k.L))
     mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
@@ -36,7 +52,15 @@ class GradientDescent(Algorithm):
     compresses = True
     no_certificate = "E is not strongly convex, or a codec left no gradient to prove anything with"
     grid: ClassVar = {"step": [10.0**m for m in range(-4, 3)]}
-    card = Card("Gradient descent", 1847, "Cauchy", up="d + 3", needs="smooth", rate="kappa log(1/eps)")
+    card = Card(
+        "Gradient descent",
+        1847,
+        "Cauchy",
+        up="d + 3",
+        needs="smooth",
+        rate="kappa log(1/eps)",
+        paper="doi:10.1007/978-1-4419-8853-9",
+    )
 
     def check(self, k: Constants) -> None:
         self.require(0 < self.step < np.inf, "step", "it must be positive, and below 2/L to converge")

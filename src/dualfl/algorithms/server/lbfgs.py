@@ -37,7 +37,25 @@ class Server:
 
 @dataclass(frozen=True)
 class ServerLBFGS(Algorithm):
-    """Limited-memory BFGS at the server."""
+    """Limited-memory BFGS at the server.
+
+    Parameters
+    ----------
+    memory : int, default 30
+        How many pairs are kept.
+    scale : float, default 1 / L
+        The length of the first step.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.ServerLBFGS(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
+    """
 
     memory: int = 30
     scale: float = theory("1 / L", lambda k, a: 1 / k.L)  # of the first step
@@ -55,6 +73,7 @@ class ServerLBFGS(Algorithm):
         up="d + 3",
         needs="smooth",
         rate="linear",
+        paper="doi:10.1007/BF01589116",
     )
 
     additive = True

@@ -60,11 +60,24 @@ class AccSVRS(Algorithm):
 
     Parameters
     ----------
-    mu : the strong convexity of E.
-    p : an epoch has 1/p steps on average.
-    theta : the step of the master.
-    tau, alpha : the coupling and the step of z.
-    master : the client whose cost stands in for all.
+    mu : float, default mu
+        The strong convexity of E.
+    p : float, default 1 / N
+        An epoch has 1/p steps on average.
+    theta : float, default sqrt(p) / (2 delta)
+        The step of the master.
+    tau, alpha : float
+        The coupling and the step of z.
+    master : int, default 0
+        The client whose cost stands in for all.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.AccSVRS(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
     """
 
     mu: float = theory("mu", lambda k, a: k.mu)
@@ -89,6 +102,7 @@ class AccSVRS(Algorithm):
         rate="(N + N^(3/4) sqrt(delta/mu)) log(1/eps)",
         accelerated=True,
         deterministic=False,
+        paper="arXiv:2304.07504",
     )
 
     def check(self, k: Constants) -> None:

@@ -30,7 +30,31 @@ class Accelerated:
 
 @dataclass(frozen=True)
 class AIDE(DANE):
-    """Accelerated DANE."""
+    """Accelerated DANE.
+
+    Parameters
+    ----------
+    mu_D : float, default delta
+        The damping of the local problems.
+    eta : float, default 1.0
+        The local step.
+    accuracy : float, default 0.001
+        How exactly clients solve their problems.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+    tau : float, default delta
+        The weight of the proximal term.
+    inner : int, default 3
+        Rounds of DANE inside a round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.AIDE(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-3)
+    True
+    """
 
     tau: float = theory("delta", lambda k, a: k.delta)
     inner: int = 3
@@ -46,6 +70,7 @@ class AIDE(DANE):
         down="inner (3d + 1)",
         rate="sqrt(delta/mu) log(1/eps)",
         accelerated=True,
+        paper="arXiv:1608.06879",
     )
 
     def check(self, k: Constants) -> None:

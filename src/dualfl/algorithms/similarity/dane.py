@@ -50,7 +50,27 @@ class Server:
 
 @dataclass(frozen=True)
 class DANE(Algorithm):
-    """DANE with damping mu_D; clients solve until their gradient is `accuracy` times |E'(x)|."""
+    """DANE with damping mu_D; clients solve until their gradient is `accuracy` times |E'(x)|.
+
+    Parameters
+    ----------
+    mu_D : float, default delta
+        The damping of the local problems.
+    eta : float, default 1.0
+        The local step.
+    accuracy : float, default 0.001
+        How exactly clients solve their problems.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.DANE(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-4)
+    True
+    """
 
     mu_D: float = theory("delta", lambda k, a: k.delta, zero=True)
     eta: float = 1.0
@@ -61,7 +81,14 @@ class DANE(Algorithm):
     needs = frozenset({"gradient", "local"})
     grid: ClassVar = {"mu_D": [0.0] + [10.0**m for m in range(-4, 3)]}
     card = Card(
-        "DANE", 2014, "Shamir, Srebro and Zhang", exchanges="2", up="2d + 3", down="2d", rate="(delta/mu) log(1/eps)"
+        "DANE",
+        2014,
+        "Shamir, Srebro and Zhang",
+        exchanges="2",
+        up="2d + 3",
+        down="2d",
+        rate="(delta/mu) log(1/eps)",
+        paper="arXiv:1312.7853",
     )
 
     def check(self, k: Constants) -> None:

@@ -43,7 +43,29 @@ class Server:
 
 @dataclass(frozen=True)
 class AcceleratedExtragradient(Algorithm):
-    """Accelerated extragradient under similarity delta."""
+    """Accelerated extragradient under similarity delta.
+
+    Parameters
+    ----------
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+    delta : float, default delta
+        A bound of how unlike the clients' Hessians are.
+    tau : float, default min(1, sqrt(mu/delta)/2)
+        The weight of the acceleration.
+    eta : float, default min(1/(2 mu), 1/(2 sqrt(mu delta)))
+        The local step.
+    master : int, default 0
+        The client that holds the preconditioner or stands in for all.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.AcceleratedExtragradient(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
+    """
 
     mu: float = theory("mu", lambda k, a: k.mu)
     delta: float = theory("delta", lambda k, a: k.delta)
@@ -65,6 +87,7 @@ class AcceleratedExtragradient(Algorithm):
         down="2d",
         rate="sqrt(delta/mu) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2205.15136",
     )
 
     def check(self, k: Constants) -> None:

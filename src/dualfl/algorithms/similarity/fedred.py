@@ -48,9 +48,22 @@ class FedRed(Algorithm):
 
     Parameters
     ----------
-    eta : the weight of the regulariser around the last local point; 1/eta is a step.
-    lam : the weight of the regulariser around the last common point.
-    p : the probability to communicate, in (0, 1].
+    eta : float, default L
+        The weight of the regulariser around the last local point; 1/eta is a step.
+    lam : float, default delta
+        The weight of the regulariser around the last common point.
+    p : float, default min(1, (lam + mu/2) / (eta + mu/2))
+        The probability to communicate, in (0, 1].
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedRed(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-2)
+    True
     """
 
     eta: float = theory("L", lambda k, a: k.L)
@@ -71,6 +84,7 @@ class FedRed(Algorithm):
         down="2d",
         rate="(delta/mu) log(1/eps)",
         deterministic=False,
+        paper="arXiv:2404.08447",
     )
 
     def check(self, k: Constants) -> None:

@@ -65,10 +65,22 @@ class SDANE(Algorithm):
 
     Parameters
     ----------
-    lam : the weight of the proximal term; with `adaptive` the first one.
-    adaptive : whether lam is searched for; costs a third exchange.
-    accuracy : the residual that a client may leave, relative to lam |x_j - y|; below 1/2 in theory.
-    mu : the strong convexity of E.
+    lam : float, default 2 delta
+        The weight of the proximal term; with `adaptive` the first one.
+    adaptive : bool, default False
+        Whether lam is searched for; costs a third exchange.
+    accuracy : float, default 0.5
+        The residual that a client may leave, relative to lam |x_j - y|; below 1/2 in theory.
+    mu : float, default mu
+        The strong convexity of E.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.SDANE(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-1)
+    True
     """
 
     lam: float = theory("2 delta", lambda k, a: 2 * k.delta)
@@ -89,6 +101,7 @@ class SDANE(Algorithm):
         down="2d + 1, adaptive 3d + 1",
         needs="convex, smooth",
         rate="(delta/mu) log(1/eps)",
+        paper="arXiv:2407.07084",
     )
 
     def check(self, k: Constants) -> None:
@@ -146,7 +159,27 @@ class SDANE(Algorithm):
 
 @dataclass(frozen=True)
 class AccSDANE(SDANE):
-    """Acc-S-DANE, the accelerated one; its parameters are those of S-DANE."""
+    """Acc-S-DANE, the accelerated one; its parameters are those of S-DANE.
+
+    Parameters
+    ----------
+    lam : float, default 2 delta
+        The weight of the proximal term.
+    adaptive : bool, default False
+        Whether lam is searched for, with a third exchange.
+    accuracy : float, default 0.5
+        How exactly clients solve their problems.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.AccSDANE(), rounds=100)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
+    """
 
     name = "acc-s-dane"
     card = Card(
@@ -159,6 +192,7 @@ class AccSDANE(SDANE):
         needs="convex, smooth",
         rate="sqrt(delta/mu) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2407.07084",
     )
 
     def coupled(self, s: Server) -> tuple[float, Array]:

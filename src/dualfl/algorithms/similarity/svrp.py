@@ -55,9 +55,20 @@ class SVRP(Algorithm):
 
     Parameters
     ----------
-    eta : the proximal step.
-    p : the probability to renew the reference point.
-    mu : the strong convexity of the clients.
+    mu : float, default mu
+        The strong convexity of the clients.
+    eta : float, default max(mu / (2 delta^2), 1 / (6 delta))
+        The proximal step.
+    p : float, default 1 / N
+        The probability to renew the reference point.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.SVRP(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1)
+    True
     """
 
     mu: float = theory("mu", lambda k, a: k.mu)
@@ -80,6 +91,7 @@ class SVRP(Algorithm):
         participation="one",
         rate="(N + (delta/mu)^2) log(1/eps)",
         deterministic=False,
+        paper="arXiv:2209.02257",
     )
 
     def check(self, k: Constants) -> None:
@@ -144,8 +156,24 @@ class CatalyzedSVRP(SVRP):
 
     Parameters
     ----------
-    gam : the weight of the catalyst; 0 is SVRP.
-    T : how many rounds a centre is kept.
+    mu : float, default mu
+        The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+    eta : float, default (mu + gam) / (2 delta^2)
+        The local step.
+    p : float, default 1 / N
+        The probability that the reference is renewed.
+    gam : float, default max(delta / sqrt(N) - mu, 0)
+        The weight of the catalyst; 0 is SVRP.
+    T : int, default 2 N
+        How many rounds a centre is kept.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.CatalyzedSVRP(), rounds=60)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-1)
+    True
     """
 
     eta: float = theory("(mu + gam) / (2 delta^2)", lambda k, a: (a.mu + catalyst(k, a)) / (2 * k.delta**2))
@@ -162,6 +190,7 @@ class CatalyzedSVRP(SVRP):
         down="d/N + (p + 1/T) d",
         rate="(N + N^(3/4) sqrt(delta/mu)) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2209.02257",
     )
 
     def check(self, k: Constants) -> None:

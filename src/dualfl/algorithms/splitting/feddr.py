@@ -61,11 +61,28 @@ class FedDR(Algorithm):
 
     Parameters
     ----------
-    eta : the penalty is 1/eta; where the rule is "balanced", the first one.
-    alpha : the relaxation, in (0, 2].
-    C : how many clients take part in a round.
-    penalty_rule : "fixed", or "balanced": eta follows the residuals until round `settle`.
-    accuracy : "schedule", local residuals that fall by `decay` a round, or "exact".
+    eta : float, default 1 / sqrt(mu L)
+        The penalty is 1/eta; where the rule is "balanced", the first one.
+    alpha : float, default 1.0
+        The relaxation, in (0, 2].
+    C : int, default N
+        How many clients take part in a round.
+    penalty_rule : {'fixed', 'balanced'}, default 'fixed'
+        "fixed", or "balanced": eta follows the residuals until round `settle`.
+    settle : int, default 200
+        The round after which eta stays as it is.
+    accuracy : {'schedule', 'exact'}, default 'schedule'
+        "schedule", local residuals that fall by `decay` a round, or "exact".
+    decay : float, default (1 - (C/N) (1 - contraction factor))^1.5
+        By which factor the accuracy of the local solves falls each round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedDR(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-6)
+    True
     """
 
     eta: float = theory("1 / sqrt(mu L)", lambda k, a: 1 / np.sqrt(k.mu * k.L))
@@ -94,6 +111,7 @@ class FedDR(Algorithm):
         needs="convex",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2103.03452",
     )
 
     def check(self, k: Constants) -> None:

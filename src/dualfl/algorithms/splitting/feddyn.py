@@ -49,9 +49,22 @@ class FedDyn(Algorithm):
 
     Parameters
     ----------
-    alpha : the penalty.
-    C : how many clients take part in a round.
-    accuracy : "schedule", local residuals that fall by `decay` a round, or "exact".
+    alpha : float, default sqrt(mu L)
+        The penalty.
+    C : int, default N
+        How many clients take part in a round.
+    accuracy : {'schedule', 'exact'}, default 'schedule'
+        "schedule", local residuals that fall by `decay` a round, or "exact".
+    decay : float, default (1 - (C/N) (1 - contraction factor))^1.5
+        By which factor the accuracy of the local solves falls each round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedDyn(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-6)
+    True
     """
 
     alpha: float = theory("sqrt(mu L)", lambda k, a: np.sqrt(k.mu * k.L))
@@ -75,6 +88,7 @@ class FedDyn(Algorithm):
         needs="convex",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2111.04263",
     )
 
     def check(self, k: Constants) -> None:

@@ -49,9 +49,23 @@ class FedPD(Algorithm):
 
     Parameters
     ----------
-    eta : the penalty is 1/eta.
-    p : the probability to skip an exchange. p > 0 is approximate: it stops at a wrong point unless clients are alike.
-    accuracy : "schedule", local residuals that fall by `decay` a round, or "exact".
+    eta : float, default 1 / sqrt(mu L)
+        The penalty is 1/eta.
+    p : float, default 0.0
+        The probability to skip an exchange. p > 0 is approximate: it stops at a wrong point unless clients are
+        alike.
+    accuracy : {'schedule', 'exact'}, default 'schedule'
+        "schedule", local residuals that fall by `decay` a round, or "exact".
+    decay : float, default (contraction factor)^1.5
+        By which factor the accuracy of the local solves falls each round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedPD(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-6)
+    True
     """
 
     eta: float = theory("1 / sqrt(mu L)", lambda k, a: 1 / np.sqrt(k.mu * k.L))
@@ -72,6 +86,7 @@ class FedPD(Algorithm):
         needs="convex",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2005.11418",
     )
 
     def check(self, k: Constants) -> None:

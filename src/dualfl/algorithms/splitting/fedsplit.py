@@ -46,8 +46,20 @@ class FedSplit(Algorithm):
 
     Parameters
     ----------
-    s : the step of the prox.
-    accuracy : "schedule", local residuals that fall by `decay` a round, or "exact".
+    s : float, default 1 / sqrt(mu L)
+        The step of the prox.
+    accuracy : {'schedule', 'exact'}, default 'schedule'
+        "schedule", local residuals that fall by `decay` a round, or "exact".
+    decay : float, default (contraction factor)^1.5
+        By which factor the accuracy of the local solves falls each round.
+
+    Examples
+    --------
+    >>> import dualfl
+    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
+    >>> result = dualfl.run(problem, dualfl.algorithms.FedSplit(), rounds=30)
+    >>> bool(result.energy / dualfl.reference(problem) - 1 < 1e-8)
+    True
     """
 
     s: float = theory("1 / sqrt(mu L)", lambda k, a: 1 / np.sqrt(k.mu * k.L))
@@ -64,6 +76,7 @@ class FedSplit(Algorithm):
         reference="Pathak and Wainwright",
         rate="sqrt(kappa) log(1/eps)",
         accelerated=True,
+        paper="arXiv:2005.05238",
     )
 
     def check(self, k: Constants) -> None:

@@ -1,0 +1,46 @@
+"""The public names: what the modules export that are for people. The site's reference and the tests go by this list."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import Any
+
+# In the order in which a reader meets them. A name belongs to the first module that exports it.
+MODULES = (
+    "dualfl",
+    "dualfl.estimators",
+    "dualfl.algorithms",
+    "dualfl.objectives",
+    "dualfl.solvers",
+    "dualfl.engines",
+    "dualfl.data",
+    "dualfl.optimum",
+    "dualfl.report",
+    "dualfl.testing",
+    "dualfl.theory",
+    "dualfl.kernels",
+    "dualfl.errors",
+)
+# The loops over rows are for the library's own rooms, whose contract is in kernels/contract.py. These are for people.
+OF_KERNELS = ("backend", "describe", "get_threads", "isa", "isas", "set_threads", "threads", "use_backend", "use_isa")
+
+
+def exported(module: str) -> dict[str, Any]:
+    """The names of a module that are not modules themselves."""
+    home = import_module(module)
+    wanted = OF_KERNELS if module == "dualfl.kernels" else home.__all__
+    names = {name: getattr(home, name) for name in wanted if not name.startswith("_")}
+    return {name: thing for name, thing in names.items() if not inspect.ismodule(thing)}
+
+
+def public() -> dict[str, Any]:
+    """Every public name with its module, once: `dualfl.DualFL` and what it is."""
+    found: dict[int, str] = {}
+    things: dict[str, Any] = {}
+    for module in MODULES:
+        for name, thing in exported(module).items():
+            if id(thing) not in found:
+                found[id(thing)] = f"{module}.{name}"
+                things[f"{module}.{name}"] = thing
+    return things
