@@ -118,6 +118,15 @@ def told_names(silos: Silos, request: Request, least: float | None) -> Conversat
     return [Summary.named(name, one) for name, one in zip(silos.names, told)]
 
 
+def check_counts(overview: Overview, used: int) -> None:
+    """Every silo has committed itself to its number of rows; who uses another has said what is not true."""
+    if used != overview.rows:
+        raise InputError(
+            f"The answers of silos contradict each other: {overview.rows:,} rows were counted and {used:,} are used. "
+            "Some silo said what is not true, or its data changed; which one this does not tell."
+        )
+
+
 def told_numbers(summaries: Sequence[Summary]) -> bool:
     """Whether the target is a number, where every silo says itself what it is."""
     numbers = [one.name for one in summaries if not one.target.levels]

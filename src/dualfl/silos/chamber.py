@@ -66,10 +66,11 @@ class SiloRows:
 
 @dataclass(frozen=True)
 class Least:
-    """How many rows a level, and two levels together, must have before a silo tells of them; 0: it has no such rule."""
+    """How many rows a level, two levels together, and a fold must have before a silo tells of them; 0: no such rule."""
 
     level: int = 0
     cell: int = 0
+    fold: int = 0
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,9 @@ class Chamber:
             inside = dealt(self.rows, self.dealing, rows.folds) == rows.fold
             self._chosen[rows] = self.rows.rows(np.flatnonzero(inside == (rows.which == "test")))
         found = self._chosen[rows]
+        if 0 < found.n < self.least.fold:  # sums over one or two rows are these rows
+            told = f"one of {rows.folds} folds has too few rows of this silo ('least_per_fold' of its policy)"
+            raise Unfit(f"{self.name}: {told}, {found.n}; take fewer folds.", f"{told}; take fewer folds")
         return found if found.mass > 0 else None
 
     def objective(self, cost: Cost) -> Any:
