@@ -305,7 +305,7 @@ def soak(analyses: int, silos: int, every: int, hours: float, note: Callable[[di
             federation.stop()
 
 
-def wait_for(federation: Federation, seconds: float = 240.0) -> None:
+def wait_for(federation: Federation, seconds: float = 600.0) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         said = [federation.folder / name / "service" / "said.json" for name in federation.names]
@@ -323,7 +323,7 @@ def table(rows: list[dict[str, Any]], asked: int) -> str:
     lines = [
         "# A federation of five silos, one analysis after the other, with faults",
         "",
-        "By `python -m benchmarks.soak --save`, on a machine of two processors that others used too.",
+        f"By `python -m benchmarks.soak {' '.join(sys.argv[1:])}`, on two processors that others used too.",
         "",
         f"- Analyses: {len(rows)} of {asked}" + ("" if len(rows) == asked else " (the rest was not run: time)"),
         f"- Without the bits of the first: {sum(not row['same bits'] for row in rows)}",

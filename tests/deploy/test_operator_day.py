@@ -361,3 +361,29 @@ def test_old_experiments_are_purged_and_others_stay(place):
     assert "0 experiments" in dualfl("purge", study, "--yes")
     assert "1 experiments" in dualfl("purge", study, "--days", "0", "--yes")
     assert "Delete them?" in dualfl("purge", study, code=1, answer="n\n")
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+REAL = {"start", "serve"}  # services that run until they are stopped: tests/deploy/test_real_service.py
+
+
+def test_every_command_of_the_operators_day_runs_as_it_stands_in_the_page(place, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
+    section = page.split("## The day of an operator")[1].split("\n## ")[0]
+    commands = [line.split()[2:] for line in section.splitlines() if line.startswith("    dualfl deploy ")]
+    assert len(commands) >= 18 and {"status", "watch", "renew", "revoke", "restore"} < {words[0] for words in commands}
+    monkeypatch.chdir(place)
+    (place / "south").rename("my-silo")
+    open_experiment(place / "my-silo", days=40)
+    shutil.copy("study/for-silos/ca.crt", "ca.crt")
+    for words in commands:
+        if words[0] in REAL:
+            assert words in (["start", "study"], ["serve", "my-silo"])
+            continue
+        if words[0] == "admit":
+            shutil.copy("my-silo/card.txt", "card.txt")
+        if words[0] == "trust":
+            shutil.copy("study/for-silos/roster.json", "roster.json")
+        dualfl(*words, *(["--times", "1"] if words[0] == "watch" else []))
+    assert (place / "my-silo-again" / "key").exists()

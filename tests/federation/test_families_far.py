@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 from far import far_fit, far_silos, make_homes
 
+from dualfl.analysis.descriptions import SurvivalCurves
+from dualfl.analysis.estimator_fits import as_whole_fit, take
 from dualfl.analysis.models import Recipe
+from dualfl.analysis.survival_curves import CurveWishes, curves_of_tables, drawing
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
+from dualfl.estimators import CoxPH, OrdinalRegression, survival_target
 from dualfl.federation.fixed_point import BITS
 from dualfl.silos import Chamber, SilosHere, drive
+from dualfl.tables.encoding import features
 from dualfl.tables.reading import read_table
 from dualfl.tables.schema import Request
 
@@ -97,3 +102,68 @@ def test_roles_are_the_operators_to_name(roles, settings, sentence, tmp_path):
     silos = far_silos(homes_for(tmp_path / "a", request, BITS, **settings), BITS)
     with pytest.raises(InputError, match=sentence):
         far_fit(silos, Recipe("cox", "none"), Wishes(request))
+
+
+class Near:
+    """As much of a study as estimators ask for."""
+
+    def __init__(self, homes):
+        self.homes = homes
+
+    def fit_estimator(self, estimator, **roles):
+        whole = as_whole_fit(estimator, roles)
+        take(estimator, far_fit(far_silos(self.homes, BITS), whole.recipe, whole.wishes))
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+def test_estimators_on_a_study(tmp_path):
+    """CoxPH and OrdinalRegression are what they are after a fit to the same rows here, with errors and curves."""
+    ignored = ["falls", "days_at_risk", "quality", "family"]
+    homes = homes_for(tmp_path / "a", Request("died"), BITS, ignore=ignored)
+    model = CoxPH(tol=1e-10).fit_silos(Near(homes), time="days")
+    fit = here(*CASES["cox"], Wishes(CASES["cox"][0]))
+    tables = [read_table(path) for path in PATHS]
+    X = np.concatenate([features(table, fit.schema) for table in tables])
+    y = survival_target(*(np.concatenate([table.columns[name] for table in tables]) for name in ("died", "days")))
+    groups = np.repeat([path.stem for path in PATHS], [table.rows for table in tables])
+    pooled = CoxPH(tol=1e-10).fit(X, y, groups=groups)
+    np.testing.assert_allclose(model.coef_, pooled.coef_, rtol=1e-6)
+    for name in ("error", "statistic", "lower"):
+        mine, other = (getattr(one.inference_.coefficients, name) for one in (model, pooled))
+        np.testing.assert_allclose(mine, other, rtol=1e-5)
+    assert model.inference_.ratio == "hazard ratio" and "treatment=new" in model.summary()
+    curve, other = (one.predict_survival_function(X[:1], silo="hill")[0] for one in (model, pooled))
+    np.testing.assert_allclose(curve(300.0), other(300.0), rtol=1e-6)
+    with pytest.raises(InputError, match="needs the column of times"):
+        CoxPH().fit_silos(Near(homes))
+    with pytest.raises(InputError, match="alpha = 1 is relative to the number of rows"):
+        CoxPH(alpha=1.0).fit_silos(Near(homes), time="days")
+    ignored = ["falls", "days_at_risk", "died", "days", "family"]
+    homes = homes_for(tmp_path / "b", Request("quality"), BITS, ignore=ignored)
+    ordered = OrdinalRegression(levels=["poor", "fair", "good"]).fit_silos(Near(homes))
+    quality = np.concatenate([table.columns["quality"] for table in tables])
+    other = OrdinalRegression(levels=["poor", "fair", "good"], tol=1e-12).fit(X, quality, groups=groups)
+    np.testing.assert_allclose(ordered.coef_, other.coef_, rtol=1e-5)
+    np.testing.assert_allclose(ordered.inference_.coefficients.error, other.inference_.coefficients.error, rtol=1e-5)
+    np.testing.assert_allclose(ordered.predict_proba(X[:3]), other.predict_proba(X[:3]), rtol=1e-5)
+
+
+def test_survival_curves_under_masks_are_those_of_the_files(tmp_path):
+    request = Request("died", columns=("treatment",), roles=TIME | {"strata": "stage"})
+    wishes = CurveWishes(request, "treatment", small=5)
+    expected = curves_of_tables([read_table(path) for path in sorted(PATHS)], wishes)
+    homes = homes_for(tmp_path / "a", request, BITS)
+    silos = far_silos(homes, BITS, analysis=SurvivalCurves(wishes).as_json())
+    found = drive(drawing(silos, wishes), silos)
+    assert found.arms == expected.arms == ("new", "usual")
+    assert found.stratified.statistic == pytest.approx(expected.stratified.statistic, rel=1e-9)
+    for one, other in zip(found.curves, expected.curves, strict=True):
+        np.testing.assert_allclose(one.survival, other.survival, rtol=1e-9)
+    # a silo with a rule tells of events in portions only
+    policy = {"approval": "none", "whole_roster": False, "least_per_cell": 0}
+    homes = homes_for(tmp_path / "b", request, BITS, policy=policy)
+    silos = far_silos(homes, BITS, analysis=SurvivalCurves(wishes).as_json())
+    rough = drive(drawing(silos, wishes), silos)
+    for one, other in zip(rough.curves, expected.curves, strict=True):
+        last = min(len(one.survival), len(other.survival))
+        assert 0 < np.abs(one.survival[:last] - other.survival[:last]).max() < 0.2

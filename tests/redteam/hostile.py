@@ -75,11 +75,11 @@ def retagged(answer, asked):
     return encode(content | {"tag": tag(asked)})
 
 
-def fit(homes, lie=None, experiment="e", transport=None):
+def fit(homes, lie=None, experiment="e", transport=None, recipe=RECIPE, wishes=WISHES):
     """The fit by such a coordinator; returns its transport."""
     transport = transport or Hostile(homes, lie)
     silos = far_silos(homes, BITS, experiment=experiment, transport=transport)
-    far_fit(silos, RECIPE, WISHES)
+    far_fit(silos, recipe, wishes)
     return transport
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dualfl.analysis.forming import forming
 from dualfl.errors import InputError
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos
 from dualfl.silos.verbs import request_to_json
@@ -19,6 +20,7 @@ from dualfl.tables.encoding import Scaling
 from dualfl.tables.schema import Draft, Request, Schema, drafted, listed_briefly, settled
 from dualfl.tables.summaries import ColumnSummary, Summary
 from dualfl.tables.sums import Totals, centre
+from dualfl.tables.terms import Term
 from dualfl.typing import Array
 
 
@@ -73,6 +75,7 @@ class ColumnWishes:
     standardise: bool = True
     least: float | None = None  # of the targets, for models of counts
     first: str = ""  # the silo whose columns come first, in its order; "" is the first by name
+    terms: tuple[Term, ...] = ()  # of a formula
 
 
 def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
@@ -94,6 +97,8 @@ def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
     overview = make_overview(sums, around, columns, mean)
     if not draft.classes:
         check_target(overview, request, silos)
+    if wishes.terms:
+        schema, scaling = yield from forming(silos, schema, columns, wishes.terms, wishes.standardise)
     return Agreed(schema, scaling, overview, tuple(None if one is None else own_counts(one) for one in own))
 
 
@@ -111,6 +116,15 @@ def told_names(silos: Silos, request: Request, least: float | None) -> Conversat
     query = Query("describe", {"request": request_to_json(request), "least": least}, "each")
     (told,) = yield Exchange("columns and levels", (query,))
     return [Summary.named(name, one) for name, one in zip(silos.names, told)]
+
+
+def check_counts(overview: Overview, used: int) -> None:
+    """Every silo has committed itself to its number of rows; who uses another has said what is not true."""
+    if used != overview.rows:
+        raise InputError(
+            f"The answers of silos contradict each other: {overview.rows:,} rows were counted and {used:,} are used. "
+            "Some silo said what is not true, or its data changed; which one this does not tell."
+        )
 
 
 def told_numbers(summaries: Sequence[Summary]) -> bool:

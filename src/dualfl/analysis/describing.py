@@ -332,10 +332,19 @@ def extras(silos: Silos, about: Described, told: Mapping[str, Any], random: Rand
         sums = told["proportionality"]
         I = whole(np.asarray(sums["information"]))
         parts = ProportionalitySums(np.asarray(sums["score"]), I, float(sums["events"]))
-        found["checks"] = tuple(proportionality(parts, about.agreed.schema.names))
+        found["checks"] = tuple(proportionality(parts, about.agreed.schema.names, terms_of(about.agreed.schema)))
     if "baseline" in told:
         shown = zip(silos.names, told["baseline"])
         found["baselines"] = {name: curves(one["curves"]) for name, one in shown if one is not None}
+    return found
+
+
+def terms_of(schema: Schema) -> dict[str, list[int]]:
+    """The coefficients of each column: levels are tested together, as R does."""
+    found, first = {}, 0
+    for feature in schema.features:
+        found[feature.name] = list(range(first, first + len(feature.names)))
+        first += len(feature.names)
     return found
 
 

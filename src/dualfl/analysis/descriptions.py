@@ -27,6 +27,7 @@ from dualfl.silos.scores import BINS
 from dualfl.silos.verbs import request_from_json, request_to_json
 from dualfl.tables.refusals import IN_FILES
 from dualfl.tables.schema import Request, Schema
+from dualfl.tables.terms import Term
 
 
 class Analysis(Protocol):
@@ -58,12 +59,14 @@ class WholeFit:
             "recipe": asdict(self.recipe),
             "request": request_to_json(self.wishes.request),
             "wishes": wishes,
+            "terms": [term.as_json() for term in self.wishes.terms],
         }
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> WholeFit:
         request = request_from_json(content["request"], IN_FILES)
-        return WholeFit(Recipe(**content["recipe"]), Wishes(request, **content["wishes"]))
+        terms = tuple(Term.from_json(one) for one in content.get("terms", ()))
+        return WholeFit(Recipe(**content["recipe"]), Wishes(request, **content["wishes"], terms=terms))
 
 
 @dataclass(frozen=True)

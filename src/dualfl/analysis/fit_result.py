@@ -21,6 +21,7 @@ from dualfl.silos.survival_tests import ChiSquare
 from dualfl.tables.encoding import Scaling
 from dualfl.tables.rules import USUAL_RULES, Rules
 from dualfl.tables.schema import Request, Schema
+from dualfl.tables.terms import Term
 from dualfl.typing import Array
 
 
@@ -40,6 +41,7 @@ class Wishes:
     influence: bool = True
     first: str = ""  # the silo in whose order columns come; "" is the first by name
     said_nothing: bool = False  # about the penalty, so that it is the small ridge
+    terms: tuple[Term, ...] = ()  # of a formula; without one, every column is a term
     rules: Rules = USUAL_RULES  # by which new files are read
     warnings: tuple[str, ...] = ()  # what is odd about the tables, a sentence each
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.registry import from_json as algorithm_from_json
-from dualfl.analysis.agreeing import ColumnWishes, agreeing
+from dualfl.analysis.agreeing import ColumnWishes, agreeing, check_counts
 from dualfl.data.dataset import Dataset
 from dualfl.data.problem import REGRESSION, choose_loss, parse_loss
 from dualfl.engines.engine import Result
@@ -91,6 +91,7 @@ class OneAlgorithm:
         yield Exchange("the rows", (agreed.note,))
         cost = self.problem.cost(agreed.schema)
         (sample,) = yield from measuring(silos, [ALL], cost.loss, len(agreed.schema.classes), "the rows")
+        check_counts(agreed.overview, sample.n)
         ran: Any = self.running(silos.side(cost, sample))
         (found,) = yield from side_by_side([ran], "the run")
         if isinstance(found, Exception):

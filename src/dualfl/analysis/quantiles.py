@@ -4,7 +4,9 @@ The quartile p of n numbers is R's and NumPy's (type 7): between the order stati
 h = (n - 1) p. Each of these is searched by itself. Cantelli's inequality says where to begin without asking anybody for
 the least and the largest number: of n numbers with mean m and standard deviation s (of the n), the middle half lies in
 
-    [m - sqrt(3) s,  m + sqrt(3) s].
+    [m - sqrt(3) s,  m + sqrt(3) s],
+
+and what is between the shares p and 1 - p within sqrt((1 - p)/p) deviations.
 
 Then the cell with the order statistic is cut into cells, and so on, until it is narrow against the distance of the
 quartiles, or has too few rows to be cut: no cell is cut that has fewer than twice `least` rows.
@@ -47,9 +49,9 @@ class Bracket(NamedTuple):
 
 
 class Quartiles(NamedTuple):
-    """The three of them, and a bound of their errors."""
+    """The three of them, or others that were asked for, and a bound of their errors."""
 
-    values: tuple[float, float, float]
+    values: tuple[float, ...]
     error: float
 
 
@@ -61,10 +63,15 @@ class Search:
     mean: float
     spread: float
     least: int
+    shares: tuple[float, ...] = SHARES
 
     def __post_init__(self) -> None:
-        self.ranks = sorted({rank for p in SHARES for rank in self._ranks(p)[:2]})
-        reach = np.sqrt(3.0) * self.spread * (1 + 1e-9) + 4 * np.finfo(float).eps * abs(self.mean)
+        self.ranks = sorted({rank for p in self.shares for rank in self._ranks(p)[:2]})
+        rarest = min(min(self.shares), 1 - max(self.shares))
+        rarest = max(min(rarest, 0.5), 1 / max(self.n, 1))
+        # An order statistic has one row more on its side than the share says.
+        far = np.sqrt((1 - rarest) / rarest) if rarest < 1 else 0.0
+        reach = far * self.spread * (1 + 1e-9) + 4 * np.finfo(float).eps * abs(self.mean)
         whole = Bracket(self.mean - reach, self.mean + reach, 0.0, float(self.n))
         self.brackets = dict.fromkeys(self.ranks, whole)
         self.passes = 0
@@ -104,11 +111,11 @@ class Search:
         if self.n == 0 or self.n < 2 * self.least:
             return None
         if not self.spread > 0:
-            return Quartiles((self.mean,) * 3, 0.0)
+            return Quartiles((self.mean,) * len(self.shares), 0.0)
         values, errors = [], []
-        for p in SHARES:
+        for p in self.shares:
             first, second, part = self._ranks(p)
             (a, off), (b, other) = (self.brackets[rank].place(rank) for rank in (first, second))
             values.append((1 - part) * a + part * b)
             errors.append((1 - part) * off + part * other)
-        return Quartiles((values[0], values[1], values[2]), max(errors))
+        return Quartiles(tuple(values), max(errors))

@@ -72,7 +72,7 @@ def fitting(
     say: Callable[[str], None] | None = None,
 ) -> Conversation[Fit]:
     """The whole fit, wherever the silos are."""
-    coding = wishes.coding or ("full" if recipe.share > 0 else "reference")
+    coding = wishes.coding or ("full" if recipe.share > 0 and not wishes.terms else "reference")
     if coding == "full" and recipe.penalty == "none":
         raise InputError(
             "--coding full needs a penalty, because levels add up to 1; take --coding reference or a penalty."
@@ -115,6 +115,7 @@ def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
         wishes.standardise,
         least_target(recipe),
         wishes.first,
+        wishes.terms,
     )
 
 

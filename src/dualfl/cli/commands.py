@@ -19,6 +19,7 @@ COMMANDS = {
     "fit": ("dualfl.cli.fit:fit_command", "Fit a model to files, each a silo, as if they were pooled."),
     "km": ("dualfl.cli.km:km_command", "Draw survival curves of all silos together, and test arms."),
     "table": ("dualfl.cli.table:table_command", "Print the coefficients of a model as a table for a paper."),
+    "test": ("dualfl.cli.test:test_command", "Test nested models against each other, or the terms of one."),
     "predict": ("dualfl.cli.predict:predict_command", "Predict the rows of a file with a fitted model."),
     "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files, from sums."),
     "report": ("dualfl.cli.report:report_command", "Make one page for the browser from one or several runs."),

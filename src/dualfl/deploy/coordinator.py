@@ -28,6 +28,7 @@ from dualfl.federation.flower import runtime
 
 LOOK = 1.0  # seconds between two looks
 ASKED = 5.0  # seconds between two questions whether a part still answers
+RETRY = 15.0  # seconds before keys that could not be registered are tried again
 PATIENCE = 4.0  # seconds for the answer
 
 
@@ -42,6 +43,7 @@ class Coordinator:
         self.tls = bool(self.settings.get("tls", True))
         self.supervisor: Supervisor | None = None
         self._registered: tuple[float, ...] = ()
+        self._again = 0.0
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -82,8 +84,7 @@ class Coordinator:
 
     def _superlink_ready(self, process: runtime.Process) -> None:
         runtime.wait_for_port(self.inner, process)
-        self._registered = ()
-        self.register()
+        self._registered = ()  # its database may have been lost
 
     def _proxy_command(self) -> list[str]:
         scheme = "https" if self.tls else "http"
@@ -107,6 +108,15 @@ class Coordinator:
             if done.returncode:
                 raise runtime.RunFailed(f"Silos' keys could not be registered: {done.stderr.strip()[-300:]}")
             self._registered = changed
+
+    def _register_patiently(self, say: Say) -> None:
+        """A SuperLink that is being started may not answer yet; that is no reason to look after nothing else."""
+        if time.monotonic() >= self._again:
+            try:
+                self.register()
+            except runtime.RunFailed as error:
+                self._again = time.monotonic() + RETRY
+                say(f"{error} It is tried again.")
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -146,6 +156,7 @@ class Coordinator:
         with self.running(say), shown(lambda: condition(self.folder), port, say):
             assert self.supervisor is not None
             served = list(times(certificate))
+            self._register_patiently(say)
             say(f"Silos may connect to {self.settings['host']}:{self.port}. Stop with Ctrl-C.")
             while True:
                 time.sleep(LOOK)
@@ -156,11 +167,7 @@ class Coordinator:
                     self.supervisor.renew(
                         "The certificate was renewed; SuperLink and proxy are started with the new one."
                     )
-                try:
-                    self.register()
-                except runtime.RunFailed as error:
-                    say(f"{error} It is tried again.")
-                    time.sleep(ASKED)
+                self._register_patiently(say)
 
 
 class Answers:

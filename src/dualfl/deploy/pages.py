@@ -25,6 +25,9 @@ Wants=network-online.target
 ExecStart={exec_line(command)}
 Restart=always
 RestartSec=5
+# The service ends its parts itself; what is left after that is killed.
+KillMode=mixed
+TimeoutStopSec=40
 NoNewPrivileges=true
 PrivateTmp=true
 # All files can be read as far as the user may, such as the data file and Python; only this folder is written.
@@ -100,8 +103,8 @@ Silos of this project: {", ".join(settings.silos)}. They connect to {where}.
    Results are in `{folder}/runs/`. A run that was interrupted goes on when the same command is given again.
 
 Private: all of this folder but `for-silos/`, `certificates/*.key` above all.
-Back up: `certificates/`, `roster.json`, `state.db`, `runs/`.
-To shut a silo out for good: take it out of `roster.json` and `project.json`, then `flwr supernode unregister`.
+See how it is by `dualfl deploy status {here}`, back it up by `dualfl deploy backup {here} study.tar.gz`, shut a silo
+out by `dualfl deploy revoke {here} NAME`, and renew the certificate, every two years, by `dualfl deploy renew {here}`.
 """
 
 
@@ -137,7 +140,7 @@ over your rows (of columns, for standardisation) and model vectors, one each rou
    What the silo was asked, answered and refused is in a log, which `dualfl deploy audit my-silo` checks and shows.
 
 The firewall needs outgoing TCP to {where}, and nothing incoming. After a crash just start it again: the silo goes on
-where it was (Flower lets it in again after about a minute).
+where it was. `dualfl deploy status my-silo` says how it is, and what to do.
 
 `my-silo/silo.json` is yours: `policy` says what no plan may ask, `minimum` is the smallest federation that you take
 part in, `allow_plain` lets the coordinator run without masks and so see what this silo alone sends, `ignore` lists

@@ -26,7 +26,7 @@ def register(project: Project, flwr: Flwr | None = None) -> None:
         return
     logins, known = project.logins, project.nodes
     if known:  # a database that was lost knows nobody any more
-        there = {str(node["node-id"]) for node in nodes(project, flwr)}
+        there = {str(node["node-id"]) for node in nodes(project)}
         known = {name: entry for name, entry in known.items() if entry["node"] in there}
     for name in [name for name, entry in known.items() if logins.get(name) != entry["key"]]:
         with contextlib.suppress(runtime.RunFailed):  # it is out already
@@ -67,10 +67,10 @@ def node_of(database: Path, key: str) -> str | None:
     return None
 
 
-def nodes(project: Project, flwr: Flwr | None = None) -> list[dict[str, Any]]:
+def nodes(project: Project) -> list[dict[str, Any]]:
     """The nodes that the SuperLink knows."""
     try:
-        found = (flwr or runtime.flwr)(["supernode", "list", "dualfl"], project.flower_home)
+        found = runtime.flwr(["supernode", "list", "dualfl"], project.flower_home)
     except runtime.RunFailed as error:
         raise InputError(
             f"The SuperLink does not answer ({error}); start it with `dualfl deploy start {project.folder}`."

@@ -5,20 +5,25 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from dualfl.deploy.runs import Finished
 from dualfl.engines.in_words import STOPPED, certificate_line, work_lines
+from dualfl.fits.model_folder import as_csv
 from dualfl.lines import entry
 from dualfl.outputs import adding
 from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.folder import environment, plain
 from dualfl.report.page import write_page
-from dualfl.report.results import REPORT
+from dualfl.report.results import FIT, REPORT
+from dualfl.tables.encoding import Scaling
+from dualfl.tables.schema import INTERCEPT
 
 HISTORY, RUN, MODEL, PICTURE = "history.csv", "run.json", "model.npz", "convergence.png"
+COEFFICIENTS = "coefficients.csv"
 
 
 def write(run: Finished, command: str) -> None:
@@ -26,9 +31,10 @@ def write(run: Finished, command: str) -> None:
     settings = run.project.settings
     title = f"{len(settings.silos)} silos, ridge {settings.ridge:g}"
     record = json.dumps(plain(describe(run, command)), indent=2, allow_nan=False) + "\n"
-    with adding(run.folder, RUN, (HISTORY, RUN, MODEL, PICTURE, REPORT)) as folder:
+    with adding(run.folder, RUN, (HISTORY, RUN, MODEL, PICTURE, COEFFICIENTS, REPORT)) as folder:
         run.result.history.to_csv(folder / HISTORY)
         (folder / MODEL).write_bytes(model_file(run))
+        (folder / COEFFICIENTS).write_bytes(as_csv(FIT, coefficient_rows(run)))
         save_png(convergence_figure({run.result.algorithm.card.title: run.result.history}, title), folder / PICTURE)
         (folder / RUN).write_bytes(record.encode())
         write_page([folder])
@@ -53,6 +59,19 @@ def model_file(run: Finished) -> bytes:
         arrays |= {"center": run.setup.center, "spread": run.setup.spread}
     np.savez(buffer, **arrays)
     return buffer.getvalue()
+
+
+def coefficient_rows(run: Finished) -> Iterator[list[Any]]:
+    """Of the columns as they are, the intercept last; a run has no standard errors."""
+    schema, setup = run.setup.schema, run.setup
+    assert schema is not None
+    theta = np.asarray(run.result.model).reshape(len(schema.names) + 1, -1)
+    if setup.center is not None and setup.spread is not None:
+        theta = Scaling(setup.center, setup.spread).back @ theta
+    classes = schema.classes[1:] if theta.shape[1] == 1 else schema.classes
+    for name, line in zip((*schema.names, INTERCEPT), theta):
+        for label, value in zip(classes or ("",), line):
+            yield [name, label, float(value), "", "", ""]
 
 
 def describe(run: Finished, command: str) -> dict[str, Any]:
@@ -113,7 +132,7 @@ def summary(run: Finished) -> str:
         ("traffic", f"{traffic['messages']:,} messages, {traffic['down']:,} bytes down, {traffic['up']:,} up"),
         ("energy", "" if result.energy is None else f"E = {result.energy:.12g}"),
         ("certificate", in_silos(certificate_line(result.certificate, result.energy, result.certificate_reason))),
-        ("files", f"in {run.folder}: {HISTORY}, {RUN}, {MODEL}, {PICTURE} and {REPORT}"),
+        ("files", f"in {run.folder}: {HISTORY}, {RUN}, {MODEL}, {COEFFICIENTS}, {PICTURE} and {REPORT}"),
     ]
     return "\n".join(entry(label, text) for label, text in lines if text)
 

@@ -24,6 +24,7 @@ from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 
 LOOK = 1.0  # seconds between two looks
+SIGN = 5.0  # seconds: a loop that turned later than that is well
 LONGEST_START = 120.0  # seconds that reading data may take before the first turn of the loop
 
 
@@ -73,7 +74,7 @@ class SiloService:
         """Whether the loop turned lately; before its first turn the data are read."""
         found = age(self.folder / SERVICE / ALIVE)
         if found is not None:
-            return found < LOOK + 30.0
+            return found < SIGN
         assert self.supervisor is not None
         return time.monotonic() - self.supervisor.parts["silo"]._began < LONGEST_START
 

@@ -23,6 +23,7 @@ from dualfl.analysis.descriptions import (
     TableDescription,
     WholeFit,
 )
+from dualfl.analysis.estimator_fits import as_whole_fit, take
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.survival_curves import Curves, CurveWishes
 from dualfl.analysis.tabulating import Description, TableWishes
@@ -97,8 +98,12 @@ class Study:
         found: list[Inspection] = self.analyse(TableCheck(target, classes), fresh=True).result
         return found
 
-    def fit_estimator(self, estimator: Any) -> None:
+    def fit_estimator(self, estimator: Any, **roles: str) -> None:
         """What an estimator's `fit_silos` does with a study: silos' columns as they are, all of them."""
+        whole = as_whole_fit(estimator, roles)
+        if whole is not None:
+            take(estimator, self.fit(whole.recipe, whole.wishes))
+            return
         found = self.analyse(EstimatorFit.of(estimator)).result
         for name, value in vars(found).items():
             setattr(estimator, name, value)

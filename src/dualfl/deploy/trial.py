@@ -79,6 +79,7 @@ class Deployment:
         say("Starting the coordinator: SuperLink on loopback, the proxy in front of it, keys registered ...")
         with self.coordinator.running(say):
             try:
+                self.coordinator.register()
                 say(f"Starting {len(self.names)} silos, each with a key of its own ...")
                 for name in self.names:
                     self.start(name)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 from dualfl.errors import InputError
 from dualfl.estimators.base import check_count, check_number, what_ran
 from dualfl.estimators.classifiers import check_ratio
+from dualfl.estimators.inference import Inference
 from dualfl.estimators.silos import KINDS, rows_by_silo
 from dualfl.estimators.solving import FitLimits, solve, warn_unless_certified
 from dualfl.objectives import L1, ProportionalOdds
@@ -94,6 +95,11 @@ class OrdinalRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         }  # fmt: skip
         return self._solve(alpha * ratio / mass)
 
+    def fit_silos(self, study: Any, **columns: str) -> Self:
+        """Fit to a study, `dualfl.connect(...)`; `columns`: `weights`, `offset` or `exposure`, if there are any."""
+        study.fit_estimator(self, **columns)
+        return self
+
     def _numbers(self, y: AnyArray, n: int) -> Any:
         """The number of each row's level."""
         if y.shape != (n,):
@@ -115,6 +121,7 @@ class OrdinalRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         return number
 
     def _solve(self, l1: float) -> Self:
+        self.__dict__.pop("told_", None)  # of an earlier fit on a study
         problem = Problem(list(self.costs_.values()), penalty=L1(l1) if l1 else None)
         seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
         tol, rounds = check_number("tol", self.tol, above=0), check_count("max_iter", self.max_iter)
@@ -136,6 +143,27 @@ class OrdinalRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         check_is_fitted(self)
         parts = [f.mass * (f.hessian(self.theta_) - np.diag(f.convexity)) for f in self.costs_.values()]
         return np.asarray(sum(parts))
+
+    @property
+    def inference_(self) -> Inference:
+        """Errors, tests and intervals of coefficients and thresholds; from the observed information."""
+        check_is_fitted(self)
+        if hasattr(self, "told_"):
+            told: Inference = self.told_
+            return told
+        if self.alpha and self.l1_ratio:
+            raise InputError("An l1 penalty sets coefficients to zero, and no Hessian tells how surely: no errors.")
+        H = self.information()
+        ridge = np.append(np.full(len(self.coef_), float(self.alpha)), np.zeros(len(self.thresholds_)))
+        inverse = np.linalg.inv(H + np.diag(ridge))
+        columns = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(self.coef_))])
+        names = [*map(str, columns), *(f"{a} | {b}" for a, b in zip(self.classes_, self.classes_[1:]))]
+        estimate = np.append(self.coef_, self.thresholds_)
+        return Inference.of(names, estimate, inverse @ H @ inverse, "odds ratio", self.log_likelihood_)
+
+    def summary(self) -> str:
+        """The table of `inference_`."""
+        return str(self.inference_)
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities, one column a level."""

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, chec
 from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators.base import check_count, check_number, what_ran
 from dualfl.estimators.classifiers import check_ratio
+from dualfl.estimators.inference import Inference
 from dualfl.estimators.silos import KINDS, rows_by_silo
 from dualfl.estimators.solving import FitLimits, solve, warn_unless_certified
 from dualfl.objectives import L1, CoxPartialLikelihood
@@ -127,8 +128,19 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
             silos.append(SurvivalRows(name, X[part], **own))
         return self._fit(silos)
 
-    def fit_silos(self, silos: Sequence[Any], names: Sequence[str] | None = None) -> Self:
-        """Fit to a list of silos, each (X, y) or (X, y, weights); `names` are used in messages."""
+    def fit_silos(self, silos: Any, names: Sequence[str] | None = None, **columns: str) -> Self:
+        """Fit to silos.
+
+        Parameters
+        ----------
+        silos : a list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`.
+        names : of the silos of a list, for messages.
+        columns : of a study, whose target is the event: `time="days"`, and `entry`, `strata` and `weights` if there are
+            any. Baselines are those of the silos that show them.
+        """
+        if hasattr(silos, "fit_estimator"):
+            silos.fit_estimator(self, **columns)
+            return self
         if len(silos) == 0:
             raise InputError("fit_silos needs at least one silo (X, y), and the list is empty.")
         names = [str(j) for j in range(len(silos))] if names is None else [str(name) for name in names]
@@ -140,6 +152,7 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         return self._fit(parts)
 
     def _fit(self, silos: list[SurvivalRows]) -> Self:
+        self.__dict__.pop("told_", None)  # of an earlier fit on a study
         silos = [silo for silo in silos if silo.mass > 0]
         if not any(silo.event.any() for silo in silos):
             raise InputError("No row of any silo has an event, so nothing can be said of hazards; all are censored.")
@@ -223,9 +236,31 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     def information(self) -> Array:
         """The observed information: the Hessian of the negative log partial likelihood, summed over silos."""
         check_is_fitted(self)
+        if hasattr(self, "told_"):
+            return np.linalg.inv(self.told_.covariance)
         parts = [f.mass * (f.hessian(self.coef_) - f.ridge * np.eye(f.d)) for f in self.costs_.values()]
         H: Array = np.sum(parts, axis=0)
         return H
+
+    @property
+    def inference_(self) -> Inference:
+        """Errors, tests and intervals; from the observed information, of the penalised model if there is a ridge."""
+        check_is_fitted(self)
+        if hasattr(self, "told_"):
+            told: Inference = self.told_
+            return told
+        if self.alpha and self.l1_ratio:
+            raise InputError("An l1 penalty sets coefficients to zero, and no Hessian tells how surely: no errors.")
+        H = self.information()
+        inverse = np.linalg.inv(H + float(self.alpha) * np.eye(len(H)))
+        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(self.coef_))])
+        return Inference.of(
+            list(map(str, names)), self.coef_, inverse @ H @ inverse, "hazard ratio", self.log_likelihood_
+        )
+
+    def summary(self) -> str:
+        """The table of `inference_`."""
+        return str(self.inference_)
 
     def proportionality(self, transform: str = "identity") -> list[ChiSquare]:
         """Score tests of whether coefficients change with time; transform is "identity" or "log"."""

@@ -28,10 +28,13 @@ from dualfl.federation.wire import decode, encode
 from dualfl.objectives import L1
 from dualfl.silos.chamber import Chamber, Dealing, Least
 from dualfl.silos.costs import Cost
+from dualfl.silos.scores import BINS
 from dualfl.silos.verbs import answered
 from dualfl.solvers.naming import choose_solver
 from dualfl.tables.delimited import is_class_target
+from dualfl.tables.reading import Table
 from dualfl.tables.refusals import IN_SILOS, Unfit
+from dualfl.tables.summaries import counting
 
 Content = dict[str, Any]
 SURVEYS = ("survey", "inquiry")
@@ -56,7 +59,8 @@ class FarChamber:
         rows = self.home.rows(held_out=self.evaluates)
         self.experiment.check_data()  # after reading, so that a file which is changed meanwhile is noticed
         made = Chamber(rows.table, fold_dealing(self.home), self.home.name, IN_SILOS)
-        made.least = Least(self.home.policy.least_per_level, self.home.policy.least_per_cell)
+        policy = self.home.policy
+        made.least = Least(policy.least_per_level, policy.least_per_cell, policy.least_per_fold)
         self._recall(made)
         return made
 
@@ -82,6 +86,11 @@ class FarChamber:
             if path.exists():
                 answered(chamber, verb, decode(path.read_bytes()))
 
+    def counted(self) -> Table:
+        """The rows that count in this analysis, with all their columns."""
+        table, request = self.home.rows(held_out=self.evaluates).table, self.chamber.request
+        return self.home.rows().used() if request is None else table.kept(counting(table, request)[2])
+
     # -- questions ----------------------------------------------------------------------------------
 
     def query(self, verb: str, given: Mapping[str, Any]) -> Content:
@@ -91,10 +100,13 @@ class FarChamber:
             return {}
         if verb == "inspect":
             return inspected(self.home, str(given["target"]), given["classes"]).as_json()
+        if verb == "evaluate" and int(given["bins"]) > BINS:  # fine ones would tell the scores themselves
+            raise InputError(f"a histogram of scores has at most {BINS} bins, and {given['bins']} are asked for")
         if verb in TABLE_NAMES:
             given = self.allowed(given)
+        chamber = self.chamber  # what hinders its making quotes nothing
         with not_quoted(QUOTING):
-            found = answered(self.chamber, verb, given)
+            found = answered(chamber, verb, given)
             if verb in TABLE_NAMES:
                 self.check_told(found)
         if verb == "encode":
@@ -110,6 +122,8 @@ class FarChamber:
         description of tables."""
         for kind, verbs, words in (("check", CHECKS, "check"), ("describe", DESCRIBES, "description")):
             plan = self.analysis == kind
+            if verb == "cells" and self.analysis == "fit":
+                continue  # the knots of a spline
             if plan != (verb in verbs) or (verb == "inspect" and not self.has_plan):
                 what = f"a {words}" if plan else f"no {words}"
                 raise InputError(f"the plan is {what} of tables, and {verb!r} is not of it")
@@ -239,10 +253,11 @@ class FarChamber:
 
     def _client(self, fit: Content, algorithm: Algorithm) -> tuple[LocalCost, Place, float]:
         wanted, plan = Cost.from_json(fit["cost"]), self.experiment.plan
+        chamber = self.chamber
         with not_quoted(QUOTING):
-            objective = self.chamber.objective(wanted)
+            objective = chamber.objective(wanted)
             blank = objective is None
-            objective = self.chamber.blank(wanted) if objective is None else objective
+            objective = chamber.blank(wanted) if objective is None else objective
         penalty = L1(wanted.l1) if wanted.l1 else None
         check_fit([objective], penalty, algorithm, None)
         N = len(fit["among"])

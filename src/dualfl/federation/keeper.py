@@ -236,7 +236,8 @@ class Keeper:
         columns = sorted(name for name in used.columns if name != rows.target)
         consent.check(plan, experiment.id, roster, columns)
         if policy.least_rows:
-            row_sets.check(home.path, row_sets.digests(used, home.salt), policy.least_rows)
+            counted = experiment.far.counted() if "analysis" in plan else used
+            row_sets.check(home.path, row_sets.digests(counted, home.salt), policy.least_rows)
 
     def moments(self, request: Content, message: bytes) -> Content | bytes:
         """Sums of deviations from the common centre, and of their squares."""
@@ -346,7 +347,9 @@ class Keeper:
         line.follow(request, now, group)
         for ask in request["asks"]:
             if ask.get("verb") in ("encode", "tally"):
-                home.policy.check_size(home.rows().used().rows, len(ask["given"].get("mean", ())) + 1)
+                classes = len(ask["given"].get("schema", {}).get("classes", ()))
+                outputs = classes if classes > 2 else 1
+                home.policy.check_size(home.rows().used().rows, outputs * (len(ask["given"].get("mean", ())) + 1))
         seal, chain = line.seal(message, now, group)
         content = answer_all(experiment.far, request["asks"], seal)
         if any(one is not None for one in content["own"]):

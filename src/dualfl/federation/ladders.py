@@ -3,7 +3,8 @@
 A silo sends a random word at every threshold below its number, and 0 at the others. The sum over all silos is 0 exactly
 where nobody's number reaches, up to chance 1/p, and uniformly random below: it tells the largest number, rounded up to
 the next threshold, and nothing else. Every threshold costs a word, so each field has thresholds of its own: yes or no
-takes one, the smoothness of a cost some thousands.
+takes one, the smoothness of a cost a thousand. They lie close where numbers of standardised columns are, and far apart
+elsewhere: a number out there is rounded by more, which costs some speed and no proof.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 from dualfl.federation.field import Words
 from dualfl.typing import Array
 
+FEW = 2  # thresholds for a factor of two, where numbers are hardly ever
+
 
 def powers(lowest: int, highest: int, steps: int) -> Array:
     """Powers of two and `steps - 1` thresholds between any two, so that rounding up adds 2^(1/steps) - 1 at most."""
@@ -22,20 +25,26 @@ def powers(lowest: int, highest: int, steps: int) -> Array:
     return found
 
 
+def uneven(lowest: int, near: int, far: int, highest: int, steps: int) -> Array:
+    """Powers with many thresholds between 2^near and 2^far, and few, within 41 %, outside."""
+    return np.concatenate([powers(lowest, near, FEW)[:-1], powers(near, far, steps), powers(far, highest, FEW)[1:]])
+
+
 def negative(thresholds: Array) -> Array:
     """For the smallest, which is the largest of what has the other sign; 0 is as high as it gets."""
     return np.append(-thresholds[::-1], 0.0)
 
 
-COUNTS = np.concatenate([np.arange(65.0), powers(6, 40, 16)[1:]])  # whole numbers up to 64, then within 4.4 %
+COUNTS = np.concatenate([np.arange(65.0), uneven(6, 6, 20, 40, 8)[1:]])  # exact up to 64, within 9 % up to a million
 CODES = np.arange(-1.0, 64.0)  # of losses
-ANYTHING = np.concatenate([negative(powers(-64, 64, 16)), powers(-64, 64, 16)])
+ANYTHING = np.concatenate([negative(uneven(-64, -20, 20, 64, 16)), uneven(-64, -20, 20, 64, 16)])
+INVERSE = negative(uneven(-64, -20, 10, 40, 32))  # of a smoothness, within 2.2 % from 1e-3 to 1e6
 
 # What surveys and inquiries ask (`engines.survey`), and how closely it must be known.
 KNOWN = {
-    "minus_mu": negative(powers(-50, 40, 16)),
-    "minus_inverse_L": negative(powers(-64, 40, 32)),
-    "minus_inverse_L_row": negative(powers(-64, 40, 32)),
+    "minus_mu": negative(uneven(-50, -20, 6, 40, 8)),
+    "minus_inverse_L": INVERSE,
+    "minus_inverse_L_row": INVERSE,
     "n": COUNTS,
     "minus_n": negative(COUNTS[1:]),
     "loss": CODES,

@@ -27,6 +27,7 @@ class Policy:
     least_rows : of this silo; and two experiments use the same rows, or sets of rows that differ by so many at least.
     least_per_level, least_per_cell : rows that have a level of a text, and two levels of two texts. Rarer levels of a
         text are joined; rarer cells are refused.
+    least_per_fold : rows of this silo in every fold of a cross-validation.
     rows_per_coefficient : of this silo.
     models, algorithms : losses and methods that may be run; None: all that are installed.
     columns, forbidden_columns : those that may be used, None for all; and those that may not.
@@ -40,6 +41,7 @@ class Policy:
     least_rows: int = 10
     least_per_level: int = 5
     least_per_cell: int = 3
+    least_per_fold: int = 3
     rows_per_coefficient: float = 3.0
     models: tuple[str, ...] | None = None
     algorithms: tuple[str, ...] | None = None
@@ -130,4 +132,4 @@ KINDS: Mapping[str, tuple[str, Fits]] = {
 }
 
 # Where there is no certificate the federation is one user's own, as in a simulation or a test.
-OPEN = Policy("none", 0, 0, 0, 0.0, exchanges=10**9, experiments_per_day=10**9, whole_roster=False)
+OPEN = Policy("none", 0, 0, 0, 0, 0.0, exchanges=10**9, experiments_per_day=10**9, whole_roster=False)

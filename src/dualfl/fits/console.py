@@ -44,6 +44,7 @@ def entries(fit: Fit) -> Iterator[tuple[str, str]]:
     yield from (("note", note) for note in fit.notes if not perfect)
     yield "errors", errors_line(fit)
     yield "likelihood", statistics_line(fit)
+    yield "terms", terms_line(fit)
     yield "hazards", checks_line(fit)
 
 
@@ -115,6 +116,14 @@ def statistics_line(fit: Fit) -> str:
     if found.parameters > found.coefficients and fit.recipe.model != "negative-binomial":
         parts.append(("dispersion", found.dispersion, 5))
     return ", ".join(f"{name} {value:.{digits}g}" for name, value, digits in parts if np.isfinite(value))
+
+
+def terms_line(fit: Fit) -> str:
+    """Whether terms with several coefficients say anything."""
+    from dualfl.fits.term_tests import in_words, term_tests
+
+    found = [in_words(short(name, NAME), result) for name, result in term_tests(fit).items()]
+    return f"Wald tests of all coefficients of a term: {'; '.join(found[:WARNED])}" if found else ""
 
 
 def checks_line(fit: Fit) -> str:

@@ -16,18 +16,6 @@ from dualfl.fits.model_folder import RECORD, Model, read
 from dualfl.report.results import COEFFICIENTS, Coefficient, read_coefficients
 from dualfl.typing import Array
 
-RATIOS = {  # what exp of a coefficient is called
-    "logistic": "odds ratio",
-    "multinomial": "odds ratio",
-    "ordinal": "odds ratio",
-    "poisson": "rate ratio",
-    "negative-binomial": "rate ratio",
-    "cox": "hazard ratio",
-    "cloglog": "hazard ratio",
-    "gamma": "ratio of means",
-    "tweedie": "ratio of means",
-}
-
 
 @dataclass(frozen=True, eq=False)
 class Kept:
@@ -47,7 +35,7 @@ class Kept:
     @property
     def ratio(self) -> str:
         """What exp of a coefficient is called; empty where it means nothing."""
-        return RATIOS.get(self.model.recipe.model, "")
+        return str(self.statistics.get("ratio", ""))
 
     @property
     def level(self) -> float:

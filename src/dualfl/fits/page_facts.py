@@ -19,6 +19,7 @@ from dualfl.fits.console import (
     site_line,
     statistics_line,
 )
+from dualfl.fits.term_tests import term_tests
 from dualfl.typing import Array
 
 POINTS = 100  # of a ROC curve at most
@@ -30,6 +31,10 @@ def for_the_page(fit: Fit) -> dict[str, Any]:
         "side by side": side_by_side(fit),
         "spent": [{"for": one.what, "exchanges": one.exchanges, "numbers": one.numbers} for one in fit.spent],
         "curves": curves(fit),
+        "terms": [
+            {"term": name, "statistic": one.statistic, "df": one.df, "p": one.p}
+            for name, one in term_tests(fit).items()
+        ],
     }
 
 

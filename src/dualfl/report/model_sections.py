@@ -115,7 +115,9 @@ def coefficients(number: int, one: Results) -> Markup:
                 data_coefficients=number,
             ),
             element("p", intercepts(one), class_="note"),
+            element("p", why_no_errors(one), class_="note"),
             coefficient_table(one, with_class=len(classes) > 1),
+            term_table(one),
         ]
     )
 
@@ -146,6 +148,30 @@ def coefficient_table(one: Results, with_class: bool) -> Markup:
         for each in largest
     ]
     return folded(f"The numbers{unit}{some}", table(f"Coefficients{unit}{some}", head, rows, class_="numbers"))
+
+
+def why_no_errors(one: Results) -> str:
+    """Nothing is made up where there are none."""
+    said = str(one.part("settings").get("standard errors", ""))
+    return f"There are no standard errors: {said.removeprefix('none: ')}." if said.startswith("none: ") else ""
+
+
+def term_table(results: Results) -> Markup:
+    """Wald's tests of terms with several coefficients."""
+    found = results.parts("terms")
+    if not found:
+        return Markup("")
+    rows = [
+        [one.get("term"), short(one.get("statistic")), short(one.get("df")), p_value(one.get("p"))] for one in found
+    ]
+    head = ["term", "statistic", "degrees of freedom", "p"]
+    return table("Terms with several coefficients: whether all of them are zero (Wald)", head, rows, class_="numbers")
+
+
+def p_value(p: Any) -> str:
+    if not isinstance(p, int | float):
+        return ""
+    return "< 0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
 def by_size(found: Sequence[Coefficient], spread: dict[str, float]) -> list[Coefficient]:

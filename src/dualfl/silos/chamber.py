@@ -21,7 +21,7 @@ from dualfl.silos.costs import ALL, Cost, Rows
 from dualfl.streams import Stream
 from dualfl.tables.encoding import Scaling, features, targets
 from dualfl.tables.reading import Table
-from dualfl.tables.refusals import IN_FILES, Remedies
+from dualfl.tables.refusals import IN_FILES, Remedies, Unfit
 from dualfl.tables.roles import parts
 from dualfl.tables.schema import Schema
 from dualfl.tables.summaries import Request, Summary, summarise, used
@@ -66,10 +66,11 @@ class SiloRows:
 
 @dataclass(frozen=True)
 class Least:
-    """How many rows a level, and two levels together, must have before a silo tells of them; 0: it has no such rule."""
+    """How many rows a level, two levels together, and a fold must have before a silo tells of them; 0: no such rule."""
 
     level: int = 0
     cell: int = 0
+    fold: int = 0
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,8 @@ class Chamber:
         """From now on the rows are those of the table, as all silos have agreed upon."""
         table = self.used[0]
         X = features(table, schema)
+        if schema.terms:
+            self.check_cells(X, schema)
         if not schema.sparse:
             X = scaling.scaled(X)
         assert self.request is not None
@@ -140,6 +143,16 @@ class Chamber:
         rows = self.rows
         own = np.ones(rows.n) if rows.weights is None else rows.weights
         self.settle(replace(rows, weights=own * np.asarray(factors)[rows.y]), self.dealing.by_class)
+
+    def check_cells(self, X: Array, schema: Schema) -> None:
+        """A product of levels that few rows have tells of them; which it is stays here."""
+        products = np.array([":" in name for name in schema.names])
+        counts = np.count_nonzero(X, axis=0)
+        if bool((products & (counts > 0) & (counts < self.least.cell)).any()):
+            raise Unfit(
+                f"{self.name}: a product of terms is not zero in fewer than {self.least.cell} rows; take it out.",
+                "a product of terms is about too few rows of this silo ('least_per_cell'); leave one of them out",
+            )
 
     # -- rows -----------------------------------------------------------------------------------------
 
@@ -165,6 +178,9 @@ class Chamber:
             inside = dealt(self.rows, self.dealing, rows.folds) == rows.fold
             self._chosen[rows] = self.rows.rows(np.flatnonzero(inside == (rows.which == "test")))
         found = self._chosen[rows]
+        if 0 < found.n < self.least.fold:  # sums over one or two rows are these rows
+            told = f"one of {rows.folds} folds has too few rows of this silo ('least_per_fold' of its policy)"
+            raise Unfit(f"{self.name}: {told}, {found.n}; take fewer folds.", f"{told}; take fewer folds")
         return found if found.mass > 0 else None
 
     def objective(self, cost: Cost) -> Any:

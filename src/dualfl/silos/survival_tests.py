@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,7 +40,7 @@ def log_rank(sums: LogRankSums) -> ChiSquare:
 
 
 def proportionality(
-    sums: ProportionalitySums, names: Sequence[str], terms: dict[str, Sequence[int]] | None = None
+    sums: ProportionalitySums, names: Sequence[str], terms: Mapping[str, Sequence[int]] | None = None
 ) -> list[ChiSquare]:
     """Whether coefficients change with time: a score test for each term and for all together, as R's cox.zph.
 

@@ -145,6 +145,16 @@ def check_asked(asked: Sequence[Mapping[str, Any]], groups: int, layout: Layout)
 
 
 @verb
+def term_sums(chamber: Chamber, center: Array | None) -> Wire:
+    """Of every column of the encoded rows: how far numbers are from a centre, and the squares of that."""
+    X = chamber.rows.X
+    around = np.zeros(X.shape[1]) if center is None else np.asarray(center, dtype=np.float64)
+    if around.shape != (X.shape[1],) or not np.isfinite(around).all():
+        raise InputError(f"'center' must be {X.shape[1]} finite numbers")
+    return dict(zip(("deviations", "squares"), two_sums(X, around)))
+
+
+@verb
 def own_cells(chamber: Chamber, layout: Mapping[str, Any], asked: Mapping[str, Sequence[Mapping[str, Any]]]) -> Wire:
     """The same of all rows, each silo by edges of its own."""
     return cells(chamber, layout, None, asked.get(chamber.name, ()))

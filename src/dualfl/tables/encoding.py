@@ -14,6 +14,7 @@ from dualfl.tables.moments import corrected, two_sums
 from dualfl.tables.reading import Table, check_odd, check_usable, is_numeric, missing
 from dualfl.tables.refusals import IN_FILES
 from dualfl.tables.schema import MISSING, Feature, Schema
+from dualfl.tables.terms import Factor, products
 from dualfl.typing import AnyArray, Array
 
 UNSEEN = ("error", "baseline")
@@ -34,7 +35,28 @@ def features(table: Table, schema: Schema, unseen: str = "error") -> Any:
         raise InputError(
             f"{table.name} has no column {', '.join(map(repr, lacking[:4]))}, which the model needs; {hint}"
         )
+    if schema.terms:
+        return _terms(table, schema, unseen)
     parts = [_columns(table, feature, unseen) for feature in schema.features]
+    return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def _terms(table: Table, schema: Schema, unseen: str) -> Array:
+    """The products of a formula; gaps in numbers become means before anything is made of them."""
+    by_name = {feature.name: feature for feature in schema.features}
+    made: dict[tuple[Factor, bool], Array] = {}
+    parts = []
+    for term in schema.terms:
+        blocks = []
+        for factor, full in zip(term.factors, term.full):
+            if (factor, full) not in made:
+                feature = by_name[factor.column]
+                whole = replace(feature, reference=None if full else feature.reference)
+                columns = _columns(table, whole, unseen)
+                made[factor, full] = columns if feature.kind == "categorical" else factor.values(columns[:, 0])
+            blocks.append((schema.factor_names(factor, full), made[factor, full]))
+        names, columns = products(blocks)
+        parts.append(columns[:, [name not in schema.unused for name in names]])
     return np.ascontiguousarray(np.concatenate(parts, axis=1))
 
 

@@ -15,8 +15,9 @@ Columns without names (of NumPy and LIBSVM files) are numbers, are called x0, x1
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
+from itertools import product
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +27,7 @@ from dualfl.names import nearest
 from dualfl.tables.cells import DECIMAL_COMMA, USUAL
 from dualfl.tables.roles import EVENTS
 from dualfl.tables.summaries import ColumnSummary, Request, Summary, order, summarise, used
+from dualfl.tables.terms import Factor, Term
 
 __all__ = ["Draft", "Feature", "Request", "Schema", "Summary", "agree", "drafted", "settled", "summarise", "used"]
 
@@ -107,21 +109,47 @@ class Schema:
     width: int = 0  # columns without names; then there are no others
     sparse: bool = False
     roles: Mapping[str, str] = field(default_factory=dict)  # columns that are no features (`roles`)
+    terms: tuple[Term, ...] = ()  # of a formula; without one, every feature is a term
+    unused: tuple[str, ...] = ()  # columns of terms that say the same in every row, and are left out
 
     @property
     def names(self) -> tuple[str, ...]:
+        if self.terms:
+            return tuple(name for names in self.blocks.values() for name in names)
         return tuple(name for feature in self.features for name in feature.names) or made_names(self.width)
+
+    def factor_names(self, factor: Factor, full: bool) -> tuple[str, ...]:
+        """The columns that a factor makes: of levels all, or all but the reference."""
+        feature = next(one for one in self.features if one.name == factor.column)
+        if feature.kind == "numeric":
+            return factor.names()
+        return replace(feature, reference=None).names if full else feature.names
+
+    @property
+    def blocks(self) -> dict[str, tuple[str, ...]]:
+        """The columns of numbers that belong together, by what they were made of."""
+        if not self.terms:
+            return {one.name: one.names for one in self.features} or {name: (name,) for name in self.names}
+        found: dict[str, tuple[str, ...]] = {}
+        for term in self.terms:
+            parts = (self.factor_names(*one) for one in zip(term.factors, term.full))
+            names = (":".join(name) for name in product(*parts))
+            found[term.name] = (*found.get(term.name, ()), *(name for name in names if name not in self.unused))
+        return {name: names for name, names in found.items() if names}
 
     def as_json(self) -> dict[str, Any]:
         content = asdict(self)
-        if not self.roles:
-            del content["roles"]
+        for name in ("roles", "terms", "unused"):
+            if not content[name]:
+                del content[name]
         return content
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> Schema:
         features = tuple(Feature.from_json(one) for one in content["features"])
         unnamed = {name: content[name] for name in ("width", "sparse", "roles") if name in content}
+        unnamed["terms"] = tuple(Term.from_json(one) for one in content.get("terms", ()))
+        unnamed["unused"] = tuple(content.get("unused", ()))
         classes = tuple(map(USUAL.level, content["classes"]))
         return Schema(content["target"], classes, features, tuple(content["constant"]), **unnamed)
 

@@ -142,6 +142,12 @@ def check_target(table: Table, target: str) -> None:
 
 def used(table: Table, request: Request) -> tuple[Table, int, int]:
     """The rows to be used, and how many lack the target, and how many another entry."""
+    table, there, whole = counting(table, request)
+    return table.kept(whole), int((~there).sum()), int((there & ~whole).sum())
+
+
+def counting(table: Table, request: Request) -> tuple[Table, AnyArray, AnyArray]:
+    """The columns that are asked for; which rows have all that a row must have, and which of these count."""
     if request.target:
         check_target(table, request.target)
     lacking = [name for name in request.columns if name not in table.columns]
@@ -170,7 +176,7 @@ def used(table: Table, request: Request) -> tuple[Table, int, int]:
         whole = there & ~np.any([missing(values) for values in columns.values()], axis=0)
         if not whole.any():
             raise InputError(f"{table.name} has no row without a gap; {request.remedies.drop_gaps}.")
-    return table.kept(whole), int((~there).sum()), int((there & ~whole).sum())
+    return table, there, whole
 
 
 def summarise(table: Table, request: Request) -> Summary:

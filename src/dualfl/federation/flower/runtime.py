@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
 import json
 import os
 import secrets
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from dualfl.errors import DualflError, InputError
 from dualfl.federation.flower import lifeline
@@ -63,7 +65,7 @@ def need_flower() -> None:
     if sys.platform == "win32":
         raise InputError(
             "Deployments and flower-simulation end processes by their group, which needs Linux or macOS; on Windows, "
-            "install dualfl in the Windows Subsystem for Linux."
+            "use the container (docs/deployment.md) or install dualfl in the Windows Subsystem for Linux."
         )
     if importlib.util.find_spec("flwr") is None or importlib.util.find_spec("cryptography") is None:
         raise InputError("This needs Flower, which is not installed; pip install 'dualfl[flower]'.")
@@ -225,12 +227,14 @@ def flwr(arguments: Sequence[str], flower_home: Path) -> dict[str, Any]:
 def flwr_here(arguments: Sequence[str], flower_home: Path) -> dict[str, Any]:
     """The same in this process, whose environment and folder it changes: for many commands one after the other."""
     from flwr.cli.app import app
-    from typer.testing import CliRunner
 
     os.environ.update(environment(flower_home) | without_proxy())
     os.chdir(flower_home)
-    done = CliRunner().invoke(app, [*arguments, "--format", "json"])
-    return taken(arguments, done.stdout, done.stderr)
+    said = io.StringIO()
+    there = mock.patch.object(sys, "__stdout__", said)  # where Flower writes JSON, whatever is redirected
+    with there, contextlib.redirect_stdout(said), contextlib.suppress(Exception, SystemExit):
+        app([*arguments, "--format", "json"], standalone_mode=False)
+    return taken(arguments, said.getvalue(), "")
 
 
 def taken(arguments: Sequence[str], output: str, errors: str) -> dict[str, Any]:

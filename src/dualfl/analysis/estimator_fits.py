@@ -1,0 +1,71 @@
+"""Estimators that are fitted to a study by the whole analysis: Cox and ordered levels, with their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dualfl.analysis.descriptions import WholeFit
+from dualfl.analysis.fit_result import Fit, Wishes
+from dualfl.analysis.models import Recipe
+from dualfl.errors import InputError
+from dualfl.estimators.inference import Inference
+from dualfl.estimators.ordinal import OrdinalRegression
+from dualfl.estimators.survival import CoxPH
+from dualfl.silos.survival_sums import StepFunction
+from dualfl.tables.roles import ROLES
+from dualfl.tables.schema import Request
+
+
+def as_whole_fit(estimator: Any, roles: Mapping[str, str]) -> WholeFit | None:
+    """The fit of the same model; None for estimators that are fitted otherwise."""
+    if not isinstance(estimator, CoxPH | OrdinalRegression):
+        if roles:
+            raise InputError(
+                f"{type(estimator).__name__} takes no columns by role on a study; take `dualfl fit --study`."
+            )
+        return None
+    strange = [role for role in roles if role not in ROLES]
+    if strange:
+        raise InputError(f"fit_silos takes columns as {', '.join(ROLES)}, and not as {strange[0]!r}.")
+    if estimator.alpha:
+        raise InputError(
+            f"alpha = {estimator.alpha:g} is relative to the number of rows, which nobody knows before they are asked; "
+            "take alpha=0, or `dualfl fit --study --penalty l2 --alpha`, whose alpha is for each row."
+        )
+    if isinstance(estimator, CoxPH):
+        if "time" not in roles:
+            raise InputError('fit_silos of CoxPH on a study needs the column of times, as time="days".')
+        request = Request("", False, roles=dict(roles))
+        return WholeFit(Recipe("cox", "none", ties=estimator.ties, tol=float(estimator.tol)), Wishes(request))
+    levels = () if estimator.levels is None else tuple(map(str, estimator.levels))
+    request = Request("", False, roles=dict(roles), levels=levels)
+    return WholeFit(Recipe("ordinal", "none", tol=float(estimator.tol)), Wishes(request))
+
+
+def take(estimator: Any, fit: Fit) -> None:
+    """Make the estimator what it would be after a fit here, as far as a coordinator knows it."""
+    if fit.errors is None or fit.statistics is None:
+        raise InputError(f"There are no errors of this fit: {fit.no_errors}.")
+    d, theta = len(fit.schema.names), fit.theta.ravel()
+    result = fit.estimator
+    estimator.coef_ = theta[:d].copy()
+    estimator.n_features_in_, estimator.feature_names_in_ = d, np.array(fit.schema.names, dtype=object)
+    estimator.n_iter_, estimator.n_exchanges_ = result.n_iter_, sum(one.exchanges for one in fit.spent)
+    estimator.history_, estimator.algorithm_ = result.history_, result.algorithm_
+    estimator.certificate_, estimator.certificate_reason_ = result.certificate_, result.certificate_reason_
+    estimator.objective_, estimator.log_likelihood_ = result.objective_, fit.statistics.log_likelihood
+    ratio, likelihood = fit.ratio_name, fit.statistics.log_likelihood
+    estimator.told_ = Inference.of(fit.names, theta, fit.errors.covariance, ratio, likelihood)
+    if isinstance(estimator, OrdinalRegression):
+        estimator.classes_, estimator.thresholds_ = np.array(fit.schema.classes), theta[d:].copy()
+    else:
+        labelled = "strata" in fit.schema.roles
+        share = float(np.exp(-fit.scaling.mean @ estimator.coef_))  # silos tell the hazard of a row of means
+        estimator.baselines_ = {
+            silo: {(name if labelled else 0): StepFunction(one.x, one.y * share, 0.0) for name, one in strata.items()}
+            for silo, strata in fit.more.get("baselines", {}).items()
+        }
+        estimator.checks_ = fit.checks

@@ -1,0 +1,55 @@
+"""The files and the page of `deploy run`: the coefficients are there, for the columns as they are."""
+
+import csv
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "federation"))
+from loopback import Loopback, run_over
+from test_same_as_fit import HOSPITALS, fitted, hospitals
+
+from dualfl.algorithms.registry import make
+from dualfl.deploy.project import ProjectSettings, plain
+from dualfl.deploy.results import write
+from dualfl.deploy.runs import Finished
+from dualfl.federation.remote import Terms
+
+
+@pytest.fixture
+def finished(tmp_path):
+    homes = []
+    for path in hospitals(tmp_path):
+        home = tmp_path / "silos" / path.stem
+        home.mkdir(parents=True)
+        silo = {"name": home.name, "data": str(path), "target": "readmitted", "identity": home.name, "minimum": 2}
+        (home / "silo.json").write_text(json.dumps(silo))
+        homes.append(home)
+    settings = ProjectSettings(host="h", silos=("hill", "north", "river"), tls=False, secure=False)
+    asked = make("auto", proof=True)
+    terms = Terms("e", settings.silos, asked, plain(settings))
+    result, engine = run_over(Loopback(homes, resident=True), terms, None, rounds=60, tol=1e-10)
+    traffic = {"messages": 1, "down": 2, "up": 3}
+    project = SimpleNamespace(settings=settings)
+    return Finished(project, tmp_path / "run", result.algorithm, 0, result, engine.setup, engine.constants, traffic)
+
+
+def test_the_page_of_a_run_on_silos_shows_the_coefficients_of_a_fit(finished, tmp_path):
+    finished.folder.mkdir()
+    write(replace(finished), "dualfl deploy run study")
+    with open(finished.folder / "coefficients.csv", newline="") as file:
+        found = {row["feature"]: row for row in csv.DictReader(file)}
+    fit = fitted([HOSPITALS / f"{name}.csv" for name in ("north", "river", "hill")], "readmitted", "logistic")
+    assert set(found) == {*fit.schema.names, "(intercept)"}
+    for name, value in zip((*fit.schema.names, "(intercept)"), fit.theta[:, 0]):
+        assert np.isclose(float(found[name]["coefficient"]), value, rtol=1e-5, atol=1e-6)
+        assert found[name]["class"] == "yes" and found[name]["std_error"] == ""
+    page = (finished.folder / "report.html").read_text(encoding="utf-8")
+    assert 'data-coefficients="0"' in page and "earlier_admissions" in page
+    assert "<h1>Proximal Newton on 3 silos</h1>" in page
+    assert page.index('data-coefficients="0"') < page.index('id="convergence"')
