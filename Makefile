@@ -29,7 +29,7 @@ unit: $(TESTED)
 	$(RUN) -m pytest -n 2 -rs
 
 test-extras: $(TESTED)
-	$(PIP) "torch>=2.2" "jax>=0.4.30" "benchopt>=1.6"
+	$(PIP) "torch>=2.2" "jax>=0.4.30" "benchopt>=1.6" "skl2onnx>=1.17" "onnxruntime>=1.17"
 	$(RUN) -m pytest -m extras tests
 
 test-deploy: $(TESTED)

@@ -305,7 +305,7 @@ def soak(analyses: int, silos: int, every: int, hours: float, note: Callable[[di
             federation.stop()
 
 
-def wait_for(federation: Federation, seconds: float = 240.0) -> None:
+def wait_for(federation: Federation, seconds: float = 600.0) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         said = [federation.folder / name / "service" / "said.json" for name in federation.names]

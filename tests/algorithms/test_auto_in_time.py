@@ -5,7 +5,9 @@ import pytest
 
 from dualfl.algorithms.contract import Constants, Facts
 from dualfl.algorithms.few_exchanges.auto import Auto
+from dualfl.algorithms.few_exchanges.smooth_sums import known_block
 from dualfl.errors import InputError
+from dualfl.objectives import LinearModel, Squared
 
 
 def choice(D=10, k=1, loss="Logistic", n=1000, penalty=None, **options):
@@ -37,3 +39,16 @@ def test_never_more_than_the_stated_memory():
         choice(memory=1e3)
     with pytest.raises(InputError, match="memory = -1"):
         choice(memory=-1.0)
+
+
+def test_blocks_of_a_squared_loss_are_added_up_once() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 40))
+    f = LinearModel(X, rng.normal(size=30), Squared(), 0.1, weights=rng.random(30), intercept="free")
+    G = (np.column_stack([X, np.ones(30)]).T * f.s) @ np.column_stack([X, np.ones(30)])
+    for size in (5, 9, 9, 20, 3, 41):
+        index = np.sort(rng.choice(41, size, replace=False))
+        np.testing.assert_allclose(known_block(f, index), G[np.ix_(index, index)], atol=1e-13)
+    products = f.cost.hessian_products
+    known_block(f, np.arange(41))
+    assert f.cost.hessian_products == products

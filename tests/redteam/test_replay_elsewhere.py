@@ -58,3 +58,14 @@ def test_a_silo_with_other_kernels_follows_without_a_refusal(elsewhere, tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == len(asked)
+
+
+def test_runs_are_followed_with_other_kernels_too():
+    """A sample of `python -m benchmarks.trust replay`, which has all algorithms and more processors."""
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from benchmarks.trust import ELSEWHERE, replay
+
+    where = {name: ELSEWHERE[name] for name in ("Prescott, no AVX2", "kernels twin")}
+    *lines, last = replay(["dualfl", "sketched-newton", "disco"], where)
+    assert len(lines) == 2 and all(line.endswith("2 of 2 algorithms followed to the end") for line in lines)
+    assert "disco (disco asks 1 of 3 silos at a time)" in last

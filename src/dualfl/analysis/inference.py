@@ -65,7 +65,10 @@ def obstacle(loss: Loss, l1: float, coefficients: int, rows: int) -> str:
     if not isinstance(loss, LIKELIHOODS):
         return "the loss is not the likelihood of a generalised linear model"
     if l1 > 0:
-        return "an l1 penalty sets coefficients to zero, and no Hessian tells how surely"
+        return (
+            "an l1 penalty sets coefficients to zero, and no Hessian tells how surely; --refit fits the chosen columns "
+            "once more, without a penalty, labelled as such"
+        )
     if coefficients > LARGEST:
         return f"there are {coefficients:,} coefficients, and Hessians are summed up to {LARGEST:,}"
     if isinstance(loss, Squared | Gamma | Tweedie) and coefficients >= rows:

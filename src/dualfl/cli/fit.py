@@ -25,6 +25,7 @@ from dualfl.cli.model_options import (
 )
 from dualfl.cli.options import page_option
 from dualfl.cli.reading import check_columns, refuse_reading, rules_for, table_options
+from dualfl.cli.refit import check_refit, refit
 from dualfl.cli.run import command_line, say
 from dualfl.errors import InputError
 
@@ -116,6 +117,7 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option("--level", default=0.95, help="Level of the confidence intervals.")
 @click.option("--influence/--no-influence", default=True, help="Whether to fit without each file too.")
 @page_option
+@click.option("--refit", is_flag=True, help="Refit the columns that l1 chose, without a penalty, into OUT-refit.")
 @click.option("--table", type=click.Choice(["md", "tex", "html", "csv"]), help="Write the table of a paper, too.")
 @click.option("--force", is_flag=True, help="Replace the model in --out.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("model"), help="Folder of the model.")
@@ -162,6 +164,8 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
     recipe, wishes = recipe_and_wishes(ctx, given)
     out = given["out"]
     model_folder.check_place(out, given["force"])
+    if given["refit"]:
+        check_refit(recipe, out, given["force"])
     fit_them = prepared_files(given, wishes) if study is None else prepared_study(ctx, given, wishes)
     with alone(out):
         model_folder.check_place(out, given["force"])  # again: another fit may have ended just now
@@ -169,6 +173,8 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
         written = model_folder.write(fit, out, command_line(ctx), page=given["page"], table=given["table"])
     click.echo(fit_text(fit))
     click.echo("\n" + places(out, written, given["page"]))
+    if given["refit"]:
+        click.echo("\n" + refit(fit, fit_them, given, command_line(ctx)))
 
 
 def recipe_and_wishes(ctx: click.Context, given: dict[str, Any]) -> tuple[Recipe, Wishes]:
@@ -216,7 +222,11 @@ def recipe_and_wishes(ctx: click.Context, given: dict[str, Any]) -> tuple[Recipe
     return recipe, wishes
 
 
-def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[[Recipe], Fit]:
+def unchanged(wishes: Wishes) -> Wishes:
+    return wishes
+
+
+def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
     """Read the files, so that what is wrong with them is said first."""
     from dualfl.analysis.whole_fit import fit_tables
     from dualfl.tables.advice import warned
@@ -232,10 +242,10 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[[Recipe], 
     features = [replace(table, columns={k: v for k, v in table.columns.items() if k not in roles}) for table in tables]
     silos = [inspect(table, own, given["target"], classes) for table, own in zip(features, each)]
     wishes = replace(wishes, warnings=tuple(warned(silos, compare(silos))))
-    return lambda recipe: fit_tables(tables, recipe, wishes, progress=True, say=say)
+    return lambda recipe, change=unchanged: fit_tables(tables, recipe, change(wishes), progress=True, say=say)
 
 
-def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) -> Callable[[Recipe], Fit]:
+def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
     """The silos of a deployment; how their files are read is their operators' to say."""
     from dualfl.deploy.service import end_politely
     from dualfl.deploy.study import connect
@@ -245,4 +255,5 @@ def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) ->
     request = replace(wishes.request, columns=columns)
     signal.signal(signal.SIGTERM, end_politely)  # what silos have answered is kept
     study = connect(given["study"], say=say)
-    return lambda recipe: study.fit(recipe, replace(wishes, request=request))
+    wishes = replace(wishes, request=request)
+    return lambda recipe, change=unchanged: study.fit(recipe, change(wishes))

@@ -43,8 +43,8 @@ class Mix:
     --------
     >>> import numpy as np
     >>> from dualfl.data import Mix
-    >>> Mix(np.array([[5, 0], [0, 5]]), ("a", "b")).counts.sum()
-    np.int64(10)
+    >>> int(Mix(np.array([[5, 0], [0, 5]]), ("a", "b")).counts.sum())
+    10
     """
 
     counts: npt.NDArray[np.intp]

@@ -10,10 +10,12 @@ from types import SimpleNamespace
 from typing import Protocol
 
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place
+from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.messages import floats, largest, mean
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer
 from dualfl.engines.driver import Driver
 from dualfl.engines.exchanges import Exchanges, Gathered, Step, drive
+from dualfl.engines.history import History
 from dualfl.engines.survey import Inquiry
 from dualfl.objectives.penalties import Penalty
 from dualfl.problem import Problem
@@ -53,6 +55,15 @@ def deciding(algorithm: Algorithm, who: Inquirer) -> Exchanges[tuple[Algorithm, 
     if not algorithm.undecided:
         return algorithm, ""
     return algorithm.specialise((yield from who.inquiring(inquiry_of(algorithm))), who.penalty)
+
+
+def with_what_it_took(choice: str, chooser: Algorithm, history: History, N: int) -> str:
+    """What was said of a choice, and what became of what was expected."""
+    if not isinstance(chooser, Auto) or not len(history):
+        return choice
+    last = history[-1]
+    took = chooser.afterwards(last.exchanges, (last.floats_up + last.floats_down) / N, last.seconds)
+    return f"{choice} {took}" if took else choice
 
 
 def inquiry_of(algorithm: Algorithm) -> Inquiry:

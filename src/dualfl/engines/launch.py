@@ -11,7 +11,7 @@ from pathlib import Path
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.arguments import checked
-from dualfl.engines.decision import ClientsHere, decide
+from dualfl.engines.decision import ClientsHere, decide, with_what_it_took
 from dualfl.engines.engine import Engine, Result
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import InProcess
@@ -116,14 +116,16 @@ def run(
     recording = Recording(reference, evaluate, path, checkpoint_every, measure)
     check_limits(limits)
     check_recording(recording)
-    algorithm, choice = decide(algorithm, ClientsHere(problem))
+    given = algorithm
+    algorithm, choice = decide(given, ClientsHere(problem))
     if choice and say is not None:
         say(choice)
     if tol is not None:
         check_tol(algorithm, recording)
     options = EngineOptions(seed, threads, codec, start, constants)
     request = RunRequest(problem, algorithm, options, limits, recording, resume, progress)
-    return replace(carry_out(request, engine), choice=choice)
+    result = carry_out(request, engine)
+    return replace(result, choice=with_what_it_took(choice, given, result.history, problem.N))
 
 
 def carry_out(request: RunRequest, engine: str) -> Result:

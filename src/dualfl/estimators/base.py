@@ -188,6 +188,12 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         z: Array = safe_sparse_dot(X, np.atleast_2d(self.coef_).T, dense_output=True) + self.intercept_
         return z
 
+    def to_sklearn(self) -> Any:
+        """An estimator of scikit-learn that predicts the same without dualfl; `skl2onnx` makes ONNX of it."""
+        from dualfl.estimators.exporting import to_sklearn
+
+        return to_sklearn(self)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

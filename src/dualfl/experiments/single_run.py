@@ -13,7 +13,7 @@ from dualfl.algorithms.registry import make
 from dualfl.data import Dataset, Mix, load, make_problem, rows_of_clients
 from dualfl.engines import Problem, Result, run
 from dualfl.engines.continuation import Stage, run_regularised
-from dualfl.engines.decision import ClientsHere, decide
+from dualfl.engines.decision import ClientsHere, decide, with_what_it_took
 from dualfl.engines.request import RunKeywords
 from dualfl.errors import DualflError, InputError
 from dualfl.optimum import find_reference
@@ -98,7 +98,7 @@ def execute(
     say: Say = lambda sentence: None,
 ) -> Finished:
     """Run it. `say` hears of steps that may take a while."""
-    algorithm = choose_algorithm(settings.algorithm, settings.hyperparameters)
+    given = choose_algorithm(settings.algorithm, settings.hyperparameters)
     solver, codec = choose_solver(settings.solver), choose_codec(settings.codec)
     regularise = settings.epsilon is not None or settings.alpha is not None
     if regularise and checkpoint is not None:
@@ -106,7 +106,7 @@ def execute(
     say(f"Reading {settings.dataset} ...")
     dataset = load(settings.dataset, scale=settings.scale, target=settings.target, task=settings.task)
     problem = problem_of(settings, dataset, solver)
-    algorithm, choice = decide(algorithm, ClientsHere(problem))
+    algorithm, choice = decide(given, ClientsHere(problem))
     if choice:
         say(choice)
     minimum, why = find_minimum(problem, settings, say)
@@ -139,7 +139,8 @@ def execute(
             resume=resume,
             **options,
         )
-    return Finished(settings, dataset, problem, algorithm, replace(result, choice=choice), minimum, why, stages)
+    result = replace(result, choice=with_what_it_took(choice, given, result.history, problem.N))
+    return Finished(settings, dataset, problem, algorithm, result, minimum, why, stages)
 
 
 def problem_of(settings: RunSettings, dataset: Dataset, solver: Solver | None = None) -> Problem:

@@ -313,6 +313,14 @@ class Model:
     def estimator(self) -> Fitted:
         return self.recipe.estimator(len(self.schema.classes)).restored(self.W, self.b)
 
+    def to_sklearn(self) -> Any:
+        """An estimator of scikit-learn for the columns `schema.names`, with the classes by their names."""
+        made = self.estimator().to_sklearn()
+        made.feature_names_in_ = np.array(self.schema.names, dtype=object)
+        if self.schema.classes:
+            made.classes_ = np.array(self.schema.classes)
+        return made
+
 
 def sizes(recipe: Recipe, classes: int) -> tuple[int, int]:
     """How many lines of coefficients a model has, and how many intercepts or thresholds."""

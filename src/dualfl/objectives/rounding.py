@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 UNIT = 2.0**-53
 SPARE = 16  # roundings that everything gets beyond those of its sums
-CHUNK = 1 << 20  # numbers of a design that are squared at a time
+CHUNK, CACHED = 1 << 20, 1 << 16  # numbers of a design that are squared at a time, sparse or not
 SMALL = 1 << 16  # numbers of a design that may be walked over once more
 
 
@@ -140,13 +140,13 @@ def column_sizes(f: LinearModel) -> Array:
     """c_k = sqrt(sum_i s_i x_ik^2), a little too large; rows in pieces, so that none is copied as a whole."""
     X, design = f.design.X, f.design
     squares = np.zeros(design.D)
-    rows = max(1, CHUNK * f.n // max(design.entries, 1))
+    rows = max(1, (CHUNK if sp.issparse(X) else CACHED) * f.n // max(design.entries, 1))
     with np.errstate(over="ignore"):
         for first in range(0, f.n, rows):
             piece: Any = X[first : first + rows]
             s = f.s[first : first + rows]
-            wide = piece.astype(np.float64)
-            squares[: X.shape[1]] += (wide.multiply(wide) if sp.issparse(piece) else wide**2).T @ s
+            wide = piece.astype(np.float64, copy=False)
+            squares[: X.shape[1]] += s @ np.square(wide) if not sp.issparse(piece) else wide.multiply(wide).T @ s
         squares *= design.scale**2
         if design.intercept:
             squares[-1] = f.s.sum()

@@ -115,6 +115,7 @@ def coefficients(number: int, one: Results) -> Markup:
                 data_coefficients=number,
             ),
             element("p", intercepts(one), class_="note"),
+            element("p", why_no_errors(one), class_="note"),
             coefficient_table(one, with_class=len(classes) > 1),
             term_table(one),
         ]
@@ -147,6 +148,12 @@ def coefficient_table(one: Results, with_class: bool) -> Markup:
         for each in largest
     ]
     return folded(f"The numbers{unit}{some}", table(f"Coefficients{unit}{some}", head, rows, class_="numbers"))
+
+
+def why_no_errors(one: Results) -> str:
+    """Nothing is made up where there are none."""
+    said = str(one.part("settings").get("standard errors", ""))
+    return f"There are no standard errors: {said.removeprefix('none: ')}." if said.startswith("none: ") else ""
 
 
 def term_table(results: Results) -> Markup:

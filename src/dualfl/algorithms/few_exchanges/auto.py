@@ -17,7 +17,7 @@ choice is made in the same way where the server holds no data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NoReturn
 
 import numpy as np
@@ -25,6 +25,7 @@ import numpy as np
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Facts, Place, Round, State
 from dualfl.algorithms.dual import Bundle, DualFL
 from dualfl.algorithms.few_exchanges import fedipm, one_shot, prox_newton, sketched_metric, sketched_newton
+from dualfl.algorithms.few_exchanges.time_model import Network, clock, predicted
 from dualfl.algorithms.second_order import DiSCO
 from dualfl.algorithms.server import ServerLBFGS, ServerNesterov
 from dualfl.algorithms.splitting import FedDR
@@ -48,7 +49,7 @@ class Auto(Algorithm):
     Parameters
     ----------
     cost : {'exchanges', 'floats', 'time'}, default 'exchanges'
-        "exchanges", "floats", or "time" of a fit in one process, where exchanges cost nothing.
+        "time" is that on the network that is stated, or in one process, where exchanges cost nothing.
     least_rows : int, default 5
         Clients with fewer rows send no second-order sums. For smooth losses without a penalty the others' serve;
         otherwise, or if no client has so many, a first-order method runs.
@@ -57,6 +58,11 @@ class Auto(Algorithm):
     proof : bool, default False
         The method itself must prove how near it is, also where the intercept is free; a fit in one process need not
         ask for that, because it has a proof of its own.
+    latency : float, default 0.0
+        Of the network, for "time": seconds an exchange. It is in the plan of a deployment, so that every silo comes to
+        the same choice.
+    bandwidth : float, default inf
+        The same: Mbit/s of a client's line.
 
     Examples
     --------
@@ -71,6 +77,8 @@ class Auto(Algorithm):
     least_rows: int = 5
     memory: float = 4e9
     proof: bool = False
+    latency: float = 0.0
+    bandwidth: float = np.inf
 
     name = "auto"
     needs = frozenset()
@@ -94,6 +102,7 @@ class Auto(Algorithm):
 
     def specialise(self, k: Constants, penalty: Penalty | None) -> Choice:
         """What to run, and why."""
+        self.check_kinds()
         if self.cost not in ("exchanges", "floats", "time"):
             raise InputError(f'auto: cost = {self.cost!r} is not allowed; it is "exchanges", "floats" or "time".')
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
@@ -107,8 +116,37 @@ class Auto(Algorithm):
         facts = k.facts
         if facts is None:
             raise InputError("auto needs to know what kind of problem it is; let an engine ask the clients.")
-        chosen, why = self.few_floats(k, facts, penalty) if self.cost == "floats" else self.few(k, facts, penalty)
+        self.require(0 <= self.latency < np.inf, "latency", "it must be a number of seconds >= 0")
+        self.require(self.bandwidth > 0, "bandwidth", "it must be a number of Mbit/s > 0")
+        if self.cost == "time" and not self.network.free:
+            chosen, why = self.quickest(k, facts, penalty)
+        else:
+            chosen, why = self.few_floats(k, facts, penalty) if self.cost == "floats" else self.few(k, facts, penalty)
         return chosen, f"auto runs {chosen.name}: {why}."
+
+    @property
+    def network(self) -> Network:
+        return Network(self.latency, self.bandwidth)
+
+    def quickest(self, k: Constants, facts: Facts, penalty: Penalty | None) -> Choice:
+        """The least time on the network that is stated."""
+        first = replace(self, cost="exchanges").few(k, facts, penalty)
+        candidates = [first]
+        if facts.smooth and penalty is None and first[0].name != ServerLBFGS.name:
+            candidates.append((ServerLBFGS(), f"{describe(facts, penalty)} by gradients alone"))
+        known = [(predicted(chosen.name, k, facts), chosen, why) for chosen, why in candidates if foreseen(chosen)]
+        if not known:
+            return first
+        known.sort(key=lambda one: one[0].on(self.network))
+        (best, chosen, why), others = known[0], known[1:]
+        rival = "".join(f"; {other.name} {expected.told(self.network)}" for expected, other, _ in others)
+        return chosen, f"{why}; expected on a network of {self.network}: {best.told(self.network)}{rival}"
+
+    def afterwards(self, exchanges: int, floats: float, computing: float) -> str:
+        """What a run took, `floats` being those of one client, beside what was expected; "" where nothing was."""
+        if self.cost != "time" or self.network.free:
+            return ""
+        return f"It took {exchanges} exchanges and {clock(self.network.seconds(exchanges, floats, computing))}."
 
     def few(self, k: Constants, facts: Facts, penalty: Penalty | None) -> Choice:
         """The fewest exchanges."""
@@ -209,6 +247,11 @@ class Auto(Algorithm):
 
     def model(self, s: State) -> Array:
         raise NotImplementedError
+
+
+def foreseen(algorithm: Algorithm) -> bool:
+    """Whether there is a prediction of it."""
+    return algorithm.name in ("one-shot", "lbfgs", "fedipm", "prox-newton", "sketched-newton")
 
 
 def proves_by_prox_newton(facts: Facts) -> bool:

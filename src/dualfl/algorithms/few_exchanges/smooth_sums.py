@@ -35,7 +35,7 @@ from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, row_reach
 from dualfl.kernels import is_sparse
-from dualfl.objectives import curvature
+from dualfl.objectives import Squared, curvature
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.rounding import of_mean, roundings, slope_spread
@@ -43,6 +43,7 @@ from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 SCALES = 1 - np.array([0.0, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.4, 1.0])
+BLOCK_OF = b"block"  # where a model keeps it
 HUGE = 1e100  # stands for infinity in what is sent; a mean loss above it says nothing
 BETWEEN = np.linspace(0.0, 1.0, 6)[1:-1]
 
@@ -51,7 +52,7 @@ class SmoothSilo:
     """One client: its cost without the ridge."""
 
     def __init__(self, f: ClientCost) -> None:
-        self.f = f.objective
+        self.f, self.remembers = f.objective, bool(getattr(f, "remembers", False))
         self.m: Array = np.broadcast_to(np.asarray(self.f.convexity, dtype=float), (self.f.d,))
         rows = rows_of(self.f)
         self.model: LinearModel | None = None if rows is None or rows.c.any() else rows.model
@@ -72,7 +73,7 @@ class SmoothSilo:
         g = gradient - self.m * x
         sums: dict[str, Any] = {"loss": value - float((self.m * x) @ x) / 2, "g": g} | self.doubts(x)
         if index is not None:
-            H = hessian_block(self.f, x, index, straight)
+            H = hessian_block(self.f, x, index, straight, self.remembers)
             sums["h"] = upper(H - np.diag(self.m[index]))
         elif len(frame):
             sums |= self.framed(x, straight, *frame)
@@ -176,7 +177,9 @@ def conjugates(model: LinearModel, u: Array) -> Array:
     return np.where(np.isfinite(values), values, HUGE)
 
 
-def hessian_block(f: Objective, x: Array, index: npt.NDArray[np.intp], straight: float) -> Array:
+def hessian_block(
+    f: Objective, x: Array, index: npt.NDArray[np.intp], straight: float, remembered: bool = False
+) -> Array:
     """The Hessian's rows and columns `index`; a linear model touches no others."""
     rows = rows_of(f)
     if rows is None:
@@ -189,16 +192,45 @@ def hessian_block(f: Objective, x: Array, index: npt.NDArray[np.intp], straight:
         model.cost.hessian_products += len(index)
         model.cost.passes += 1
         return H + np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index])
+    if remembered and isinstance(model.loss, Squared):
+        return known_block(model, features) + np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index])
     X = columns(model, features)
     W = model.newton_curvatures(x, straight)
+    model.cost.hessian_products += len(index)
+    model.cost.passes += 1
+    ridge = np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index])
+    if model.k == 1 and W.min(initial=0.0) >= 0:  # a symmetric product, at half the price
+        X *= np.sqrt(W[0, 0])[:, None]
+        return np.asarray(X.T @ X + ridge)
     H = np.zeros((len(index), len(index)))
     for a in np.unique(classes):
         for b in np.unique(classes):
             rows_a, rows_b = classes == a, classes == b
             H[np.ix_(rows_a, rows_b)] = X[:, rows_a].T @ (W[a, b][:, None] * X[:, rows_b])
-    model.cost.hessian_products += len(index)
-    model.cost.passes += 1
-    return np.asarray((H + H.T) / 2 + np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index]))
+    return np.asarray((H + H.T) / 2 + ridge)
+
+
+def known_block(model: LinearModel, features: npt.NDArray[np.intp]) -> Array:
+    """X'SX of these columns of a squared loss, which is the same everywhere: only what is new is added up."""
+    kept = model._moment.get(BLOCK_OF)
+    if kept is None or kept[0] is not model.s:
+        kept = (model.s, np.zeros(0, dtype=np.intp), np.zeros((model.n, 0)), np.zeros((0, 0)))
+    _, have, root, G = kept
+    new = np.setdiff1d(features, have)
+    if len(new):
+        model.cost.hessian_products += len(new)
+        model.cost.passes += 1
+        if len(have) + len(new) > 2 * len(features) + 100:  # most of it is of no use any more
+            have, root, new = have[:0], root[:, :0], features
+            G = G[:0, :0]
+        more = columns(model, new) * np.sqrt(model.s)[:, None]
+        across = root.T @ more
+        G = np.block([[G, across], [across.T, more.T @ more]])
+        have, root = np.append(have, new), np.hstack([root, more])
+        model._moment[BLOCK_OF] = (model.s, have, root, G)
+    order = np.argsort(have)
+    place = order[np.searchsorted(have, features, sorter=order)]
+    return np.ascontiguousarray(G[np.ix_(place, place)])
 
 
 def columns(model: LinearModel, features: npt.NDArray[np.intp]) -> Array:

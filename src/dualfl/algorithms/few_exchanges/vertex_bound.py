@@ -110,16 +110,28 @@ def independent(G: Array, order: Any) -> Any:
     """As many of these coordinates, in this order, as G tells apart."""
     h = np.sqrt(np.maximum(np.diag(G), 1e-300))
     S = G / np.outer(h, h)
-    chosen: list[int] = []
-    for k in order:
-        if S[k, k] <= 0:
-            continue
-        trial = [*chosen, int(k)]
-        if np.linalg.eigvalsh(S[np.ix_(trial, trial)])[0] > APART:
-            chosen = trial
     F = np.zeros(len(G), dtype=bool)
-    F[chosen] = True
+    least = APART
+    while least < 1:
+        F[:] = False
+        F[pivots(S, order, least)] = True
+        if not F.any() or np.linalg.eigvalsh(S[np.ix_(F, F)])[0] > APART:
+            return F
+        least *= 10  # an eigenvalue can be smaller than every pivot
+    F[:] = False
     return F
+
+
+def pivots(S: Array, order: Any, least: float) -> Any:
+    """Those of these coordinates that have more than `least` beside the ones before them: Cholesky's method."""
+    rest = S[np.ix_(order, order)].copy()
+    kept = np.zeros(len(order), dtype=bool)
+    for j in range(len(order)):
+        kept[j] = rest[j, j] > least
+        if kept[j]:
+            column = rest[j + 1 :, j]
+            rest[j + 1 :, j + 1 :] -= np.outer(column, column / rest[j, j])
+    return order[kept]
 
 
 def moved_to(R: Regulariser, m: Any, th: Array, off: Array, room: Room, F: Any, w: Array, alone: Any) -> float:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from dualfl.errors import DualflError, InputError
 from dualfl.federation.flower import lifeline
@@ -229,13 +230,10 @@ def flwr_here(arguments: Sequence[str], flower_home: Path) -> dict[str, Any]:
 
     os.environ.update(environment(flower_home) | without_proxy())
     os.chdir(flower_home)
-    said, before = io.StringIO(), sys.__stdout__
-    sys.__stdout__ = said  # type: ignore[misc, assignment]  # where Flower writes JSON, whatever is redirected
-    try:
-        with contextlib.redirect_stdout(said), contextlib.suppress(Exception, SystemExit):
-            app([*arguments, "--format", "json"], standalone_mode=False)
-    finally:
-        sys.__stdout__ = before  # type: ignore[misc]
+    said = io.StringIO()
+    there = mock.patch.object(sys, "__stdout__", said)  # where Flower writes JSON, whatever is redirected
+    with there, contextlib.redirect_stdout(said), contextlib.suppress(Exception, SystemExit):
+        app([*arguments, "--format", "json"], standalone_mode=False)
     return taken(arguments, said.getvalue(), "")
 
 
