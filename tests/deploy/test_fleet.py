@@ -1,6 +1,8 @@
 """A silo's line to the coordinator: in at once after a kill, patient, and plain about what is wrong."""
 
 import email.utils
+import errno
+import json
 import sys
 import time
 import warnings
@@ -22,6 +24,7 @@ with warnings.catch_warnings():
     from dualfl.federation.flower import fleet as line
 from dualfl.deploy import certificates, keys
 from dualfl.federation.flower.records import from_content, to_content
+from dualfl.federation.protocol import PROTOCOL
 
 LOGIN = keys.new_key_pair()[0]
 
@@ -149,3 +152,31 @@ def test_a_silo_that_is_not_admitted_hears_it(make, superlink):
 )
 def test_what_the_network_says_becomes_a_sentence(said, sentence):
     assert sentence in line.in_words(httpx.ConnectError(said))
+
+
+def test_a_full_disk_is_said_at_the_silo_and_ends_nothing(make, superlink, tmp_path, monkeypatch):
+    from loopback import csv_homes
+
+    from dualfl.deploy.silo_process import FULL, Serving
+    from dualfl.federation.keeper import Keeper
+    from dualfl.federation.wire import encode
+
+    home = csv_homes(tmp_path / "homes")[0]
+    settings = json.loads((home / "silo.json").read_text()) | {"coordinator": "example.org:1"}
+    (home / "silo.json").write_text(json.dumps(settings))
+    keeper, full = Keeper(home), True
+
+    def hello(request, message):
+        if full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return {"d": None}
+
+    monkeypatch.setattr(keeper, "hello", hello)
+    serving = Serving(keeper.home, make(), keeper.handle)
+    message = encode({"protocol": PROTOCOL, "kind": "hello", "experiment": "x"})
+    superlink.put(to_content(message))
+    assert serving.turn() > 0 and serving.state == ("full disk", FULL) and superlink.replies() == []
+    full = False
+    superlink.put(to_content(message))  # the coordinator asks again
+    serving.turn()
+    assert len(superlink.replies()) == 1 and serving.state[0] == "connected"

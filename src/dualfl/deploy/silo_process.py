@@ -9,6 +9,7 @@ machine's: however long it takes, the process counts as alive.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -28,6 +29,7 @@ from dualfl.files import write_atomically
 from dualfl.version import __version__
 
 IDLE, EAGER, LOOKS = 3.0, 0.3, 200  # seconds between two looks; sooner for so many looks after an answer
+FULL = "The disk of this silo is full, and nothing is answered; make room, or see `dualfl deploy purge`."
 LONGEST_PAUSE = 10.0  # seconds between two attempts to reach the coordinator
 
 
@@ -65,6 +67,11 @@ class Serving:
             self.say("refused" if isinstance(error, NotLetIn) else "unreachable", str(error))
             self.pause = min(2 * self.pause, LONGEST_PAUSE)
             return self.pause
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            self.say("full disk", FULL)
+            return LONGEST_PAUSE
         touch(self.folder / HEARD)
         self.pause = 1.0
         self.say("connected", f"This silo is connected to {self.where}.")

@@ -7,6 +7,7 @@ answer to the same message, and refuses, in a sentence, what does not fit. Where
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 import traceback
@@ -90,6 +91,8 @@ class Keeper:
                 return self._encoded(message, {"absent": True})  # a node that the server did not know by name yet
             content = kinds[request["kind"]](request, message)
         except Exception as error:  # whatever it is, the coordinator must hear of it
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise  # no reason to end an analysis: it is asked again, and its operator is told meanwhile
             content = {"refusal": self._refusal(error).rstrip(".")}
             heard["refused"] = plain_text(str(error) or type(error).__name__, 400)
         answer = content if isinstance(content, bytes) else self._encoded(message, content)

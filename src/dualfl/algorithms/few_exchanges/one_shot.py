@@ -142,8 +142,9 @@ class OneShot(Algorithm):
         z = R.newton(s.H, -m.g, x)
         sums = Quadratics(s.H, s.K, float(m.grid), at.N)
         there = sums.moved(m, x, z)
-        bound = max(s.bound, decrement_bound(R, there, s.still), dual(R, sums, m, x, z, s.rows))
-        E = there.L + R.value(z)
+        bound, E = max(s.bound, decrement_bound(R, there, s.still)), there.L + R.value(z)
+        if E - bound > 3 * there.off_L:  # else it is as near as rounding lets anything be
+            bound = max(bound, dual(R, sums, m, x, z, s.rows))
         if E - bound > max(LOOSE * abs(E), 10 * there.off_L):  # a dual point a hair further inside the domain of R*
             lean = leaning(R, z, there.off_r)
             if lean.any():
