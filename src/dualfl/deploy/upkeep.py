@@ -112,7 +112,8 @@ def restore(archive: Path, folder: Path) -> str:
         return kind_of(folder)
     except (OSError, tarfile.TarError, InputError) as error:
         shutil.rmtree(folder, ignore_errors=True)
-        raise InputError(f"{archive} is not a backup by `dualfl deploy backup` ({error}); take another.") from error
+        reason = str(error).splitlines()[0].rstrip(":")  # tarfile lists what it tried, a line each
+        raise InputError(f"{archive} is not a backup by `dualfl deploy backup` ({reason}); take another.") from error
     finally:
         os.umask(before)
 
