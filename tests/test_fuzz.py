@@ -1,6 +1,7 @@
 """A few hundred cases of `python -m benchmarks.fuzz`, other ones every day, and what the campaign itself must be."""
 
 import os
+import shutil
 import random
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,8 @@ pytestmark = pytest.mark.long
 
 CASES = 300
 SEED = int(os.environ.get("DUALFL_FUZZ_SEED", datetime.now(UTC).strftime("%Y%m%d")))
-ENDED = {"theory", "tune", "reproduce", "demo", "trust", "admit"}  # whose right words still end in a sentence
+# whose right words still end in a sentence
+ENDED = {"theory", "tune", "reproduce", "demo", "trust", "admit", "revoke", "renew", "restore", "audit"}
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +65,7 @@ def test_what_is_attacked_works_when_nobody_attacks_it(ground, tmp_path, monkeyp
         assert of_call(lambda function=function, valid=valid: function(**valid))[0].kind == "accepted", name
     for name, words in commands.templates(ground).items():
         commands.sandbox(tmp_path / name)
+        shutil.copytree(ground["project"], tmp_path / name / "project")
         monkeypatch.chdir(tmp_path / name)
         done = command(*words)
         assert (done.exit_code == 0) == (name not in ENDED), (name, done.output)

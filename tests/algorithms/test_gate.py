@@ -46,7 +46,7 @@ GATES: dict[str, list[Gate]] = {
     "fista-dual": [Gate(101, 112)],
     "apcg-dual": [Gate(75, 146), Gate(255, 252, {"C": 2})],
     "cocoa": [Gate(0, 0, {"epochs": 2}, tiny=70, mild=31)],  # of Newton's method, which is what clients use here
-    "bundle": [Gate(35, 22)],
+    "bundle": [Gate(40, 22)],
     "dualfl-recentred": [Gate(0, 0, tiny=83, mild=172)],
     "gd": [Gate(45, 172)],
     "nesterov": [Gate(62, 87)],

@@ -247,11 +247,11 @@ def test_auto_asks_the_silos_and_runs_what_one_process_would_choose(cost, tmp_pa
     assert same(result, expected)
 
 
-def test_auto_with_a_penalty_and_few_rows(tmp_path):
+def test_auto_takes_gradients_of_a_silo_with_few_rows(tmp_path):
     homes = csv_homes(tmp_path, (60, 4, 52))
     terms = Terms("e", ("a", "b", "c"), make("auto"), TABLE)
     result, engine = run_over(Loopback(homes), terms, None, rounds=1)
-    assert "a client has 4 rows" in result.choice and engine.algorithm.name == "lbfgs"
+    assert "fewer than 5 rows send gradients only" in result.choice and engine.algorithm.name == "sketched-newton"
 
 
 @pytest.mark.parametrize("standardise", [True, False])
