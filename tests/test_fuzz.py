@@ -1,8 +1,8 @@
 """A few hundred cases of `python -m benchmarks.fuzz`, other ones every day, and what the campaign itself must be."""
 
 import os
-import shutil
 import random
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
