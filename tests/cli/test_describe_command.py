@@ -44,7 +44,7 @@ def test_every_format_goes_into_a_file(tmp_path, form):
 )
 def test_what_is_wrong_is_one_sentence(given, sentence):
     done = run(*given)
-    assert done.exit_code == 2 and sentence in done.output and "Traceback" not in done.output
+    assert done.exit_code == 2 and sentence in done.stderr and "Traceback" not in done.stderr
 
 
 def test_dates_constants_and_gaps_are_described_as_what_they_are(tmp_path):

@@ -226,7 +226,7 @@ GOOD = [f"{i % 5},{i + 1},{i % 2},1" for i in range(20)]
 def test_bad_input_is_one_sentence(lines, words, sentence, tmp_path):
     path = written(tmp_path, lines)
     done = CliRunner().invoke(main, ["fit", str(path), *words, "--out", str(tmp_path / "m")], prog_name="dualfl")
-    said = " ".join(done.output.split())
+    said = " ".join((done.stdout + done.stderr).split())
     assert sentence in said, said
     assert "Traceback" not in said
     if "as many coefficients" not in sentence:

@@ -42,5 +42,6 @@ def test_the_chosen_columns_are_fitted_again_and_labelled(tmp_path):
 )
 def test_where_there_is_nothing_to_refit(tmp_path, given, sentence):
     done = fit(tmp_path / "m", "--no-report", *given)
-    assert sentence in done.output and "Traceback" not in done.output
+    said = done.stdout + done.stderr
+    assert sentence in said and "Traceback" not in said
     assert not Path(tmp_path / "m-refit").exists()

@@ -124,11 +124,11 @@ def test_a_damaged_folder_is_one_sentence(folder, tmp_path, spoil, sentence):
     copy = shutil.copytree(folder, tmp_path / "copy")
     spoil(copy)
     done = run("table", copy)
-    assert done.exit_code == 2 and sentence in done.output and "Traceback" not in done.output
+    assert done.exit_code == 2 and sentence in done.stderr and "Traceback" not in done.stderr
 
 
 def test_no_folder_and_a_file_that_is_there(folder, tmp_path):
-    assert "does not exist" in run("table", tmp_path / "none").output
+    assert "does not exist" in run("table", tmp_path / "none").stderr
     (tmp_path / "t.md").write_text("mine")
     assert run("table", folder, "--out", tmp_path / "t.md").exit_code == 2
     assert (tmp_path / "t.md").read_text() == "mine"

@@ -114,4 +114,4 @@ def test_of_several_classes_a_term_is_tested_for_all_of_them(fits):
 )
 def test_what_cannot_be_tested_is_one_sentence(fits, given, sentence):
     done = run("test", *(fits.get(word, word) for word in given))
-    assert done.exit_code == 2 and sentence in done.output and "Traceback" not in done.output
+    assert done.exit_code == 2 and sentence in done.stderr and "Traceback" not in done.stderr

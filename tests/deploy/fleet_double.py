@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "federation"))
+from needs import need
+
+need("flwr", "flower")
+
+# ruff: noqa: E402 (nothing below can be imported without it)
 import httpx
 
 with warnings.catch_warnings():

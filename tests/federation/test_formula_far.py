@@ -161,5 +161,5 @@ def test_new_files_are_predicted_from_the_folder_alone(tmp_path):
 )
 def test_what_is_wrong_is_one_sentence(tmp_path, given, sentence):
     done = fit(hospitals(tmp_path), tmp_path / "m", *given)
-    assert done.exit_code == 2 and sentence in done.output and "Traceback" not in done.output
+    assert done.exit_code == 2 and sentence in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / "m").exists()
