@@ -63,9 +63,9 @@ def test_sums_under_masks_over_real_silos(tmp_path):
     algorithm = make("dualfl", nu=0.1, rho=0.1)
     with real.running():
         masked = real.go(algorithm, 2, "masked")
+    assert not list((tmp_path / "alpha" / "experiments").glob("*/opened"))  # what was opened goes with the experiment
     here = far_run([tmp_path / name for name in real.names], algorithm, rounds=2).result  # by the same bytes
     assert np.array_equal(masked.theta, here.theta) and masked.certificate == here.certificate
-    assert not list((tmp_path / "alpha" / "experiments").glob("*/opened"))  # what was opened goes with the experiment
 
 
 # -- silos that are killed ------------------------------------------------------------------------
