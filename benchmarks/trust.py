@@ -153,7 +153,7 @@ def replay(names: list[str] | None = None, where: dict[str, dict[str, str]] = EL
 
 def cost() -> Iterator[str]:
     """One exchange of a silo: read the question, compute, write the answer; with masks also tags, masks, the sum."""
-    for d, rows in ((10_000, 2_000), (1_000_000, 50)):
+    for d, rows in ((10_000, 400), (10_000, 2_000), (1_000_000, 50)):
         for N in (3, 20):
             yield one_cost(d, N, rows)
 
