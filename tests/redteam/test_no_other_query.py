@@ -299,7 +299,7 @@ def test_an_analysis_waits_until_its_operator_has_read_it(homes):
     with pytest.raises(InputError, match="Silo 'c': the plan waits for this silo's operator"):
         fit(homes)
     shown = CliRunner().invoke(main, ["deploy", "approve", str(homes[2])], input="once\n").output
-    assert "Model: logistic" in shown and "age, income, town" in shown and '"tol": 0.0001' in shown
+    assert "--model logistic" in shown and "age, income, town" in shown and "tolerance of 0.0001" in shown
     fit(homes)
     assert not any("waits" in one for one in refusals(homes[0]))
 

@@ -60,9 +60,10 @@ def _fit(analysis: Content, plan: Content) -> Entries:
     if wishes.pop("influence", False):
         told += "; how the fit changes without each silo, if no silo, or at least two, withhold their numbers"
     yield "with it", told
-    for name in ("level", "said_nothing", "first", "base", "tol"):  # how it is shown and how exactly it is computed
+    method = plan["method"] or "auto, which chooses by sums over all silos"
+    yield "method", f"{method}; it ends at a tolerance of {recipe.pop('tol'):g}"
+    for name in ("level", "said_nothing", "first", "base"):  # how results are shown, and in which order
         wishes.pop(name, None), recipe.pop(name, None)
-    yield "method", plan["method"] or "auto, which chooses by sums over all silos"
 
 
 def _penalty(recipe: Content, wishes: Content, model: str) -> str:
