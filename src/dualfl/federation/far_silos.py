@@ -152,8 +152,8 @@ class FarSilos:
         if self.secure:
             content = {"opened": self._opened.handed_on(), **content}
         if self._sent == 2:
-            met = {"met": self._met} if self.secure else {}
-            return self.federation.ask("join", plan=self.plan(), **met, ended=ended, **content)
+            content |= {"met": self._met} if self.secure else {}
+            return self.federation.ask("join", plan=self.plan(), ended=ended, **content)
         return self.federation.ask("ask", ended=ended, **content)
 
     def _meet(self, met: Answers) -> None:
