@@ -195,7 +195,7 @@ class Rows:
             list(_pool(os.getpid()).map(band, ends[:-1].tolist(), ends[1:].tolist()))
 
     def _sparse_sums(self) -> bool:
-        """Whether pairs of nonzeros are fewer than what dense sums do in the same time, and each column is named once."""
+        """Whether pairs of nonzeros take less time than dense sums, and each column is named once."""
         few = self.work * SPARSE_SUMS <= self.n * self.X.shape[1]
         return bool(sparse.issparse(self.X)) and few and bool(self.X.has_canonical_format)
 
