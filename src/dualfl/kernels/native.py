@@ -125,7 +125,7 @@ class Rows:
 
     def gram(self, w: Array) -> Array:
         if not self._sparse_sums():
-            return self._dense_grams(_doubles(w)[:, None], None)[0]
+            return np.asarray(self._dense_grams(_doubles(w)[:, None], None)[0])
         G = np.zeros((self.D, self.D))
         a, b = np.triu_indices(self.D)
         G[a, b] = G[b, a] = self.grams(_doubles(w)[:, None])[:, 0]
@@ -146,7 +146,7 @@ class Rows:
 
     def block(self, w: Array, columns: npt.NDArray[np.int64]) -> Array:
         if not self._sparse_sums():
-            return self._dense_grams(_doubles(w)[:, None], columns)[0]
+            return np.asarray(self._dense_grams(_doubles(w)[:, None], columns)[0])
         m = len(columns)
         G = np.zeros((m, m))
         a, b = np.triu_indices(m)
