@@ -6,8 +6,10 @@ The command `flwr` does the same, and is a Python of its own for every word: a s
 from __future__ import annotations
 
 import hashlib
+import importlib
 import ssl
 import tomllib
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ class Control:
     """The SuperLink that `runtime.connect` noted in this folder."""
 
     def __init__(self, flower_home: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Flower uses what others have deprecated
+            importlib.import_module("flwr.proto.control_pb2")
         self.home = flower_home
         found = tomllib.loads((flower_home / "config.toml").read_text())["superlink"]["dualfl"]
         ca = found.get("root-certificates")
@@ -70,9 +75,12 @@ class Control:
         texts = [path.read_bytes() for path in sorted(app.rglob("*")) if path.suffix in (".py", ".toml")]
         path = self.home / f"app-{hashlib.sha256(b'|'.join(texts)).hexdigest()[:16]}.fab"
         if not path.exists():
-            from flwr.cli.build import build_fab_from_disk
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                from flwr.cli.build import build_fab_from_disk
 
-            write_atomically(path, build_fab_from_disk(app))
+                content = build_fab_from_disk(app)
+            write_atomically(path, content)
         return path.read_bytes()
 
     def _say(self, word: str, request: Any, answer: Any) -> Any:
