@@ -13,7 +13,8 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 
-from dualfl.kernels.twin_words import P, Words
+from dualfl.kernels.twin_words import P as P
+from dualfl.kernels.twin_words import Words as Words
 
 EXPONENT = 61
 PIECE = 1 << 14  # words: 128 kB

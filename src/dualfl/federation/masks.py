@@ -127,8 +127,8 @@ class Room(threading.local):
     """Where random words lie while they are used; each thread has its own, which stays in its processor's cache."""
 
     def __init__(self) -> None:
-        self.words = np.empty(field.PIECE + 2, dtype="<u8")  # ciphers want a block more than they fill
-        self.bytes = memoryview(self.words).cast("B")
+        self.bytes = memoryview(bytearray(8 * field.PIECE + 16))  # ciphers want a block more than they fill
+        self.words = np.frombuffer(self.bytes, dtype="<u8")
 
 
 ROOM, ZEROS = Room(), memoryview(bytes(8 * field.PIECE))
