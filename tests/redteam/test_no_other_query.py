@@ -259,12 +259,12 @@ def test_a_hello_that_was_changed_or_swapped_is_refused(homes):
 
 def test_shares_of_the_common_key_that_were_changed_are_refused(homes):
     def lie(number, content):
-        if content["kind"] != "ask" or content["shares"] is None:
+        if content["kind"] != "join":
             return None
-        content["shares"]["b"] = content["shares"]["c"]
+        content["met"]["b"] = content["met"]["b"] | {"boxes": content["met"]["c"]["boxes"]}
         return content
 
-    with pytest.raises(InputError, match="was not made by it for this plan"):
+    with pytest.raises(InputError, match="said to be of silo 'b' is not signed by it"):
         fit(homes, lie)
 
 
@@ -299,7 +299,7 @@ def test_an_analysis_waits_until_its_operator_has_read_it(homes):
     with pytest.raises(InputError, match="Silo 'c': the plan waits for this silo's operator"):
         fit(homes)
     shown = CliRunner().invoke(main, ["deploy", "approve", str(homes[2])], input="once\n").output
-    assert "Model: logistic" in shown and "age, income, town" in shown and '"tol": 0.0001' in shown
+    assert "--model logistic" in shown and "age, income, town" in shown and "tolerance of 0.0001" in shown
     fit(homes)
     assert not any("waits" in one for one in refusals(homes[0]))
 

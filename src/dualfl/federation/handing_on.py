@@ -16,7 +16,7 @@ from dualfl.federation.sealing import LARGEST, SUMS, Total
 from dualfl.federation.wire import encode
 
 Content = dict[str, Any]
-HELLO = ("answers", "data", "withholds", "offer", "signed")  # what other silos hear of a hello
+HELLO = ("answers", "data", "withholds", "offer", "boxes", "signed")  # what other silos hear of a hello
 NOT_SIGNED = (
     "what is said to be of silo {name!r} is not signed by it; somebody may be in the middle, so compare the roster "
     "with that silo's operator"
