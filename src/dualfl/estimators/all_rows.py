@@ -54,6 +54,7 @@ RAY = tuple(2.0**-i for i in range(1, 31))
 STEPS = 40  # a problem that takes more is not one for this
 CLOSE = 1e-3  # of E: with such a decrement a proof is worth trying
 TRIES, MOST_PASSES = 4, 2000  # of L-BFGS, each to a smaller gradient
+MOST_COEFFICIENTS = 250_000  # of which L-BFGS keeps a hundred copies: 200 MB
 BALANCING = 8  # Newton steps on intercepts alone
 WIDEST = 2000  # coefficients of a squared loss
 
@@ -62,7 +63,7 @@ def suits(f: LinearModel, l1: float) -> bool:
     """Whether one of these methods is the way to go."""
     loss = f.loss
     if isinstance(loss, Softmax):
-        return l1 == 0 and f.ridge > 0
+        return l1 == 0 and f.ridge > 0 and f.d <= MOST_COEFFICIENTS
     if f.k > 1 or not loss.smooth or loss.self_concordance is None or isinstance(loss, Huber | SquaredHinge):
         return False
     if is_lasso(f, l1):
