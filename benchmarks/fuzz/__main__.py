@@ -9,9 +9,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.fuzz.campaign import FAMILIES, LIMIT, PATIENCE, Outcome, campaign, family_of, one
+from benchmarks.fuzz.campaign import FAMILIES, Outcome, campaign, family_of, one
 from benchmarks.fuzz.ground import prepare
 from benchmarks.fuzz.judging import FAULTS
+from benchmarks.fuzz.patience import IDLE, LIMIT
 from benchmarks.fuzz.traps import TRAPS
 
 
@@ -52,7 +53,7 @@ def summary(found: list[Outcome], seed: int) -> str:
     """The table of a campaign, for people."""
     lines = [
         f"Seed {seed}; {sum(o.family != 'traps' for o in found):,} cases and {len(TRAPS)} traps;",
-        f"at most {LIMIT:.0f} s of a processor and {PATIENCE:.0f} s of the clock for a case.",
+        f"at most {LIMIT:.0f} s of a processor for a case, and {IDLE:.0f} s of waiting without asking for one.",
         "",
         "| family | cases | accepted | refused | " + " | ".join(FAULTS) + " |",
         "|---|---|---|---|" + "---|" * len(FAULTS),
