@@ -143,16 +143,15 @@ def test_sketches_of_large_models_do_not_depend_on_units_either(options, monkeyp
     star = needed(X, ridge)
     right = needed(X, ridge, star)
     T, shift = 10.0 ** rng.uniform(-6, 6, wide), np.where(np.arange(wide) == 0, 1e4, 0.0)
-    slack = 4 if options else 1  # a sketch that has to be drawn again comes later, and other columns are drawn
-    assert abs(needed(X * T, ridge * T**2, star) - right) <= slack
-    assert abs(needed(X + shift, ridge, star) - right) <= slack
+    assert abs(needed(X * T, ridge * T**2, star) - right) <= 1
+    assert abs(needed(X + shift, ridge, star) - right) <= 1
 
 
 def test_a_sketch_that_leaves_something_out_is_not_taken_for_the_hessian():
     f = LinearModel(np.random.default_rng(6).standard_normal((90, 20)), np.ones(90), Logistic(), 1e-4)
     C, S = f.moment(np.zeros(20))
     Omega = np.random.default_rng(7).standard_normal((20, 4))
-    basis = sketched_metric.nystroem(C @ Omega, Omega, np.trace(C), S, Coordinates.plain(20), np.full((20, 1), 1e-4))
+    basis = sketched_metric.nystroem(C @ Omega, Omega, np.diag(C), S, Coordinates.plain(20), np.full((20, 1), 1e-4))
     assert not sketched_metric.metric(basis, *f.metric(np.zeros(20), basis.U, basis.B, basis.q)).exact
     whole = sketched_metric.basis_of(C, S, np.full((20, 1), 1e-4))
     assert sketched_metric.metric(whole, *f.metric(np.zeros(20), whole.U, whole.B, whole.q)).exact
