@@ -157,14 +157,15 @@ def eigenbasis(Z: Array, B: Array, S: Array, at: Coordinates, M: Array) -> Basis
     return Basis(np.ascontiguousarray(V[:, :q]), values, B, S, at, M)
 
 
-def nystroem(Y: Array, Omega: Array, own: Array, S: Array, at: Coordinates, M: Array) -> Basis:
+def nystroem(Y: Array, Omega: Array, own: Array, S: Array, at: Coordinates, M: Array, noise: float = 0.0) -> Basis:
     """The eigenvectors of the Nystroem approximation Y (Omega'Y)^-1 Y' of C, from Y = C Omega and the diagonal of C.
 
-    All in z, and all without a feature that is apart, which is the very first direction.
+    All in z, and all without a feature that is apart, which is the very first direction. `noise` is about how far off
+    Y may be: what is smaller than that is not told from it.
     """
     D, apart = len(own), at.apart
     Y, Omega = Y[: D - apart], Omega[: D - apart]
-    shift = 1e-10 * np.linalg.norm(Y)
+    shift = max(1e-10 * float(np.linalg.norm(Y)), 4 * noise / np.sqrt(D))
     core = Omega.T @ (Y + shift * Omega)
     factor = cholesky((core + core.T) / 2, lower=True)
     vectors, sigma, _ = np.linalg.svd(np.linalg.solve(factor, (Y + shift * Omega).T).T, full_matrices=False)

@@ -180,8 +180,9 @@ class SketchedNewton(Algorithm):
         budget = self.budget(s)
         sketched = C is not None or CO is not None
         more = more_columns(basis, Omega, self.columns) if sketched else self.columns
-        guesses = dependence.guessed(C, ~basis.M.any(axis=1)) if C is not None and budget.small else None
-        s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)], prove=budget.small)
+        whole = C is not None and budget.small
+        guesses = dependence.guessed(C, ~basis.M.any(axis=1)) if C is not None and whole else None
+        s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)], prove=whole)
         s = replace(s, close=self.local or -float(m.g @ newton) <= CLOSE * abs(s.E))
         s = replace(s, guesses=guesses if guesses is not None and len(guesses) else None)
         return replace(s, bounds=s.bounds.with_point(s.mu, mean_cut(s.x, s.E, s.g, m.off, m.off_g, at.N), self.cuts))
@@ -194,10 +195,10 @@ class SketchedNewton(Algorithm):
         """
         own, W = where.diagonal(m.own), scaled_directions(at, M, self.columns)
         if M[: len(M) - where.apart].all() and where.agrees(ridge_scale(M)):
-            CO = where.sketched(m.CO, m.cross, W)
+            CO, noise = where.sketched(m.CO, m.cross, W)
             Omega = directions(at, len(M), 0, self.columns, where.apart)
             try:
-                return sketch.nystroem(CO, Omega, own, m.S, where, M), CO, own
+                return sketch.nystroem(CO, Omega, own, m.S, where, M, noise), CO, own
             except np.linalg.LinAlgError:  # clients with ridges that differ have sketched different things
                 pass
         return sketch.diagonal(own, m.S, where, M), None, own
