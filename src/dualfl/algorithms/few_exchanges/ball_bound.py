@@ -8,13 +8,14 @@ that are between their bounds can be moved by y,
     a'_i = a_i - s_i room_i^2 z_i'y,      v' = v - G y,      |a'_i - a_i| <= room_i delta,   delta^2 = y'G y,
 
 and y needs no more directions than there are groups: K y with one column v_G/|v_G| a group, so that K'G K is regular
-with fewer samples between their bounds than coefficients, as it is here, where the penalty is round. The balls have an
-inside, so v' is aimed at a point as far inside as rounding may be off; the intercept's v_k = 0 is reached exactly, as
-there.
+with fewer samples between their bounds than coefficients, as it is here, where the penalty is round. Where there are
+enough of them, v_G can be turned to theta_G as well, which saves alpha |theta_G| (1 - cos). The balls have an inside,
+so v' is aimed at a point as far inside as rounding may be off; the intercept's v_k = 0 is reached exactly, as there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,18 +28,26 @@ from dualfl.objectives.rounding import roundings
 from dualfl.solvers.definite import solve
 from dualfl.typing import Array
 
+EDGE, CLOSE = 0.5, 1e-6  # of alpha: as in `vertex_bound`
 TIMES = 4  # how far inside is known only after the move, so it is made a few times
+
+Aims = Callable[[Regulariser, Array, Array, Array], tuple[Any, Array]]
 
 
 def proven(R: Regulariser, m: Any, th: Array, off: Array, room: Room) -> float:
     """The best bound of dual points that were moved into the balls; -inf if none could be."""
-    free, best = R.flat, -np.inf
-    if room.centre.any() and not free[-1]:
+    if room.centre.any() and not R.flat[-1]:
         return -np.inf
+    return max(moved_inside(R, m, th, off, room, aims) for aims in (towards_centres, towards_theta))
+
+
+def moved_inside(R: Regulariser, m: Any, th: Array, off: Array, room: Room, aims: Aims) -> float:
+    """The same for one kind of move."""
+    free, best = R.flat, -np.inf
     doubt = off + np.abs(room.centre) * off[-1] + roundings(4) * np.abs(m.v)
     v, left = room.pulled(m.v), doubt
     for _ in range(TIMES):
-        K, goal = aims(R, v, left)
+        K, goal = aims(R, v, th, left)
         if not K.shape[1]:
             return best
         y = np.asarray(K @ solve(np.asarray(K.T @ (K.T @ room.G).T), goal))
@@ -59,21 +68,41 @@ def proven(R: Regulariser, m: Any, th: Array, off: Array, room: Room) -> float:
     return best
 
 
-def aims(R: Regulariser, v: Array, left: Array) -> tuple[Any, Array]:
-    """Directions in which v has to be moved, as columns, and how far: towards the centres of balls, and free ones."""
+def inside(R: Regulariser, v: Array, left: Array) -> Array:
+    """How long v_G may be so that it is inside for certain, whatever it is off by."""
     assert R.group is not None
-    size, wide = norms(R, v), norms(R, left)
-    beyond = size * (1 + roundings(len(v) + 64)) + wide - R.group.alpha * (1 - roundings(len(v) + 64))
-    label = labels(R)
-    out = np.flatnonzero((beyond > 0) & (size > 0))
+    return R.group.alpha * (1 - 2 * roundings(len(v) + 64)) - norms(R, left)
+
+
+def to_be_moved(R: Regulariser, v: Array, th: Array, left: Array) -> Any:
+    """Groups that may be outside, or belong on their sphere, because they are not zero."""
+    assert R.group is not None
+    size = norms(R, v)
+    there = (norms(R, th) > 0) & (size >= EDGE * R.group.alpha)
+    return (size > 0) & (there | (size > (1 - CLOSE) * inside(R, v, left)))
+
+
+def towards_centres(R: Regulariser, v: Array, th: Array, left: Array) -> tuple[Any, Array]:
+    """A direction for every group, and the free coordinates, as columns; and how far v is to be moved in them."""
+    size, label = norms(R, v), labels(R)
+    out = np.flatnonzero(to_be_moved(R, v, th, left))
     place = np.full(len(size), -1)
     place[out] = np.arange(len(out))
-    rows = np.flatnonzero(R.penalised_at & (place[label] >= 0))
-    free = np.flatnonzero(R.flat)
+    rows, free = np.flatnonzero(R.penalised_at & (place[label] >= 0)), np.flatnonzero(R.flat)
     data = np.append(v[rows] / size[label[rows]], np.ones(len(free)))
     columns = np.append(place[label[rows]], len(out) + np.arange(len(free)))
     K = sparse.csc_array((data, (np.append(rows, free), columns)), shape=(len(v), len(out) + len(free)))
-    return K, np.append(beyond[out], v[free])
+    return K, np.append((size - inside(R, v, left))[out], v[free])
+
+
+def towards_theta(R: Regulariser, v: Array, th: Array, left: Array) -> tuple[Any, Array]:
+    """All coordinates of these groups, and the free ones."""
+    label, like = labels(R), np.where(norms(R, th)[labels(R)] > 0, th, v)
+    size = norms(R, like)[label]
+    w = np.maximum(inside(R, v, left), 0.0)[label] * like / np.where(size > 0, size, 1.0)
+    rows = np.flatnonzero((R.penalised_at & to_be_moved(R, v, th, left)[label]) | R.flat)
+    K = sparse.csc_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(v), len(rows)))
+    return K, np.where(R.flat, v, v - w)[rows]
 
 
 def sideways(R: Regulariser, v: Array, Gy: Array) -> Array:
