@@ -127,8 +127,8 @@ def beside(f: MomentCost, at: Place, asked: Wanted) -> dict[str, Any]:
     if asked.prove and len(asked.U):
         sums["reach"] = row_reach(f.objective, asked.U, at.weight, asked.B, asked.inner)
     if asked.columns[1] > asked.columns[0]:
-        where = Coordinates(asked.scale, asked.centre)
-        Omega = directions(at, len(asked.scale), *asked.columns, where.apart)
+        where, (first, last) = Coordinates(asked.scale, asked.centre), asked.columns
+        Omega = directions(at, len(asked.scale), first, last, where.apart)
         sums["CO"] = f.sketched_moment(np.zeros(at.d), where.to(Omega))[0]
     if len(asked.guesses):
         rows = rows_of(f.objective)
