@@ -110,6 +110,7 @@ static void *array(Arrays *arrays, PyObject *object, const char *name, char form
     arrays->used++;
     const char *given = view->format ? view->format : "B";
     int matches = given[0] == format || (format == 'q' && given[0] == 'l' && view->itemsize == 8) ||
+                  (format == 'Q' && given[0] == 'L' && view->itemsize == 8) ||
                   (format == 'i' && given[0] == 'l' && view->itemsize == 4);
     if (!matches || given[1]) {
         PyErr_Format(PyExc_TypeError, "%s has the buffer format '%s': it must be '%c'", name, given, format);
@@ -632,6 +633,7 @@ static PyObject *sample_gradient(PyObject *module, PyObject *const *args, Py_ssi
 /* ---- survival ---- */
 
 #include "survival_calls.h"
+#include "words.h"
 
 /* ---- instruction sets and limits ---- */
 
@@ -706,6 +708,8 @@ static PyMethodDef methods[] = {
     FAST(cox_residual, "A partial likelihood and its slopes."),
     FAST(cox_curvature_times, "Its second derivative times a vector."),
     FAST(cox_means, "What the means of the risk sets take off the second moment."),
+    FAST(add_words, "Masks added to words modulo 2^61 - 1, or taken off."),
+    FAST(dot_words, "A sum of products modulo 2^61 - 1."),
     {"isa", isa, METH_NOARGS, "The instruction set in use."},
     {"isas", isas, METH_NOARGS, "The instruction sets that can be used here."},
     {"built", built_isas, METH_NOARGS, "The instruction sets that were built."},

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from . import _native, twin
-from ._native import built, cd_quadratic, isa, isas, use_isa
+from ._native import add_words, built, cd_quadratic, dot_words, isa, isas, use_isa
 from ._native import newer as pairs_newer
 from ._native import older as pairs_older
 from .losses import Array, Loss
@@ -19,12 +19,14 @@ from .thread_count import get_threads
 
 __all__ = [
     "Rows",
+    "add_words",
     "built",
     "cd_quadratic",
     "cox_curvature_times",
     "cox_means",
     "cox_residual",
     "curvature_times",
+    "dot_words",
     "isa",
     "isas",
     "pairs_newer",

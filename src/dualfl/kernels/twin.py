@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from . import twin_epochs, twin_losses, twin_survival
+from . import twin_epochs, twin_losses, twin_survival, twin_words
 from .losses import Array, Loss
 
 BLOCK_NUMBERS = 1 << 18  # float64 numbers a block may hold: 2 MB, about one cache
@@ -176,3 +176,4 @@ cd_quadratic = twin_epochs.cd_quadratic
 pairs_older, pairs_newer = twin_epochs.pairs_older, twin_epochs.pairs_newer
 cox_residual, cox_curvature_times = twin_survival.cox_residual, twin_survival.cox_curvature_times
 cox_means = twin_survival.cox_means
+add_words, dot_words = twin_words.add_words, twin_words.dot_words
