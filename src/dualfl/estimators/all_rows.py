@@ -9,7 +9,7 @@ E(z) is measured, and a step that does not keep 1e-4 of what it promises is shor
 penalty the Hessian proves how near x is (`self_concordance`, in coordinates in which H has a unit diagonal). The bound
 of E* is then known, and the Newton step from x is taken as well: what it leaves is about the square of what was left.
 With an l1 penalty and a free intercept duality proves it (`estimators.proof`); a lasso has a way of its own
-(`all_rows_lasso`), and a softmax goes by L-BFGS.
+(`all_rows_lasso`), and a large softmax goes by L-BFGS.
 
 Whoever is not done with that, because columns depend on each other, classes are separable, or rounding stands against
 it, is returned to the algorithms of the library, which know more ways: `minimised` says None.
@@ -77,10 +77,26 @@ def is_lasso(f: LinearModel, l1: float) -> bool:
     return isinstance(f.loss, Squared) and l1 > 0 and f.ridge == 0
 
 
+def is_small_softmax(f: LinearModel) -> bool:
+    """Whether the Hessian of all outputs is small; adding to all outputs changes nothing, so there is one less."""
+    D, m = f.design.D, f.k - 1
+    return isinstance(f.loss, Softmax) and D * (D + 1) // 2 * (m * (m + 1) // 2) <= EXACT
+
+
 def minimised(f: LinearModel, l1: float, limits: FitLimits, silos: int) -> Result | None:
     """The fit with its proof; None if this is not the way to it."""
     method = method_of(f, l1)
-    how = ManyOutputs if f.k > 1 else Lasso if is_lasso(f, l1) else WithL1 if l1 else Smooth
+    how = (
+        FewOutputs
+        if is_small_softmax(f)
+        else ManyOutputs
+        if f.k > 1
+        else Lasso
+        if is_lasso(f, l1)
+        else WithL1
+        if l1
+        else Smooth
+    )
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     with quiet, Bar(method.name, limits.rounds, limits.progress) as bar:
         fit = how(f, l1, limits, silos, bar)
@@ -99,7 +115,7 @@ def minimised(f: LinearModel, l1: float, limits: FitLimits, silos: int) -> Resul
 
 def method_of(f: LinearModel, l1: float) -> Algorithm:
     """What the library calls it."""
-    if f.k > 1:
+    if f.k > 1 and not is_small_softmax(f):
         return ServerLBFGS()
     if isinstance(f.loss, Squared) and f.d <= WIDEST:
         return OneShot(least_rows=1)
@@ -255,8 +271,29 @@ class WithL1(Smooth):
         return super().proven(point, energy, bound)
 
 
+class FewOutputs(Smooth):
+    """A small softmax: Newton's method, and a proof by the ridge."""
+
+    def hessian(self, x: Array) -> Array:
+        H, k = self.f.hessian(x), self.f.k
+        if self.f.free is not None:  # adding to all intercepts changes nothing, and costs something here
+            H[-k:, -k:] += float(np.trace(H[-k:, -k:])) / k**2
+        return H
+
+    def bound(self, point: Point, energy: float, promised: float) -> float:
+        """Whether it is worth the while; the next point is the one of which something is proven."""
+        return energy if -promised <= CLOSE * self.limits.scale(energy) else -np.inf
+
+    def proven(self, point: Point, energy: float, bound: float) -> Found | None:
+        if not bound > -np.inf:
+            return None
+        x = point.x if self.f.free is None else balanced(self.f, point.x)
+        energy = self.f.value(x)
+        return super().proven(self.f.at(x), energy, ridge_bound(self.f, x, energy))
+
+
 class ManyOutputs:
-    """A softmax by L-BFGS, whose passes are its price; a Hessian of k outputs costs k^2/2 as much as of one.
+    """A large softmax by L-BFGS, whose passes are its price; a Hessian of k outputs costs k^2/2 as much as of one.
 
     With the ridge mu a gradient g proves |g|^2/(2 mu) (`cuts`), or about that where intercepts are free (`proof`).
     """
@@ -276,7 +313,7 @@ class ManyOutputs:
                 self.account.exchange(f.d + 2, f.d)
             x = x if f.free is None else balanced(f, x)
             energy, off = f.value(x), f.rounding(x)
-            gap = max(energy + off.value - self.bound(x, energy), off.value, SMALLEST)
+            gap = max(energy + off.value - ridge_bound(f, x, energy), off.value, SMALLEST)
             if gap <= self.limits.tol * self.limits.scale(energy):
                 return Found(x, energy, off.value, gap)
             if not np.isfinite(energy) or len(self.account.rows) > self.limits.rounds:
@@ -285,14 +322,14 @@ class ManyOutputs:
             goal *= min(0.3, np.sqrt(self.limits.tol * self.limits.scale(energy) / gap) / 2)
         return None
 
-    def bound(self, x: Array, energy: float) -> float:
-        """A lower bound of E*."""
-        f = self.f
-        if f.free is not None:
-            return FreeIntercept(Problem([f])).bound(x)
-        off = f.rounding(x)
-        cut = mean_cut(x, energy, f.gradient(x), off.value, float(np.linalg.norm(off.gradient)), 1)
-        return proven(f.ridge, [cut])
+
+def ridge_bound(f: LinearModel, x: Array, energy: float) -> float:
+    """A lower bound of E* by the ridge."""
+    if f.free is not None:
+        return FreeIntercept(Problem([f])).bound(x)
+    off = f.rounding(x)
+    cut = mean_cut(x, energy, f.gradient(x), off.value, float(np.linalg.norm(off.gradient)), 1)
+    return proven(f.ridge, [cut])
 
 
 def balanced(f: LinearModel, x: Array) -> Array:

@@ -90,9 +90,9 @@ def rows_by_silo(groups: Any, n: int) -> Parts:
 
 def silo_labels(groups: Any, n: int) -> AnyArray:
     """The silo of each row, or a sentence."""
-    labels: AnyArray = column_or_1d(
-        np.array(groups, dtype=object) if isinstance(groups, list | tuple) else groups
-    )  # nan stays nan
+    labels: AnyArray = groups
+    if not isinstance(groups, np.ndarray) or groups.ndim != 1:
+        labels = column_or_1d(np.array(groups, dtype=object) if isinstance(groups, list | tuple) else groups)
     if len(labels) != n:
         raise InputError(f"groups names the silo of each row, but it has {len(labels)} entries for {n} rows.")
     missing = _unnamed(labels)
@@ -107,7 +107,7 @@ def silo_labels(groups: Any, n: int) -> AnyArray:
 def _distinct(labels: AnyArray, inverse: bool = False) -> Any:
     """The names of the silos in order, and which of them each row has."""
     try:
-        return np.unique(labels, return_inverse=inverse)
+        return np.unique(labels, return_inverse=True) if inverse else np.unique(labels)
     except TypeError:
         kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
         raise InputError(f"groups mixes labels that have no common order ({kinds}); give all as text.") from None
