@@ -175,9 +175,23 @@ class Chamber:
         if rows.which in ("without", "only"):
             return self.chosen(ALL)
         if rows not in self._chosen:
-            inside = dealt(self.rows, self.dealing, rows.folds) == rows.fold
-            self._chosen[rows] = self.rows.rows(np.flatnonzero(inside == (rows.which == "test")))
-        found = self._chosen[rows]
+            self._chosen[rows] = self._fold(self.rows, rows)
+        return self._told(self._chosen[rows], rows)
+
+    def counted(self, rows: Rows) -> SiloRows | None:
+        """The same without columns, where only targets and weights count: no row is copied for it."""
+        if rows in (ALL, *self._chosen) or rows.which in ("without", "only"):
+            return self.chosen(rows)
+        if not rows.of(self.name):
+            return None
+        return self._told(self._fold(replace(self.rows, X=np.empty((self.rows.n, 0))), rows), rows)
+
+    def _fold(self, source: SiloRows, rows: Rows) -> SiloRows:
+        inside = dealt(self.rows, self.dealing, rows.folds) == rows.fold
+        return source.rows(np.flatnonzero(inside == (rows.which == "test")))
+
+    def _told(self, found: SiloRows, rows: Rows) -> SiloRows | None:
+        """None if no row counts; refused where there are too few to be told of."""
         if 0 < found.n < self.least.fold:  # sums over one or two rows are these rows
             told = f"one of {rows.folds} folds has too few rows of this silo ('least_per_fold' of its policy)"
             raise Unfit(f"{self.name}: {told}, {found.n}; take fewer folds.", f"{told}; take fewer folds")
