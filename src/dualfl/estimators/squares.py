@@ -31,7 +31,7 @@ from dualfl.solvers.coordinate_descent import Separable, face_step, minimise_mod
 from dualfl.typing import Array
 
 LARGEST = 2000  # coefficients: above it moments are too many numbers to be sent
-SWEEPS, DOUBLED = 10, 4  # before the first look at the gap, and how often twice as many are made before the next
+SWEEPS, DOUBLED = 20, 3  # before the first look at the gap; how often twice as many are made before the next
 TURNS = 20  # looks before all digits are asked for
 DIGITS = 1e-9  # a held-out loss that may be off by more, relatively, is asked for
 

@@ -102,6 +102,7 @@ class Chamber:
         self.dealing = dealing
         self.least = Least()
         self._chosen: dict[Rows, SiloRows] = {}
+        self._dealt: dict[int, npt.NDArray[Any]] = {}  # the fold of every row, by the number of folds
         self._models: dict[Cost, Any] = {}  # fits differ in their penalty, and share everything else
         self.request: Request | None = None
 
@@ -157,7 +158,7 @@ class Chamber:
     # -- rows -----------------------------------------------------------------------------------------
 
     def settle(self, rows: SiloRows, by_class: bool) -> None:
-        self._rows, self._chosen, self._models = rows, {}, {}
+        self._rows, self._chosen, self._models, self._dealt = rows, {}, {}, {}
         self.dealing = replace(self.dealing, by_class=by_class)
 
     @property
@@ -187,7 +188,9 @@ class Chamber:
         return self._told(self._fold(replace(self.rows, X=np.empty((self.rows.n, 0))), rows), rows)
 
     def _fold(self, source: SiloRows, rows: Rows) -> SiloRows:
-        inside = dealt(self.rows, self.dealing, rows.folds) == rows.fold
+        if rows.folds not in self._dealt:
+            self._dealt[rows.folds] = dealt(self.rows, self.dealing, rows.folds)
+        inside = self._dealt[rows.folds] == rows.fold
         return source.rows(np.flatnonzero(inside == (rows.which == "test")))
 
     def _told(self, found: SiloRows, rows: Rows) -> SiloRows | None:
