@@ -17,30 +17,38 @@ from dualfl.deploy.keys import new_key_pair
 from dualfl.errors import InputError
 from dualfl.federation import field, tags
 from dualfl.federation.chain import Chain
-from dualfl.federation.field import P, add, dot, signed_to_words, words_to_signed
+from dualfl.federation.field import P, add, signed_to_words, words_to_signed
 from dualfl.federation.group_key import Share
-from dualfl.federation.masks import new_secret, public_part
+from dualfl.federation.masks import Masks, new_secret, public_part
 
 EDGES = [0, 1, 2**32 - 1, 2**32, 2**60, P - 1]
 
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(*[st.sampled_from(EDGES) | st.integers(0, P - 1)] * 2), min_size=1, max_size=50))
-def test_products_and_sums_modulo_p_are_those_of_python(pairs):
+def test_sums_modulo_p_are_those_of_python(pairs):
     a, b = (np.array(numbers, dtype=np.uint64) for numbers in zip(*pairs))
-    assert dot(a, b) == sum(x * y for x, y in pairs) % P
     assert add(a, b).tolist() == [(x + y) % P for x, y in pairs]
+    assert field.total([a, b, a]).tolist() == [(2 * x + y) % P for x, y in pairs]
 
 
-def test_long_products_modulo_p():
+def test_long_sums_modulo_p():
     rng = np.random.default_rng(0)
-    a, b = rng.integers(0, P, (2, 3 * field.PIECE + 5), dtype=np.uint64)
-    assert dot(a, b) == sum(x * y for x, y in zip(a.tolist(), b.tolist())) % P
-    total, stream = a.copy(), rng.integers(0, 2**64, a.size, dtype=np.uint64)
-    field.add_to(total, stream, negative=False)
-    field.add_to(total, stream, negative=True)
-    assert np.array_equal(field.canonical(total), a)
+    stream = rng.integers(0, 2**64, 3 * field.PIECE + 5, dtype=np.uint64)
+    a, b = rng.integers(0, P, (2, stream.size), dtype=np.uint64)
+    assert np.array_equal(field.total([a, b]), add(a, b))
     assert field.reduced(stream).tolist() == [x % P for x in stream.tolist()]
+
+
+def test_masks_are_the_same_in_pieces_and_cancel():
+    secrets = {name: new_secret() for name in "abc"}
+    keys = {name: public_part(secret) for name, secret in secrets.items()}
+    x = np.arange(2 * field.PIECE + 7, dtype=np.uint64)
+    covered = [Masks(name, secrets[name], keys, "e").cover(x, "t", list("abc")) for name in "abc"]
+    assert not any(np.array_equal(row, x) for row in covered)
+    assert np.array_equal(field.total(covered), field.total([x, x, x]))
+    short = Masks("a", secrets["a"], keys, "e").cover(x[:100], "t", list("abc"))
+    assert np.array_equal(short, covered[0][:100])
 
 
 @given(st.lists(st.integers(-(2**59), 2**59), min_size=1))
@@ -103,8 +111,9 @@ def test_without_s_a_multiple_would_pass():
     """Why one silo adds it."""
     x = np.random.default_rng(2).integers(0, P, SIZE, dtype=np.uint64)
     bare = tags.tagged(x, GROUP, "label", first=False)
-    twice, (r, _) = add(bare, bare), tags._key(GROUP, "label", SIZE)
-    assert dot(r, twice[:-1]) == int(twice[-1])
+    twice = add(bare, bare)
+    assert tags._tag(twice[:-1], GROUP, "label", first=False) == int(twice[-1])
+    assert tags._tag(twice[:-1], GROUP, "label") != int(twice[-1])
 
 
 # -- the group key ---------------------------------------------------------------------------------------

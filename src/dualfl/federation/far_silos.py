@@ -47,6 +47,7 @@ from dualfl.typing import Array
 
 Content = dict[str, Any]
 Answers = Mapping[str, Content]
+AGAIN = "a vector again, in two words"
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,15 @@ class FarSilos:
         return found
 
     def _answers(self, asks: Sequence[Content]) -> Answers:
-        """From the journal, or else from the silos."""
+        """From the journal, or else from the silos; asked again, in two words a number, where one did not do."""
         content: Content = {"asks": list(asks)}
+        known = self._exchanged(content)
+        if self._opened.too_large(len(self.names)):  # numbers that one word did not carry
+            self.ledger.note(AGAIN, self._opened.numbers * len(self.names), len(self.names) * numbers_in(content))
+            known = self._exchanged(content | {"wide": True})
+        return known
+
+    def _exchanged(self, content: Content) -> Answers:
         known = self.journal.answers(self._sent, content)
         self._sent += 1
         if known is None:

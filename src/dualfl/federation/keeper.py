@@ -327,13 +327,19 @@ class Keeper:
             last, sent = far.recall()
             if last == name:
                 return sent
-            far.forget(request["ended"])
-            if experiment.plan["secure"] is None:
-                sent, line = self._encoded(message, answer_all(far, request["asks"], None)), None
-            else:
-                sent, line = self._sealed(experiment, request, message)
+            try:
+                sent, line = self._answered(experiment, request, message)
+            except BaseException:
+                far.begin_anew()
+                raise
             far.keep(name, sent, line)
         return sent
+
+    def _answered(self, experiment: Experiment, request: Content, message: bytes) -> tuple[bytes, Content | None]:
+        if experiment.plan["secure"] is not None:
+            return self._sealed(experiment, request, message)
+        experiment.far.forget(request["ended"])
+        return self._encoded(message, answer_all(experiment.far, request["asks"], None)), None
 
     def end(self, request: Content, message: bytes) -> Content:
         """Whoever asks has all that he wanted: secrets, states and sums of this experiment are deleted."""
@@ -356,8 +362,11 @@ class Keeper:
                 classes = len(ask["given"].get("schema", {}).get("classes", ()))
                 outputs = classes if classes > 2 else 1
                 home.policy.check_size(home.rows().used().rows, outputs * (len(ask["given"].get("mean", ())) + 1))
+        if line.scales is None:
+            experiment.far.undo()
+        experiment.far.forget(request["ended"])
         seal, chain = line.seal(message, now, group)
-        content = answer_all(experiment.far, request["asks"], seal)
+        content = answer_all(experiment.far, request["asks"], seal, line.scales)
         if any(one is not None for one in content["own"]):
             content["signed"] = sign_own((home.path / "key").read_bytes(), seal.label, home.name, content["own"])
         return self._encoded(message, content), line.after(now, chain, content)

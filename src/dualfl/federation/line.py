@@ -20,6 +20,7 @@ from dualfl.federation.group_key import Share
 from dualfl.federation.handing_on import Totals, check_hellos, check_own
 from dualfl.federation.masks import Masks
 from dualfl.federation.replica import Replica
+from dualfl.federation.scales import Scales
 from dualfl.federation.sealing import LARGEST, SUMS, Seal, Total
 from dualfl.federation.silo_folder import write
 from dualfl.federation.wire import decode, encode
@@ -95,10 +96,9 @@ class Line:
     # -- asking -----------------------------------------------------------------------------------------
 
     def standing(self) -> Standing:
-        path = self.path / "fits"
-        if not path.exists():
+        told = self.experiment.far.standing()
+        if told is None:
             return Standing(Chain(self.plan_digest))
-        told = decode(path.read_bytes())["line"]
         chain = Chain(told["chain"], told["length"])
         return Standing(chain, told["exchanges"], told["label"], tuple(told["fields"]))
 
@@ -107,7 +107,13 @@ class Line:
         self._note_opened(request.get("opened"), now, group)
         self._catch_up(now.exchanges)
         assert self._replica is not None
-        self._replica.check(request["asks"], request["ended"])
+        self._replica.check(request["asks"], request["ended"], request.get("wide", False))
+
+    @property
+    def scales(self) -> Scales | None:
+        """Where the points of long vectors stand; None where the last answer was void, and all take two words."""
+        assert self._replica is not None
+        return None if self._replica.wide else self._replica.scales
 
     def _note_opened(self, opened: Any, now: Standing, group: bytes) -> None:
         if now.exchanges == 0:
