@@ -160,7 +160,7 @@ class PiecewiseSilo:
         u = self.margins(th)
         a = central(self.P, u, t)
         sums = of_few_rows(self.sums(u, a, metric(self.P, u, a, t)))
-        there = {name: sums[name] for name in ("ab", "v", "plus_ab", "plus_v", "comp") if name in sums}
+        there: dict[str, Any] = {name: sums[name] for name in ("ab", "v", "plus_ab", "plus_v", "comp") if name in sums}
         there |= {"room": np.zeros_like(sums["h"]), "own_room": np.zeros(len(sums["v"])), "rough": 0.0}
         there["loss"] = float(self.s @ self.P.loss(self.margins(end)).sum(axis=0))
         return sums | {f"end_{name}": x for name, x in there.items()}
