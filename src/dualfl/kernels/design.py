@@ -109,6 +109,10 @@ class Design:
         """
         return self.kernel.grams(V, columns)
 
+    def block(self, w: Array, columns: npt.NDArray[np.int64]) -> Array:
+        """The rows and columns of `gram` that are named, ascending; D - 1 is the intercept."""
+        return self.kernel.block(w, columns)
+
     def row_norms2(self) -> Array:
         """|xtilde_i|^2, shape (n,)."""
         return self.kernel.row_norms2()
