@@ -295,12 +295,12 @@ def sums(limit: Limits) -> None:
     say("### Second-order sums of dense rows, and of sparse ones")
     say()
     rows = []
-    for n, d in ((20_000, 50), (10_000, 200), (4_000, 784), (2_000, 2_000)):
+    for n, d in ((20_000, 50), (10_000, 200), (4_000, 784)):
         X = rng.normal(size=(n, d))
         designs = {"float64": Design(X), "float32": Design(X.astype(np.float32))}
         designs["bytes"] = Design(rng.integers(0, 256, size=(n, d), dtype=np.uint8))
         for kind, design in designs.items():
-            for many in (1, 4):
+            for many in (1, 4) if kind == "float64" else (1,):
                 rows.append(sums_of(f"{n:,} x {d:,}, {kind}", design, rng.random((n, many)), n * d * (d + 1), limit))
     for n, d, each in ((20_000, 120, 14), (20_000, 784, 150)):
         X = sparse.random(n, d, density=each / d, format="csr", random_state=1)
