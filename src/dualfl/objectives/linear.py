@@ -297,7 +297,7 @@ class LinearModel(Objective):
             shared: tuple[Array, Array] = known[1]
             return shared
         W = self.newton_curvatures(x, 1.0)
-        C = moments.moment(self.design, curvature.row_curvatures(W, self.s))
+        C = moments.moment(self.design, curvature.row_curvatures(curvature.trace_of(W), self.s))
         found = sealed(C), sealed(curvature.mean_block(W))
         self._moment.clear()
         self._moment[x.tobytes()] = own, found
@@ -315,21 +315,30 @@ class LinearModel(Objective):
         slopes = kernels.residual(self.loss, Z, self.y, self.s)[1][:, 0]
         own = z if self.offset is None else z - self.offset
         q = self.design.backward(np.ascontiguousarray((w * own - slopes)[:, None]))[:, 0]
-        return moments.moment(self.design, curvature.row_curvatures(w[None, None], self.s)), q
+        return moments.moment(self.design, curvature.row_curvatures(w, self.s)), q
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         """C Omega and the trace of C for the C of `moment`, and its S; for more features than C may have."""
         self.cost.passes += 1
         W = self.newton_curvatures(x, 1.0)
-        c = curvature.row_curvatures(W, self.s)
+        c = curvature.row_curvatures(curvature.trace_of(W), self.s)
         Y = self.design.backward(c[:, None] * self.design.forward(np.ascontiguousarray(Omega)))
         return Y, float(c @ self.design.row_norms2()), curvature.mean_block(W)
 
     def column_moments(self, x: Array) -> tuple[Array, Array]:
         """The diagonal of that C, and its last column."""
         self.cost.passes += 1
-        c = curvature.row_curvatures(self.newton_curvatures(x, 1.0), self.s)
+        c = self._row_curvatures(x)
         return moments.squares(self.design, c), moments.last_column(self.design, c)
+
+    def feature_moment(self, x: Array) -> Array:
+        """That C without its S, which has k^2 numbers."""
+        self.cost.passes += 1
+        return moments.moment(self.design, self._row_curvatures(x))
+
+    def _row_curvatures(self, x: Array) -> Array:
+        """What every row counts for in C."""
+        return curvature.row_curvatures(curvature.traces(self.loss, self.predictors_at(x), self.y, self.s, 1.0), self.s)
 
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """What a sketch of the Hessian at x needs: see `curvature.metric`, and `newton_curvatures` for `straight`."""

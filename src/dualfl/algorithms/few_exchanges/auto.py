@@ -35,7 +35,9 @@ from dualfl.typing import Array
 
 ALIKE = 2.0
 WIDE, MANY_CLASSES = 4000, 30  # columns, and classes, beyond which a gradient takes less time than a useful sketch
-VECTORS = 80  # of the length of the model, that L-BFGS keeps
+PAIRS, FEWEST, BYTES = 30, 5, 1.2e8  # that L-BFGS keeps, at least, and of so many bytes
+SPARE = 12  # vectors of the length of the model, beside the pairs
+PRODUCTS = 16  # features an output: with more, their second moments take more time than a few gradients
 MOST_NUMBERS = 10**7
 # Costs that are no losses of a row, and have a Hessian to send.
 BY_HESSIAN = ("CoxPartialLikelihood", "ProportionalOdds", "OwnIntercept")
@@ -107,7 +109,7 @@ class Auto(Algorithm):
             raise InputError(f'auto: cost = {self.cost!r} is not allowed; it is "exchanges", "floats" or "time".')
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         self.require(self.memory > 0, "memory", "it must be a number of bytes > 0")
-        least = 8.0 * k.d * VECTORS
+        least = 8.0 * k.d * (2 * FEWEST + SPARE)
         if least > self.memory:
             raise InputError(
                 f"auto: memory = {self.memory:.3g} bytes is not enough for anything: L-BFGS, which takes the least, "
@@ -133,7 +135,7 @@ class Auto(Algorithm):
         first = replace(self, cost="exchanges").few(k, facts, penalty)
         candidates = [first]
         if facts.smooth and penalty is None and first[0].name != ServerLBFGS.name:
-            candidates.append((ServerLBFGS(), f"{describe(facts, penalty)} by gradients alone"))
+            candidates.append((self.secants(k, facts), f"{describe(facts, penalty)} by gradients alone"))
         known = [(predicted(chosen.name, k, facts), chosen, why) for chosen, why in candidates if foreseen(chosen)]
         if not known:
             return first
@@ -226,7 +228,7 @@ class Auto(Algorithm):
     def first_order(self, k: Constants, facts: Facts, penalty: Penalty | None, because: str) -> Choice:
         """The best that needs no second-order sums."""
         if facts.smooth and penalty is None:
-            return ServerLBFGS(), f"{because}; L-BFGS at the server needs gradients only"
+            return self.secants(k, facts), f"{because}; L-BFGS at the server needs gradients only"
         if facts.smooth:
             return ServerNesterov(), f"{because}; Nesterov's method takes the penalty by its prox"
         if k.mu >= 1e-2:
@@ -236,6 +238,15 @@ class Auto(Algorithm):
         return FedDR(eta=1.0, decay=0.9, penalty_rule="balanced"), (
             f"{because}; splitting with a balanced penalty needs no ridge"
         )
+
+    def secants(self, k: Constants, facts: Facts) -> ServerLBFGS:
+        """L-BFGS with as many pairs as fit, around second moments of the features where there are any."""
+        room = min(BYTES, self.memory - 8.0 * k.d * SPARE)
+        pairs = int(min(PAIRS, max(FEWEST, room // (16 * k.d))))
+        if not (facts.moments and facts.loss and facts.least >= self.least_rows):
+            return ServerLBFGS(pairs)
+        few = facts.D <= min(PRODUCTS * facts.k, sketched_newton.SketchedNewton().widest)
+        return ServerLBFGS(pairs, 1.0, k.mu, "features" if few else "diagonal")
 
     # -- it never runs itself ---------------------------------------------------------------------
 

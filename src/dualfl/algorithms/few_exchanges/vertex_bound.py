@@ -26,9 +26,9 @@ import numpy as np
 from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges.dependence import NONE
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, conjugate_above
-from dualfl.algorithms.few_exchanges.packing import symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.self_concordance import Curvature, gain
+from dualfl.algorithms.packing import symmetric
 from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.solvers.definite import solve
 from dualfl.typing import Array
