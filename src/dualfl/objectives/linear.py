@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from dualfl import kernels
 from dualfl.arguments import check
 from dualfl.errors import InputError, NotSupported
-from dualfl.kernels import Design
+from dualfl.kernels import Design, RowsOnDisk
 from dualfl.objectives import curvature, moments, rounding
 from dualfl.objectives.base import Objective, Point, Ray, check_factor
 from dualfl.objectives.inputs import check_features, check_offset, check_scale, check_weights
@@ -36,6 +36,7 @@ Intercept = bool | Literal["free"]
 
 # Predictors that were updated along rays are computed afresh once they may be off by this much, relatively.
 DRIFT = 2.0**-44
+REMEMBERED = 1 << 8  # numbers of a second moment that may be more than the rows have
 
 
 class LinearModel(Objective):
@@ -43,8 +44,9 @@ class LinearModel(Objective):
 
     Parameters
     ----------
-    X : ndarray or sp.csr_array or sp.csr_matrix
-        Rows by features; dense float64, float32 or uint8, or SciPy CSR of these.
+    X : ndarray or sp.csr_array or sp.csr_matrix or RowsOnDisk
+        Rows by features; dense float64, float32 or uint8, or SciPy CSR of these; `dualfl.kernels.RowsOnDisk` for
+        more rows than memory holds.
     y : npt.ArrayLike
         One target a row, as the loss takes them.
     loss : Loss
@@ -71,7 +73,7 @@ class LinearModel(Objective):
 
     def __init__(
         self,
-        X: AnyArray | sp.csr_array | sp.csr_matrix,
+        X: AnyArray | sp.csr_array | sp.csr_matrix | RowsOnDisk,
         y: npt.ArrayLike,
         loss: Loss,
         ridge: float = 0.0,
@@ -300,7 +302,8 @@ class LinearModel(Objective):
         C = moments.moment(self.design, curvature.row_curvatures(curvature.trace_of(W), self.s))
         found = sealed(C), sealed(curvature.mean_block(W))
         self._moment.clear()
-        self._moment[x.tobytes()] = own, found
+        if C.size <= max(REMEMBERED, self.design.entries):  # of many clients with few rows, more than all their rows
+            self._moment[x.tobytes()] = own, found
         return found
 
     def working_sums(self) -> tuple[Array, Array] | None:
