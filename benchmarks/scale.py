@@ -18,10 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.breakable import children
 from benchmarks.deploy import write_wide
-from benchmarks.soak import children
 from dualfl.algorithms.registry import make
-from dualfl.deploy import silo_process
 from dualfl.deploy.trial import Deployment
 from dualfl.engines.request import Limits
 from dualfl.federation.flower import runtime
@@ -78,7 +77,7 @@ def measure(silos: int, idle: float, rounds: int) -> dict[str, float]:
         deployment = Served(folder, files, "y", names, secure=True, intercept="penalised", patience=1800.0)
         with deployment.running():
             wait_for(deployment)
-            time.sleep(silo_process.EAGER * silo_process.LOOKS + 5)  # until they look seldom
+            time.sleep(5)  # until all wait
             sides = {
                 "a silo": [pid for silo in deployment.silos.values() for pid in family(silo.popen.pid)],
                 "coordinator": [

@@ -338,7 +338,8 @@ def approve_command(folder: Path, answer_all: str | None) -> None:
     "once" approves this plan alone; "always" approves every plan with the
     same silos, keys, columns, model and method; "no" refuses it.
     """
-    from dualfl.federation.consent import Consent, in_words
+    from dualfl.federation.consent import Consent
+    from dualfl.federation.plan_in_words import in_words
     from dualfl.federation.silo_folder import SiloFolder
 
     home = SiloFolder(folder)

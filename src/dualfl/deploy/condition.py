@@ -43,6 +43,7 @@ def common(folder: Path, kind: str) -> Content:
     record = read_record(folder)
     parts = {
         name: {"running": is_same(part), "restarts": part.get("restarts", 0), "since": part.get("since", 0.0)}
+        | {"pid": part["pid"]}
         for name, part in record.get("parts", {}).items()
     }
     pid = running(folder)
@@ -90,7 +91,7 @@ def of_silo(folder: Path) -> Content:
     if found["pid"] is None:
         state = "stopped"
         sentence = f"The service does not run; start it by `dualfl deploy serve {folder}`."
-    elif not said or not found["parts"].get("silo", {}).get("running"):
+    elif not found["parts"].get("silo", {}).get("running") or said.get("pid") != found["parts"]["silo"]["pid"]:
         state, sentence = "starting", "The silo's process is being started; look again in a minute."
     else:
         state, sentence = str(said["state"]), str(said["sentence"])

@@ -21,7 +21,6 @@ from dualfl.errors import InputError
 from dualfl.federation.audit import AuditLog, stamp
 from dualfl.federation.policy import Policy
 from dualfl.files import locked, write_atomically
-from dualfl.lines import plain_text
 
 PRIVATE = 0o600
 Content = dict[str, Any]
@@ -134,35 +133,3 @@ def columns_of(draft: Any) -> list[str]:
         f"{name} ({', '.join(map(str, levels[name]))})" if name in levels else str(name) for name in draft["columns"]
     ]
     return found or ([f"{draft['width']} columns without names"] if draft.get("width") else [])
-
-
-def in_words(waiting: Content, coordinator: str) -> str:
-    """A plan as its operator reads it."""
-    plan = waiting["plan"]
-    problem = plan["problem"]
-    penalty = ", ".join(f"{name} {problem[name]}" for name in ("ridge", "l1") if problem.get(name))
-    lines = [
-        f"Experiment {waiting['experiment']}, asked since {waiting['since']} by the coordinator at {coordinator}.",
-        f"Silos: {', '.join(plan['silos'])}.",
-        f"Model: {plan['model'] or 'as the analysis says'}{f' with {penalty}' if penalty else ''}; "
-        f"method: {plan['method'] or 'as the analysis says'}.",
-        f"Columns: {', '.join(plan['columns']) or 'those that all silos agree upon'}.",
-    ]
-    if plan["analysis"]:
-        lines += ["The analysis:", *(f"    {name}: {json.dumps(one)}" for name, one in plan["analysis"].items())]
-    if plan["model"] == "check":
-        lines.append(
-            "This is a check of tables. The coordinator and all silos will learn the names of this silo's columns and "
-            "of levels that the policy lets out, which columns have which faults (gaps, odd entries, dates, an "
-            "identifier, ...), which are constant, and which are 0 and 1: no entry, no row, no count. `dualfl deploy "
-            "check` shows all of it here."
-        )
-    elif plan["masks"]:
-        lines.append(
-            "Sums are masked. The coordinator and all silos will learn sums over all silos: the number of rows, of "
-            "each column its mean, spread and gaps, how many rows have each level, and gradients and the like on the "
-            "way to the model. Nobody learns what this silo alone has sent."
-        )
-    else:
-        lines.append("Nothing is masked: the coordinator will see what this silo alone sends.")
-    return plain_text("\n".join(lines))

@@ -220,7 +220,7 @@ class Keeper:
         if "pickle" in self.home.settings or (experiment.path / "plan").exists():
             return
         home, policy = self.home, self.home.policy
-        roster = home.registered() if plan["secure"] is not None or (home.path / "roster.json").exists() else {}
+        roster = home.registered() if plan["secure"] is not None or home.has_roster else {}
         begun = [
             path for path in (home.path / "experiments").glob("*/plan") if path.stat().st_mtime > time.time() - DAY
         ]
@@ -302,11 +302,12 @@ class Keeper:
         key = self.home.path / "key"
         if key.exists():
             content["offer"] = experiment.offer(key)
+            content["boxes"] = experiment.line.share().boxes() if self.home.has_roster else {}
             content["signed"] = sign_hello(key.read_bytes(), experiment.id, self.home.name, content)
         return content
 
     def join(self, request: Content, message: bytes) -> Content | bytes:
-        """Take note of the plan of an analysis; without masks, answer its first questions."""
+        """Take note of the plan of an analysis, and answer its first questions."""
         experiment = self.experiment(request)
         plan = request["plan"]
         if set(plan) != PLAN:
@@ -314,7 +315,9 @@ class Keeper:
         experiment.fix("analysis", encode(plan["analysis"]), "the plan is of another analysis than it began with")
         self._check_plan(plan, experiment)
         experiment.fix("plan", encode(plan), "another plan was agreed for this experiment; start a new one")
-        return self.ask(request, message) if plan["secure"] is None else experiment.line.meet(request["met"])
+        if plan["secure"] is not None:
+            experiment.line.meet(request["met"])
+        return self.ask(request, message)
 
     def ask(self, request: Content, message: bytes) -> Content | bytes:
         """Questions of an analysis: check, compute, save, answer."""
@@ -324,13 +327,19 @@ class Keeper:
             last, sent = far.recall()
             if last == name:
                 return sent
-            far.forget(request["ended"])
-            if experiment.plan["secure"] is None:
-                sent, line = self._encoded(message, answer_all(far, request["asks"], None)), None
-            else:
-                sent, line = self._sealed(experiment, request, message)
+            try:
+                sent, line = self._answered(experiment, request, message)
+            except BaseException:
+                far.begin_anew()
+                raise
             far.keep(name, sent, line)
         return sent
+
+    def _answered(self, experiment: Experiment, request: Content, message: bytes) -> tuple[bytes, Content | None]:
+        if experiment.plan["secure"] is not None:
+            return self._sealed(experiment, request, message)
+        experiment.far.forget(request["ended"])
+        return self._encoded(message, answer_all(experiment.far, request["asks"], None)), None
 
     def end(self, request: Content, message: bytes) -> Content:
         """Whoever asks has all that he wanted: secrets, states and sums of this experiment are deleted."""
@@ -344,7 +353,7 @@ class Keeper:
         Returns the answer, and where the conversation stands after it.
         """
         line, home = experiment.line, self.home
-        now, group = line.standing(), line.group(request.get("shares"))
+        now, group = line.standing(), line.group()
         if now.exchanges >= home.policy.exchanges:
             raise InputError("this silo's policy allows no more exchanges in this experiment ('exchanges')")
         line.follow(request, now, group)
@@ -353,8 +362,11 @@ class Keeper:
                 classes = len(ask["given"].get("schema", {}).get("classes", ()))
                 outputs = classes if classes > 2 else 1
                 home.policy.check_size(home.rows().used().rows, outputs * (len(ask["given"].get("mean", ())) + 1))
+        if line.scales is None:
+            experiment.far.undo()
+        experiment.far.forget(request["ended"])
         seal, chain = line.seal(message, now, group)
-        content = answer_all(experiment.far, request["asks"], seal)
+        content = answer_all(experiment.far, request["asks"], seal, line.scales)
         if any(one is not None for one in content["own"]):
             content["signed"] = sign_own((home.path / "key").read_bytes(), seal.label, home.name, content["own"])
         return self._encoded(message, content), line.after(now, chain, content)

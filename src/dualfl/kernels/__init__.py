@@ -10,6 +10,7 @@ from .predictors import curvature_times, ray, residual, value
 from .risk_sets import RiskSets, sorted_risk_sets
 from .survival import cox_curvature_times, cox_means, cox_residual
 from .thread_count import get_threads, set_threads, threads
+from .words import add_words, dot_words
 
 __all__ = [
     "Design",
@@ -17,6 +18,7 @@ __all__ = [
     "RiskSets",
     "RowsOnDisk",
     "SolvesByLBFGS",
+    "add_words",
     "backend",
     "cd_quadratic",
     "cox_curvature_times",
@@ -24,6 +26,7 @@ __all__ = [
     "cox_residual",
     "curvature_times",
     "describe",
+    "dot_words",
     "get_threads",
     "is_sparse",
     "isa",

@@ -299,7 +299,7 @@ class LinearModel(Objective):
             shared: tuple[Array, Array] = known[1]
             return shared
         W = self.newton_curvatures(x, 1.0)
-        C = moments.moment(self.design, curvature.row_curvatures(curvature.trace_of(W), self.s))
+        C = self.design.gram(curvature.row_curvatures(curvature.trace_of(W), self.s))
         found = sealed(C), sealed(curvature.mean_block(W))
         self._moment.clear()
         if C.size <= max(REMEMBERED, self.design.entries):  # of many clients with few rows, more than all their rows
@@ -318,7 +318,7 @@ class LinearModel(Objective):
         slopes = kernels.residual(self.loss, Z, self.y, self.s)[1][:, 0]
         own = z if self.offset is None else z - self.offset
         q = self.design.backward(np.ascontiguousarray((w * own - slopes)[:, None]))[:, 0]
-        return moments.moment(self.design, curvature.row_curvatures(w, self.s)), q
+        return self.design.gram(curvature.row_curvatures(w, self.s)), q
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         """C Omega and the trace of C for the C of `moment`, and its S; for more features than C may have."""
@@ -337,7 +337,7 @@ class LinearModel(Objective):
     def feature_moment(self, x: Array) -> Array:
         """That C without its S, which has k^2 numbers."""
         self.cost.passes += 1
-        return moments.moment(self.design, self._row_curvatures(x))
+        return self.design.gram(self._row_curvatures(x))
 
     def _row_curvatures(self, x: Array) -> Array:
         """What every row counts for in C."""
