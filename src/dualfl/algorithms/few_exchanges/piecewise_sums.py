@@ -29,7 +29,7 @@ from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges import dependence, dual_bound, vertex_bound
 from dualfl.algorithms.few_exchanges.centring import centring, lowered, lowest, reach
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, tipped
-from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, first, metric, pieces
+from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, central, first, metric, pieces
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.packing import part, symmetric, upper
 from dualfl.kernels.losses import EPSILON_INSENSITIVE, HINGE, QUANTILE
@@ -155,6 +155,20 @@ class PiecewiseSilo:
         """Which columns are not what the server guessed; nothing if it did not guess."""
         return {"unlike": dependence.unlike(self.model.design, guesses)} if len(guesses) else {}
 
+    def slope(self, th: Array, t: float, end: Array) -> dict[str, Any]:
+        """What a client with few rows sends: its losses, and one slope, which is its dual point at the end as well."""
+        u = self.margins(th)
+        a = central(self.P, u, t)
+        sums = of_few_rows(self.sums(u, a, metric(self.P, u, a, t)))
+        there: dict[str, Any] = {name: sums[name] for name in ("ab", "v", "plus_ab", "plus_v", "comp") if name in sums}
+        there |= {"room": np.zeros_like(sums["h"]), "own_room": np.zeros(len(sums["v"])), "rough": 0.0}
+        there["loss"] = float(self.s @ self.P.loss(self.margins(end)).sum(axis=0))
+        return sums | {f"end_{name}": x for name, x in there.items()}
+
+    def no_copies(self, guesses: Array) -> dict[str, Array]:
+        """Whether columns are others is not told, so none is taken to be."""
+        return {"unlike": np.ones(len(guesses))} if len(guesses) else {}
+
     def room(self, a: Array, centre: Array) -> dict[str, Any]:
         """G of `vertex_bound`, and how far off it may be."""
         room = np.maximum(np.minimum(self.P.hi - a, a - self.P.lo), 0.0) * (1 - FEW)
@@ -198,6 +212,20 @@ class PiecewiseSilo:
             th = self.R.newton(H, m["r0"] + t * m["r1"], th)
             m, a, D = self.step(th, t, reach(sigma), a, D)
         return found
+
+
+def of_few_rows(sums: dict[str, Any]) -> dict[str, Any]:
+    """The sums of a client with few rows: losses, and the slope v of its smoothed loss; no metric.
+
+    Its dual point goes with those of one sign, wherever these are scaled: that is a dual point, too.
+    """
+    found = dict(sums) | {"r0": sums["v"]}
+    for name in ("h", "r1", "plus_ab", "plus_v"):
+        if name in sums:
+            found[name] = np.zeros_like(sums[name])
+    if "sizes2" in found:  # one number for all columns bounds them all
+        found["sizes2"] = np.full_like(sums["sizes2"], np.max(sums["sizes2"]))
+    return found
 
 
 # -- at the server: what the sums prove ------------------------------------------------------------
