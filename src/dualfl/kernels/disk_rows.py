@@ -163,6 +163,9 @@ class BlockedRows:
     def grams(self, V: Array, columns: Any = None) -> Array:
         return added(kernel.grams(V[where], columns) for where, kernel in self._each())
 
+    def block(self, w: Array, columns: npt.NDArray[np.int64]) -> Array:
+        return added(kernel.block(w[where], columns) for where, kernel in self._each())
+
     def row_norms2(self) -> Array:
         return np.concatenate([kernel.row_norms2() for _, kernel in self._each()])
 

@@ -34,6 +34,7 @@ from dualfl.objectives.penalties import L1, ElasticNetPenalty, Penalty
 from dualfl.typing import Array
 
 ALIKE = 2.0
+ROUGH = 0.2  # of the gradient: what DiSCO may leave of Newton's equation
 WIDE, MANY_CLASSES = 4000, 30  # columns, and classes, beyond which a gradient takes less time than a useful sketch
 PAIRS, FEWEST, BYTES = 30, 5, 1.2e8  # that L-BFGS keeps, at least, and of so many bytes
 SPARE = 12  # vectors of the length of the model, beside the pairs
@@ -229,8 +230,12 @@ class Auto(Algorithm):
     def few_floats(self, k: Constants, facts: Facts, penalty: Penalty | None) -> Choice:
         """The fewest numbers."""
         if facts.smooth and penalty is None and k.mu > 0 and facts.alike is not None and facts.alike <= ALIKE:
-            # The Hessian of one client misses the common one about as its gradient does.
-            return DiSCO(mu_P=10 * k.mu), (
+            if self.secants(k, facts).metric == "features":
+                return self.first_order(
+                    k, facts, penalty, f"with {facts.k} outputs all pairs of {facts.D:,} features are few numbers"
+                )
+            # Rough steps: to solve for Newton's as exactly as theory asks takes three times the numbers of L-BFGS.
+            return DiSCO(mu_P=k.mu, accuracy=ROUGH), (
                 f"the clients are alike (they differ {facts.alike:.1f} times as much as by chance), so one of them is "
                 "a good preconditioner for all"
             )
@@ -260,8 +265,9 @@ class Auto(Algorithm):
         pairs = int(min(PAIRS, max(FEWEST, room // (16 * k.d))))
         if not (facts.moments and facts.loss and facts.least >= self.least_rows):
             return ServerLBFGS(pairs)
-        few = facts.D <= min(PRODUCTS * facts.k, sketched_newton.SketchedNewton().widest)
-        return ServerLBFGS(pairs, 1.0, k.mu, "features" if few else "diagonal")
+        if facts.k > 1 and facts.D <= min(PRODUCTS * facts.k, sketched_newton.SketchedNewton().widest):
+            return ServerLBFGS(pairs, 1.0, k.mu, "features")
+        return ServerLBFGS(pairs, 1.0, k.mu, "diagonal") if facts.D > WIDE else ServerLBFGS(pairs)
 
     # -- it never runs itself ---------------------------------------------------------------------
 
