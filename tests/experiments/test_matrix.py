@@ -210,8 +210,8 @@ def test_a_search_finds_a_step_that_theory_does_not_take(tmp_path, monkeypatch):
     monkeypatch.setitem(experiment.TASKS, "lasso", experiment.Task("diabetes", "squared", "diabetes", 10))
     matrix = Matrix(rows=("lasso/0.01",), only=("gd", "auto"), size="quick")
     tune(matrix, tmp_path, minutes=1.0)
-    assert tuned_file(tmp_path, "lasso", 0.01).exists()
-    values = read_tuned(tmp_path)
+    assert tuned_file(tmp_path, matrix.chosen[0]).exists()
+    values = read_tuned(tmp_path, matrix)
     assert list(values) == [("lasso", 0.01)] and list(values["lasso", 0.01]) == ["gd"]
     tuned = replace(matrix, tuned=values)
     cell = tuned.cell(MatrixRow("lasso", "shuffled", 1e-2), "gd")
