@@ -80,6 +80,7 @@ class Search:
             if not self.grid_of(name):
                 other = "; take the wide one" if self.grid == "paper" else ""
                 raise InputError(f"{name} has no {self.grid} grid, so there is nothing to search{other}.")
+            check_grid(name, self.grid_of(name))
         score(self.criterion, np.ones(1))
 
     @property
@@ -124,6 +125,13 @@ class Search:
             rounds=rounds,
             exchanges=exchanges,
         )
+
+
+def check_grid(name: str, grid: Mapping[str, Sequence[Any]]) -> None:
+    """A grid with an empty axis has no cell at all, and a search would find nothing and not say why."""
+    for key, values in grid.items():
+        if not len(values):
+            raise InputError(f"{name}: the grid of {key} is empty; give it at least one value.")
 
 
 def survivors(count: int) -> int:
@@ -225,7 +233,7 @@ class Tuner:
             missing = self.store.missing(every)
             self.say(
                 f"Rung {level + 1} of {len(rungs)}: {len(every)} cells, {len(missing)} to run, "
-                f"{every[0].rounds} rounds on {every[0].rows or self.search.rows:,} rows."
+                f"{every[0].rounds} rounds on {min(every[0].rows or self.search.rows, self.search.rows):,} rows."
             )
             enough_time = self._finish(missing, rung.ends)
             for name in alive:
