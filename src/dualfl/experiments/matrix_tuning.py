@@ -31,10 +31,15 @@ def tuned_file(folder: Path, row: MatrixRow) -> Path:
     return folder / f"{row.about or row.task}-{row.ridge:g}.json"
 
 
+def search_row(matrix: Matrix, row: MatrixRow) -> MatrixRow:
+    """The row on which hyperparameters for this one are searched."""
+    split = PARTITION if matrix.own is None else matrix.own.partitions[0]
+    return row._replace(task=matrix.task(row).tuned_as or row.task, partition=split)
+
+
 def searched(matrix: Matrix) -> list[MatrixRow]:
     """The rows on which searches are made."""
-    split = PARTITION if matrix.own is None else matrix.own.partitions[0]
-    return list(dict.fromkeys(row._replace(partition=split) for row in matrix.chosen))
+    return list(dict.fromkeys(search_row(matrix, row) for row in matrix.chosen))
 
 
 def left(matrix: Matrix, folder: Path) -> list[MatrixRow]:
@@ -45,9 +50,9 @@ def left(matrix: Matrix, folder: Path) -> list[MatrixRow]:
 def read_tuned(folder: Path, matrix: Matrix) -> dict[tuple[str, float], dict[str, Mapping[str, Any]]]:
     """What searches have found; empty where none was made."""
     found: dict[tuple[str, float], dict[str, Mapping[str, Any]]] = {}
-    for row in searched(replace(matrix, rows=())):
-        file = tuned_file(folder, row)
-        if file.exists():
+    for row in matrix.all_rows:
+        file = tuned_file(folder, search_row(matrix, row))
+        if (row.task, row.ridge) not in found and file.exists():
             _, best = read_best(file)
             found[row.task, row.ridge] = {name: entry["hyperparameters"] for name, entry in best.items()}
     return found

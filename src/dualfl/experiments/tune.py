@@ -39,6 +39,7 @@ from dualfl.names import nearest
 TUNED = Path(__file__).parent / "tuned"  # what was found for Figure 1, a file a data set
 KEEP = 3  # one of so many goes on
 FAIR = 3.0  # times an equal share of a rung's time is what one cell may take of it
+GOLDEN = (5**0.5 - 1) / 2
 LEAST = 2  # cells that go on at least
 FLOOR = 1e-13  # errors below it are rounding
 FEW = 4_000  # rows; smaller parts say little about a set (on 500 of digits the best rho is another), so none are taken
@@ -134,6 +135,17 @@ def check_grid(name: str, grid: Mapping[str, Sequence[Any]]) -> None:
             raise InputError(f"{name}: the grid of {key} is empty; give it at least one value.")
 
 
+def spread_out(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first, then the others in steps of the golden section: a search that its budget ends has seen all parts of
+    the grid, not its first values only.
+
+    >>> [c["step"] for c in spread_out([{"step": step} for step in range(7)])]
+    [0, 5, 2, 4, 1, 6, 3]
+    """
+    order = sorted(range(1, len(candidates)), key=lambda i: i * GOLDEN % 1)
+    return candidates[:1] + [candidates[i] for i in order]
+
+
 def survivors(count: int) -> int:
     """How many of so many cells go on."""
     return min(count, max(LEAST, -(-count // KEEP)))
@@ -223,7 +235,7 @@ class Tuner:
 
     def run(self) -> list[BestFound]:
         """All rungs, or as many as the budget allows."""
-        alive = {name: self.search.candidates(name) for name in self.search.algorithms}
+        alive = {name: spread_out(self.search.candidates(name)) for name in self.search.algorithms}
         rungs, last = self.search.rungs, len(self.search.rungs) - 1
         best: dict[str, BestFound] = {name: BestFound(name, None, -1, 0, len(alive[name]), last=last) for name in alive}
         for level, rung in enumerate(rungs):
