@@ -37,6 +37,7 @@ def lying(monkeypatch, change):
     monkeypatch.setattr(chambers.FarChamber, "step", step)
 
 
+@pytest.mark.unrefused("the lie is a silo's; the run stops")
 def test_10_added_to_one_coordinate_contradicts_or_proves_nothing_false(homes, monkeypatch):
     least = far_run(homes, make("auto"), rounds=6, experiment="true").result.energy
 
@@ -53,6 +54,7 @@ def test_10_added_to_one_coordinate_contradicts_or_proves_nothing_false(homes, m
     assert result.certificate is None or result.energy - least <= result.certificate
 
 
+@pytest.mark.unrefused("nobody can see this lie")
 def test_a_lie_that_looks_like_data_is_not_found_out_and_the_certificate_says_on_what_it_rests(homes, monkeypatch):
     """All answers of a silo that are those of other rows are consistent: the model is that of these rows."""
     honest = chambers.Chamber.encode
@@ -82,13 +84,15 @@ def other_rows(monkeypatch, verb, more):
     monkeypatch.setitem(verbs.VERBS, verb, answer)
 
 
+@pytest.mark.unrefused("the coordinator finds it out first")
 def test_a_silo_that_counts_other_rows_than_it_committed_to_is_found_out(homes, monkeypatch):
     other_rows(monkeypatch, "count", lambda found: found | {"size": found["size"] + 50.0})
     with pytest.raises(InputError, match="not those that they had committed themselves to"):
         far_run(homes, make("gd"), rounds=1)
 
 
-def test_a_silo_that_opens_another_commitment_is_found_out_by_all(homes, monkeypatch):
+@pytest.mark.unrefused("the coordinator finds it out first")
+def test_a_silo_that_opens_another_commitment_is_found_out(homes, monkeypatch):
     honest = chambers.FarChamber.commitment
 
     def other(self):
@@ -101,12 +105,14 @@ def test_a_silo_that_opens_another_commitment_is_found_out_by_all(homes, monkeyp
         far_run(homes, make("gd"), rounds=1)
 
 
+@pytest.mark.unrefused("an honest run")
 def test_what_a_silo_committed_itself_to_is_in_its_audit_log(homes):
     far_run(homes, make("gd"), rounds=1)
     (noted,) = [one for one in AuditLog(homes[1]).verified() if one["what"] == "rows"]
     assert noted["rows"] == 30 and Commitment(30, int(noted["blind"], 16)).public == noted["size"]
 
 
+@pytest.mark.unrefused("the coordinator finds it out first")
 def test_a_false_number_of_rows_is_found_out_when_the_rows_are_measured(homes, monkeypatch):
     """Committed to, and counted; but what the rows weigh is another sum."""
     honest = chambers.FarChamber.commitment
@@ -135,6 +141,7 @@ def test_data_that_change_in_the_middle_are_refused_by_the_silo_itself(homes):
     assert changed
 
 
+@pytest.mark.unrefused("about words")
 def test_no_sentence_on_sums_names_a_silo_or_advises_to_do_without_masks():
     from dualfl.federation import handing_on, sealing
 

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,9 @@ with warnings.catch_warnings():
     from dualfl.federation.flower.fleet import NOT_OURS, Fleet
 
 from dualfl.deploy import certificates, keys
+from dualfl.deploy.silo_process import note_refusal
 from dualfl.deploy.superlink import Mine, hexadecimal, is_mine, owner
+from dualfl.federation.audit import AuditLog
 from dualfl.federation.flower.records import to_content
 
 
@@ -61,6 +64,7 @@ def serve(port):
         thread.join()
 
 
+@pytest.mark.unrefused("refused before the keeper")
 def test_f_an_app_is_never_fetched_and_its_messages_are_refused(tmp_path, monkeypatch):
     heard = []
 
@@ -75,6 +79,7 @@ def test_f_an_app_is_never_fetched_and_its_messages_are_refused(tmp_path, monkey
     silo = Fleet("example.org:1", tmp_path / "ca.crt", keys.new_key_pair()[0], tmp_path / "node.json", {})
     silo.client._client.close()
     superlink = silo.client = SuperLink()
+    silo.refused = partial(note_refusal, AuditLog(tmp_path))
     superlink.put(RecordDict({"steal": ConfigRecord({"path": "patients.csv"})}))
     assert silo.once(answer) and heard == []
     superlink.put(to_content(b"a question"))
@@ -83,6 +88,8 @@ def test_f_an_app_is_never_fetched_and_its_messages_are_refused(tmp_path, monkey
     assert refused.has_error() and refused.error.reason == NOT_OURS
     assert not answered.has_error()
     assert not {"GetFab", "GetRun"} & set(superlink.called)
+    (noted,) = AuditLog(tmp_path).verified()
+    assert noted["refused"] == NOT_OURS and noted["kind"] == "an app's message"
     silo.close()
 
 
@@ -96,6 +103,7 @@ TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when re
 """
 
 
+@pytest.mark.unrefused("at the coordinator")
 def test_whose_a_connection_is_by_the_kernels_table():
     server = ("127.0.0.1", 0x2400)
     lines = TABLE.splitlines()
@@ -120,6 +128,7 @@ print(urllib.request.urlopen(sys.argv[1]).status)
 """
 
 
+@pytest.mark.unrefused("at the coordinator")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whose a connection is")
 def test_f_another_user_of_the_coordinators_machine_does_not_reach_the_control_port(serve, port):
     serve(Mine(hello))

@@ -17,11 +17,12 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dualfl.deploy.service import ALIVE, HEARD, LOGIN, SAID, SERVICE, end_politely, touch
-from dualfl.federation.audit import digest
+from dualfl.federation.audit import AuditLog, digest
 from dualfl.federation.flower import lifeline
 from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.silo_folder import SiloFolder
@@ -103,6 +104,11 @@ def told(home: SiloFolder) -> dict[str, str]:
     }
 
 
+def note_refusal(log: AuditLog, why: str) -> None:
+    """What Flower brought and was not a message of ours."""
+    log.note("request", kind="an app's message", refused=why)
+
+
 def main(folder: Path) -> int:
     from dualfl.federation.flower.fleet import Fleet
 
@@ -112,6 +118,7 @@ def main(folder: Path) -> int:
     note = folder / SERVICE / "node.json"
     login = (folder / LOGIN).read_bytes()
     line = Fleet(str(home.settings["coordinator"]), ca if ca.exists() else None, login, note, told(home))
+    line.refused = partial(note_refusal, home.log)
     serving = Serving(home, line, keeper.handle)
     signal.signal(signal.SIGTERM, end_politely)
     with contextlib.suppress(KeyboardInterrupt), contextlib.closing(line):

@@ -138,6 +138,7 @@ class Fleet:
         self._heart: threading.Thread | None = None
         self._ended = threading.Event()
         self.alive: Callable[[], None] = lambda: None  # called now and then, also while an answer is computed
+        self.refused: Callable[[str], None] = lambda why: None  # called with the reason, for the audit log
 
     # -- in and out ----------------------------------------------------------------------------------
 
@@ -214,6 +215,7 @@ class Fleet:
         try:
             request = from_content(message.content)
         except Exception:  # whatever it is, it is not one of ours
+            self.refused(NOT_OURS)
             return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, NOT_OURS), reply_to=message)
         return Message(to_content(answer(request)), reply_to=message)
 
