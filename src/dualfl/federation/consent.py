@@ -64,11 +64,13 @@ class Consent:
         )
 
     def waiting(self) -> dict[str, Content]:
-        """Plans that nobody has decided on, by digest, oldest first."""
+        """Plans that nobody has decided on, by digest, oldest first; a file that was edited is none."""
         found = {}
         for path in (self.folder / "waiting").glob("*.json"):
-            with contextlib.suppress(OSError, ValueError):
-                found[path.stem] = json.loads(path.read_text())
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                one = json.loads(path.read_text())
+                if is_whole(one, path.stem):
+                    found[path.stem] = one
         return dict(sorted(found.items(), key=lambda one: str(one[1]["since"])))
 
     def decide(self, name: str, answer: str) -> None:
@@ -87,11 +89,21 @@ class Consent:
         if not path.exists():
             return empty
         try:
-            return empty | dict(json.loads(path.read_text()))
-        except ValueError as error:
+            given = empty | dict(json.loads(path.read_text()))
+            if not all(isinstance(said, dict) for said in given.values()):
+                raise TypeError("answers are kept by digest")
+            return given
+        except (ValueError, TypeError) as error:
             raise InputError(
                 "approvals/given.json of this silo's folder cannot be read; mend it or delete it"
             ) from error
+
+
+def is_whole(waiting: Content, name: str) -> bool:
+    """Whether this is the plan that was put there: the operator decides on what is read, and approves by digests."""
+    plan = waiting["plan"]
+    told = {"plan": plan, "experiment": waiting["experiment"]}
+    return bool(digest(told) == name and digest(plan) == waiting["kind"] and "since" in waiting)
 
 
 def description(plan: Mapping[str, Any], roster: Mapping[str, str], columns: Sequence[str] = ()) -> Content:

@@ -35,7 +35,7 @@ class Nobody:
     def push(self, messages: Mapping[int, bytes]) -> dict[int, str]:
         raise InputError("a silo asks nobody")
 
-    def pull(self, ids: Sequence[str]) -> list[Any]:
+    def pull(self, ids: Sequence[str], seconds: float) -> list[Any]:
         return []
 
 
