@@ -1,8 +1,8 @@
 """Processes of runs, born with everything imported: `python -m dualfl.deploy.nursery ARGUMENTS OF flower-superexec`.
 
 Flower starts a new Python for every run, which takes two or three processor seconds to import what it needs. Here one
-process imports it once, before it has any thread, and forks for every run; what is born dies with it, and it dies with
-the SuperExec, Flower's own, which asks it for processes. Only Linux forks safely after so much was imported; elsewhere
+process imports it once, has no threads, and forks for every run; what is born dies with it, and it dies with the
+SuperExec, Flower's own, which asks it for processes. Only Linux forks safely after so much was imported; elsewhere
 runs are started as Flower does it.
 """
 
@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import json
 import os
+import select
 import signal
 import sys
 import traceback
@@ -26,6 +27,7 @@ IMPORTED = (
     "dualfl.federation.flower.job",
     "dualfl.federation.flower.server",
 )  # what a run needs
+PATIENCE = 60.0  # seconds for a birth; the first one waits until all is imported
 
 
 def in_place_of(command: Sequence[str]) -> list[str]:
@@ -36,48 +38,56 @@ def in_place_of(command: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
+    nursery = Nursery()  # before anything is imported that it does not need
+
     from flwr.supercore.cli.flower_superexec import flower_superexec
     from flwr.supercore.superexec.executor.subprocess_executor import SubprocessExecutor
     from flwr.supercore.superexec.executor.types import LaunchResult
 
-    orders, launch = start_nursery(), SubprocessExecutor.launch
+    launch = SubprocessExecutor.launch
 
     def order(executor: Any, spec: Any) -> Any:
         """What Flower's executor would start is ordered from the nursery."""
         if spec.task_type != "flwr-serverapp":
             return launch(executor, spec)
-        wanted = {
-            "runtime_api_address": spec.runtime_api_address,
-            "token": spec.token,
-            "insecure": spec.insecure,
-            "root_certificates": spec.root_certificates_path,
-        }
-        orders.write(json.dumps(wanted) + "\n")
-        orders.flush()
+        nursery.order(
+            runtime_api_address=spec.runtime_api_address,
+            token=spec.token,
+            insecure=spec.insecure,
+            root_certificates=spec.root_certificates_path,
+        )
         return LaunchResult.accepted()
 
     SubprocessExecutor.launch = order
     flower_superexec()
 
 
-def start_nursery() -> Any:
-    """Fork the process that will fork; returns where it reads orders from."""
-    for name in IMPORTED:
-        importlib.import_module(name)
+class Nursery:
+    """The process that forks for every order. If it ends or hangs, so does whoever orders: he is of no use alone."""
 
-    read, write = os.pipe()
-    parent = os.getpid()
-    if os.fork() == 0:
+    def __init__(self) -> None:
+        (read, self.orders), (self.births, write), parent = os.pipe(), os.pipe(), os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            os.close(self.orders)
+            os.environ[lifeline.PARENT] = str(parent)
+            lifeline.hold()
+            sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # scikit-learn would import it for nothing
+            for name in IMPORTED:
+                importlib.import_module(name)
+            breed(read, write)
+            os._exit(0)
+        os.close(read)
         os.close(write)
-        os.environ[lifeline.PARENT] = str(parent)
-        lifeline.hold()
-        breed(read)
-        os._exit(0)
-    os.close(read)
-    return os.fdopen(write, "w")
+        lifeline.end_with(lambda: os.waitpid(pid, 0))
+
+    def order(self, **words: Any) -> None:
+        os.write(self.orders, json.dumps(words).encode() + b"\n")
+        if not select.select([self.births], [], [], PATIENCE)[0] or not os.read(self.births, 1):
+            os._exit(1)  # and is started again, with a nursery that lives
 
 
-def breed(read: int) -> None:
+def breed(read: int, write: int) -> None:
     """A process for every order, until nobody orders any more."""
     signal.signal(signal.SIGCHLD, bury)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -86,9 +96,11 @@ def breed(read: int) -> None:
         for line in orders:
             if os.fork() == 0:
                 orders.close()
+                os.close(write)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 signal.signal(signal.SIGINT, signal.default_int_handler)
                 live(json.loads(line), nursery)
+            os.write(write, b".")
 
 
 def bury(*ignored: Any) -> None:

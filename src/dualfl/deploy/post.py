@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import Any
 
 from dualfl.deploy.letterbox import Letterbox
@@ -16,6 +17,7 @@ from dualfl.federation.flower.envelope import COLLECT, HOLD, POST, TALK, pack, u
 
 NEW_RUN, LOOK_FOR_RUNS = "/v1/control/start-run", "/v1/runtime/acquire-task"  # Flower's own doors
 UNTOLD = 5.0  # seconds after which a run is found of which nobody told, as after a start
+SILENT = 60.0  # seconds after which whoever looks for runs hangs
 ALLOWED = 8 * HOLD  # seconds for which nobody is made to wait, whatever he asks for
 
 
@@ -25,7 +27,7 @@ class Post:
     def __init__(self, app: Any) -> None:
         self.app, self.box = app, Letterbox()
         self.doors = {TALK: self.talk, POST: self.post, COLLECT: self.collect}
-        self.new_runs, self.told = 0, asyncio.Event()
+        self.new_runs, self.told, self.looked = 0, asyncio.Event(), time.monotonic()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         door = self.doors.get(scope.get("path", "")) if scope["type"] == "http" else None
@@ -48,9 +50,15 @@ class Post:
             answer = Response("Not a letter.\n", 400)
         await answer(scope, receive, send)
 
+    def until_nobody_looks(self) -> None:
+        """Returns when nobody has looked for runs for long: who should do it hangs."""
+        while time.monotonic() - self.looked < SILENT:
+            time.sleep(UNTOLD)
+
     async def _flower(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope.get("path", "")
         if path == LOOK_FOR_RUNS:
+            self.looked = time.monotonic()
             if not self.new_runs:
                 self.told.clear()
                 with contextlib.suppress(TimeoutError):

@@ -127,7 +127,11 @@ def told(home: SiloFolder) -> dict[str, str]:
 
 
 def opened(folder: Path) -> Serving:
-    """The keeper with its data in memory, and its line."""
+    """The keeper with its data in memory, and its line.
+
+    scikit-learn imports pandas wherever it is installed. A silo has no use for it, and would hold 60 MB for months.
+    """
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # None: as if it were not installed
     from dualfl.federation.flower.fleet import Fleet
     from dualfl.federation.keeper import Keeper
 

@@ -110,6 +110,7 @@ def main() -> None:
     def serve_ours(app: Any, **options: Any) -> None:
         options |= {"access_log": False, "timeout_keep_alive": KEPT, "timeout_graceful_shutdown": GRACE}
         app = Post(app)
+        lifeline.end_with(app.until_nobody_looks)
         if TABLES[0].exists():
             app = Mine(app)
             options["http"] = app.protocol()
@@ -118,6 +119,14 @@ def main() -> None:
         serve(app, **options)
 
     uvicorn.run = serve_ours
+    startup = flower_superlink.SuperLinkLifespan.startup
+
+    def start_together(lifespan: Any) -> None:
+        """Flower does not notice when its SuperExec ends, and runs would wait for ever."""
+        startup(lifespan)
+        lifeline.end_with(lifespan.superexec_process.wait)
+
+    flower_superlink.SuperLinkLifespan.startup = start_together
     flower_superlink._get_superexec_command = lambda **options: in_place_of(command(**options))
     sys.argv[0] = "flower-superlink"
     flower_superlink.flower_superlink()

@@ -24,6 +24,7 @@ from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.experiment import Experiment
 from dualfl.federation.inspecting import inspected
+from dualfl.federation.named_algorithms import algorithm_of
 from dualfl.federation.rows import check_empty, not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
 from dualfl.federation.wire import decode, encode
@@ -224,8 +225,6 @@ class FarChamber:
         `bits`: after the point, of fields that take one word a number.
         """
         self.check_suits("step")
-        from dualfl.federation.keeper import algorithm_of
-
         algorithm = algorithm_of(asked["algorithm"])
         cost, place, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
         if asked["reduce"] == "max" or weight == 0:  # maxima are compared, and what counts nothing is not rounded
@@ -246,8 +245,6 @@ class FarChamber:
         return reply, value, weight
 
     def value(self, asked: Content) -> tuple[Content, float]:
-        from dualfl.federation.keeper import algorithm_of
-
         self.check_suits("value")
         cost, _, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
         return measured(cost.objective, asked["probe"]), weight

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dualfl.algorithms.contract import Algorithm
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer, measured
 from dualfl.errors import DualflError, InputError
 from dualfl.federation import declared, row_sets
@@ -28,6 +27,7 @@ from dualfl.federation.fixed_point import BITS
 from dualfl.federation.guarded import rarest_cell
 from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
+from dualfl.federation.named_algorithms import SURVEYS, algorithm_of, check_installed
 from dualfl.federation.protocol import PROTOCOL as PROTOCOL
 from dualfl.federation.rows import describe
 from dualfl.federation.silo_folder import LOG, SiloFolder
@@ -40,7 +40,6 @@ from dualfl.version import __version__
 
 DAY = 86_400.0  # seconds
 PLAN = {"names", "offers", "secure", "algorithm", "withheld", "analysis"}  # the words of an analysis's plan
-SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
 Content = dict[str, Any]
 
 
@@ -391,27 +390,3 @@ def coefficients(draft: Draft) -> int:
     columns = draft.width or len(draft.numeric) + sum(len(levels) - 1 for levels in draft.levels.values())
     outputs = len(draft.classes) if len(draft.classes) > 2 else 1
     return (columns + 1) * outputs
-
-
-def check_installed(name: str) -> None:
-    """An algorithm travels as its name and its hyperparameters, never as code."""
-    from dualfl.algorithms.registry import ALGORITHMS
-
-    if name not in ALGORITHMS:
-        raise InputError(
-            f"the algorithm {name!r} is not installed at this silo; its operator can install the package that has it, "
-            "or the coordinator takes another algorithm"
-        )
-
-
-def algorithm_of(text: str) -> Algorithm:
-    """The algorithm that travels as JSON; the surveys before the first round among them."""
-    content = json.loads(text)
-    if content["algorithm"] in SURVEYS:
-        from dualfl.engines.survey import Inquiry, Survey
-
-        kind = {"survey": Survey, "inquiry": Inquiry}[content.pop("algorithm")]
-        return kind(**content)
-    from dualfl.algorithms.registry import from_json
-
-    return from_json(text)
