@@ -56,7 +56,7 @@ def filled(numbers: AnyArray, least: int) -> AnyArray:
 
 def rarest_number(table: Table, but: Sequence[str] = ()) -> tuple[str, int]:
     """The column with two different numbers, or one and gaps, of which one is rarest; and in how many rows it is."""
-    found = {}
+    found: dict[str, int] = {}
     for name, values in table.columns.items():
         if name not in but and values.dtype.kind == "f":
             counts = np.unique(values, return_counts=True)[1]
