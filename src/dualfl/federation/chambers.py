@@ -22,8 +22,10 @@ from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answ
 from dualfl.engines.engine import bound, check_fit, server_penalty
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
+from dualfl.federation.commitments import Commitment
 from dualfl.federation.experiment import Experiment
 from dualfl.federation.inspecting import inspected
+from dualfl.federation.named_algorithms import algorithm_of
 from dualfl.federation.rows import check_empty, not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
 from dualfl.federation.wire import decode, encode
@@ -93,6 +95,12 @@ class FarChamber:
         """The rows that count in this analysis, with all their columns."""
         table, request = self.home.rows(held_out=self.evaluates).table, self.chamber.request
         return self.home.rows().used() if request is None else table.kept(counting(table, request)[2])
+
+    def commitment(self) -> Commitment | None:
+        """To its number of rows in this experiment; None where no rows are counted."""
+        if self.analysis == "check" or self.chamber.request is None:
+            return None
+        return Commitment.of(self.chamber.used[0].rows, self.experiment.secret())
 
     # -- questions ----------------------------------------------------------------------------------
 
@@ -224,8 +232,6 @@ class FarChamber:
         `bits`: after the point, of fields that take one word a number.
         """
         self.check_suits("step")
-        from dualfl.federation.keeper import algorithm_of
-
         algorithm = algorithm_of(asked["algorithm"])
         cost, place, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
         if asked["reduce"] == "max" or weight == 0:  # maxima are compared, and what counts nothing is not rounded
@@ -246,8 +252,6 @@ class FarChamber:
         return reply, value, weight
 
     def value(self, asked: Content) -> tuple[Content, float]:
-        from dualfl.federation.keeper import algorithm_of
-
         self.check_suits("value")
         cost, _, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
         return measured(cost.objective, asked["probe"]), weight

@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dualfl.errors import InputError
 from dualfl.federation.audit import AuditLog, stamp
 from dualfl.federation.policy import Policy
@@ -27,7 +29,7 @@ Content = dict[str, Any]
 
 
 def digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=every_number).encode()).hexdigest()
 
 
 class Consent:
@@ -54,7 +56,7 @@ class Consent:
         waiting = {"plan": described, "experiment": experiment, "kind": kind, "since": stamp()}
         path = self.folder / "waiting" / f"{name}.json"
         if not path.exists():
-            write_atomically(path, json.dumps(waiting, indent=2, default=str).encode(), PRIVATE)
+            write_atomically(path, json.dumps(waiting, indent=2).encode(), PRIVATE)
             self.log.note("a plan waits for approval", plan=name, experiment=experiment)
         raise InputError(
             "the plan waits for this silo's operator, who is asked by `dualfl deploy approve`; give the command "
@@ -62,11 +64,13 @@ class Consent:
         )
 
     def waiting(self) -> dict[str, Content]:
-        """Plans that nobody has decided on, by digest, oldest first."""
+        """Plans that nobody has decided on, by digest, oldest first; a file that was edited is none."""
         found = {}
         for path in (self.folder / "waiting").glob("*.json"):
-            with contextlib.suppress(OSError, ValueError):
-                found[path.stem] = json.loads(path.read_text())
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                one = json.loads(path.read_text())
+                if is_whole(one, path.stem):
+                    found[path.stem] = one
         return dict(sorted(found.items(), key=lambda one: str(one[1]["since"])))
 
     def decide(self, name: str, answer: str) -> None:
@@ -85,11 +89,21 @@ class Consent:
         if not path.exists():
             return empty
         try:
-            return empty | dict(json.loads(path.read_text()))
-        except ValueError as error:
+            given = empty | dict(json.loads(path.read_text()))
+            if not all(isinstance(said, dict) for said in given.values()):
+                raise TypeError("answers are kept by digest")
+            return given
+        except (ValueError, TypeError) as error:
             raise InputError(
                 "approvals/given.json of this silo's folder cannot be read; mend it or delete it"
             ) from error
+
+
+def is_whole(waiting: Content, name: str) -> bool:
+    """Whether this is the plan that was put there: the operator decides on what is read, and approves by digests."""
+    plan = waiting["plan"]
+    told = {"plan": plan, "experiment": waiting["experiment"]}
+    return bool(digest(told) == name and digest(plan) == waiting["kind"] and "since" in waiting)
 
 
 def description(plan: Mapping[str, Any], roster: Mapping[str, str], columns: Sequence[str] = ()) -> Content:
@@ -105,7 +119,14 @@ def description(plan: Mapping[str, Any], roster: Mapping[str, str], columns: Seq
         "columns": columns_of(plan.get("draft")) or list(columns),
         "analysis": plan.get("analysis"),
     }
-    return dict(json.loads(json.dumps(described, sort_keys=True, default=str)))
+    return dict(json.loads(json.dumps(described, sort_keys=True, default=every_number)))
+
+
+def every_number(x: Any) -> Any:
+    """An array as all its numbers, with all their digits: what prints as dots can be changed after it was approved."""
+    if isinstance(x, np.ndarray):
+        return x.tolist()
+    raise InputError(f"the plan holds {type(x).__name__}, which cannot be shown to anybody")
 
 
 def model_of(plan: Mapping[str, Any]) -> str:

@@ -141,6 +141,10 @@ class Rows:
         upper = np.triu_indices(rows.D)
         return np.stack([rows.gram(v)[upper] for v in V.T], axis=1)
 
+    def block(self, w: Array, columns: npt.NDArray[np.int64]) -> Array:
+        """Xtilde' diag(w) Xtilde of these columns."""
+        return self._with(columns).gram(w)
+
     def _with(self, columns: npt.NDArray[np.int64]) -> "Rows":
         intercept = bool(self.intercept and len(columns) and columns[-1] == self.features)
         return Rows(self.X[:, columns[: len(columns) - intercept]], self.scale, intercept)

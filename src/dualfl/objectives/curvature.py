@@ -20,6 +20,7 @@ from dualfl.objectives.losses import Huber, Loss
 from dualfl.typing import Array
 
 TAIL_ROWS = 2048  # about so many rows, evenly spaced, are enough for means that are only diagonal
+MANY = 2  # times the directions: so many columns are not added up one by one
 
 
 def curvatures(loss: Loss, Z: Array, y: Array, s: Array) -> Array:
@@ -40,9 +41,18 @@ def newton_curvatures(loss: Loss, Z: Array, y: Array, s: Array, straight: float)
     return np.asarray((s * np.where(r <= delta, 1.0, straight * delta / np.maximum(r, delta)))[None, None])
 
 
-def row_curvatures(W: Array, s: Array) -> Array:
+def traces(loss: Loss, Z: Array, y: Array, s: Array, straight: float) -> Array:
+    """tr W_i of every row, without W: beside many outputs that would be k^2 numbers a row."""
+    if Z.shape[1] == 1:
+        return np.asarray(newton_curvatures(loss, Z, y, s, straight)[0, 0])
+    R = kernels.residual(loss, Z, y, s)[1]  # s (p - e_y): only softmax has more than one output
+    R[np.arange(len(y)), y.astype(np.intp)] += s
+    return np.asarray(s - np.divide(np.einsum("ik,ik->i", R, R), s, out=np.zeros(len(s)), where=s > 0))
+
+
+def row_curvatures(trace: Array, s: Array) -> Array:
     """tr W_i, none below a twentieth of the mean: a row may gain curvature later."""
-    trace = np.maximum(np.einsum("aan->n", W), 0.0)
+    trace = np.maximum(trace, 0.0)
     low = 0.05 * float(trace.sum()) * s
     if not low.any():
         return np.array(s)
@@ -50,6 +60,11 @@ def row_curvatures(W: Array, s: Array) -> Array:
     ratio = c / np.where(s > 0, s, 1.0)
     # Rounding aside, often all are equal; then bytes are multiplied as they are.
     return np.asarray(s * ratio.mean() if np.ptp(ratio) <= 1e-12 * ratio.max() else c)
+
+
+def trace_of(W: Array) -> Array:
+    """tr W_i of every row."""
+    return np.asarray(np.einsum("aan->n", W))
 
 
 def mean_block(W: Array) -> Array:
@@ -62,8 +77,8 @@ def mean_block(W: Array) -> Array:
 def hessian(design: Design, W: Array) -> Array:
     """f'', from weighted Gram matrices."""
     k, D = len(W), design.D
-    if k == 1 or not kernels.is_sparse(design.X):
-        return blockwise(D, W, design.gram)
+    if k == 1:
+        return design.gram(W[0, 0])
     a, b = moments.pairs(k)
     H = np.empty((D, k, D, k))
     for i, j, triangle in zip(a, b, design.grams(np.ascontiguousarray(W[a, b].T)).T):
@@ -122,5 +137,6 @@ def metric(
 
 
 def turns(design: Design, k: int, U: Array, rank: int) -> bool:
-    """Whether a metric is first added up by columns; with many pairs of outputs BLAS would be asked once for each."""
-    return rank == U.shape[1] and (k == 1 or kernels.is_sparse(design.X))
+    """Whether a metric is first added up by columns: not where they are many more than the directions, nor with many
+    pairs of outputs, for each of which BLAS would be asked once."""
+    return rank == U.shape[1] and design.D <= MANY * rank and (k == 1 or kernels.is_sparse(design.X))
