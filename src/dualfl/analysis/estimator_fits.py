@@ -57,8 +57,10 @@ def take(estimator: Any, fit: Fit) -> None:
     estimator.history_, estimator.algorithm_ = result.history_, result.algorithm_
     estimator.certificate_, estimator.certificate_reason_ = result.certificate_, result.certificate_reason_
     estimator.objective_, estimator.log_likelihood_ = result.objective_, fit.statistics.log_likelihood
-    ratio, likelihood = fit.ratio_name, fit.statistics.log_likelihood
-    estimator.told_ = Inference.of(fit.names, theta, fit.errors.covariance, ratio, likelihood)
+    estimator._rows = None
+    estimator._told = Inference.of(
+        fit.names, theta, fit.errors, fit.ratio_name, statistics=fit.statistics, beside=len(theta) - d
+    )
     if isinstance(estimator, OrdinalRegression):
         estimator.classes_, estimator.thresholds_ = np.array(fit.schema.classes), theta[d:].copy()
     else:

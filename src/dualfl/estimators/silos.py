@@ -32,12 +32,12 @@ def split_by_groups(
 ) -> list[SiloRows]:
     """One table, and for each row the silo it belongs to; None: all rows are one silo."""
     X, y = _checked(estimator, X, y, reset=True)
-    weights = _weights(sample_weight, X)
+    weights = row_weights(sample_weight, X)
     whole = SiloRows("all", X, y, weights, None if offset is None else check_offset(offset, X.shape[0]))
     if groups is None:
-        return _counting([whole])
+        return counting([whole])
     parts = rows_by_silo(groups, whole.n)
-    return _counting(_slices(whole, parts))
+    return counting(_slices(whole, parts))
 
 
 def _slices(whole: SiloRows, parts: dict[str, npt.NDArray[np.intp]]) -> list[SiloRows]:
@@ -107,7 +107,7 @@ def checked_silos(estimator: Any, silos: Sequence[Any], names: Sequence[str] | N
     names = [str(j) for j in range(len(silos))] if names is None else [str(name) for name in names]
     if len(names) != len(silos):
         raise InputError(f"There are {len(silos)} silos and {len(names)} names; give one each.")
-    return _counting([_one(estimator, silo, name, first=j == 0) for j, (silo, name) in enumerate(zip(silos, names))])
+    return counting([_one(estimator, silo, name, first=j == 0) for j, (silo, name) in enumerate(zip(silos, names))])
 
 
 def _one(estimator: Any, silo: Any, name: str, first: bool) -> SiloRows:
@@ -115,7 +115,7 @@ def _one(estimator: Any, silo: Any, name: str, first: bool) -> SiloRows:
         raise InputError(f"Silo {name} must be a pair (X, y) or (X, y, weights), but it is {type(silo).__name__!r}.")
     try:
         X, y = _checked(estimator, silo[0], silo[1], reset=first)
-        return SiloRows(name, X, y, _weights(silo[2] if len(silo) == 3 else None, X))
+        return SiloRows(name, X, y, row_weights(silo[2] if len(silo) == 3 else None, X))
     except ValueError as error:
         raise InputError(f"Silo {name}: {error}") from error
 
@@ -129,19 +129,19 @@ def _checked(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, AnyArray
     return X, y
 
 
-def _weights(given: Any, X: Any) -> Array | None:
+def row_weights(given: Any, X: Any) -> Array | None:
     if given is None:
         return None
     weights: Array = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
     return weights
 
 
-def _counting(silos: list[SiloRows]) -> list[SiloRows]:
+def counting(silos: list[SiloRows]) -> list[SiloRows]:
     """Those with a row that counts; a silo whose weights are all zero has nothing to say."""
-    counting = [silo for silo in silos if silo.mass > 0]
-    if not counting:
+    some = [silo for silo in silos if silo.mass > 0]
+    if not some:
         raise InputError("All sample weights are zero, so no row counts; give some rows a positive weight.")
-    return counting
+    return some
 
 
 def tables(X: Any, groups: Any) -> list[Any]:
