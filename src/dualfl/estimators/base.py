@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from dualfl.arguments import conforms, shown
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser, NotSupported
-from dualfl.estimators.inference import Endless, Fitting, Inference, inferring
+from dualfl.estimators.inference import Endless, Fitting, Inference, endless, inferring
 from dualfl.estimators.path import spreads
 from dualfl.estimators.separation import separating
 from dualfl.estimators.silos import KINDS, checked_silos, split_by_groups
@@ -176,8 +176,10 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return 0.0
 
     def _inspecting(self, silos: Silos, task: Task, results: list[Result]) -> Conversation[None]:
-        """Refuse what has no minimiser."""
-        yield from ()
+        """Refuse what has no minimiser: where nothing is proven, the likelihood may rise for ever."""
+        cost, result = self._costs(task.sample)[0], results[0]
+        if result.certificate is None and (yield from endless(cost, result.theta)):
+            raise (yield from self._without_minimiser(silos, task.sample))
 
     def _intercept(self) -> Intercept:
         if not self.fit_intercept:

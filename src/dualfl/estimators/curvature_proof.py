@@ -36,6 +36,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.algorithms.cuts import below
+from dualfl.objectives.average import Average
 from dualfl.objectives.penalties import L1
 from dualfl.objectives.rounding import roundings
 from dualfl.problem import Problem
@@ -59,7 +60,7 @@ class CurvatureProof:
     """Bounds E* of one problem; counts the exchanges it takes, and the floats of all clients."""
 
     def __init__(self, problem: Problem) -> None:
-        self.pooled, self.clients = problem.pooled, problem.clients
+        self.smooth, self.clients = Average([f.fresh() for f in problem.clients], problem.weights), problem.clients
         self.weights, self.d = np.array(problem.weights), problem.d
         free = self.clients[0].free
         self.penalised = np.ones(self.d, dtype=bool) if free is None else ~np.asarray(free)
@@ -84,12 +85,12 @@ class CurvatureProof:
         """A lower bound of E* from what is seen at theta; -inf where nothing is proven."""
         d, sums = self.d, [known_sums(f) for f in self.clients]
         self._count(d * (d + 1) // 2 + 2 * d + 2, d)
-        value, g = self.pooled.value_gradient(theta)
+        value, g = self.smooth.value_gradient(theta)
         if self.penalty is not None:
             some = theta[self.penalised]
             value, g = value + self.penalty.value(some), np.array(g)
             g[self.penalised] = self.penalty.steepest(some, g[self.penalised])
-        off, H = self.pooled.rounding(theta), self.pooled.hessian(theta)
+        off, H = self.smooth.rounding(theta), self.smooth.hessian(theta)
         before = self.weights @ np.stack([one.diagonal(theta) for one in sums])
         scale: Array = np.sqrt(np.maximum(np.diag(H), before))
         if not (np.isfinite(H).all() and np.isfinite(off.gradient).all() and (scale > 0).all()):

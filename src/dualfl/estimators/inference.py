@@ -24,7 +24,7 @@ from dualfl.estimators.statistics import (
     ratio_name,
 )
 from dualfl.lines import entry, number, p_value, table
-from dualfl.objectives import Cox, Ordered
+from dualfl.objectives import Cox, Loss, Ordered
 from dualfl.silos.costs import Cost, Sample
 from dualfl.silos.likelihoods import EXPECTED
 from dualfl.silos.questions import Conversation, Exchange, Query
@@ -140,7 +140,7 @@ def inferring(
     null = others[len(asked) :]
     check_same(fit, theta, float(sums["loss"]) / sample.mass)
     H = whole(np.asarray(told["information" if "information" in told else "hessian"]))
-    if asked and flattest(H, whole(np.asarray(others[0]["products"])), loss, names)[0] < ENDLESS:
+    if asked and is_flat(H, others[0], loss):
         raise Endless("some direction is flat")
     beside = free_coefficients(cost, theta.size)
     penalised = 0 if cost.intercept is True else beside
@@ -151,6 +151,21 @@ def inferring(
     found = replace(found, intercepts=beside * max(loss.outputs - 1, 1))
     more = {"statistics": found, "beside": beside * loss.outputs, "penalised": cost.ridge > 0}
     return Inference.of(names, estimate, errors, ratio_name(loss), **more)
+
+
+def endless(cost: Cost, theta: Array) -> Conversation[bool]:
+    """Whether the likelihood is flat in some direction, where nothing else keeps coefficients finite."""
+    asked = products_question(cost) if cost.l1 == 0 else []
+    if not asked:
+        return False
+    given = {"cost": replace(cost, shift=0.0).as_json(), "theta": theta}
+    told, products = yield Exchange(PURPOSE, (Query("information", given), *asked))
+    return is_flat(whole(np.asarray(told["hessian"])), products, cost.loss)
+
+
+def is_flat(H: Array, products: Any, loss: Loss) -> bool:
+    G = whole(np.asarray(products["products"]))
+    return bool(np.isfinite(H).all()) and flattest(H, G, loss, [str(i) for i in range(len(G))])[0] < ENDLESS
 
 
 def products_question(cost: Cost) -> list[Query]:

@@ -16,7 +16,7 @@ from dualfl.estimators.base import FederatedLinear, check_number
 from dualfl.estimators.classifiers import check_ratio
 from dualfl.estimators.silos import KINDS
 from dualfl.estimators.solving import FitCost
-from dualfl.objectives import Ordered
+from dualfl.objectives import Ordered, ProportionalOdds
 from dualfl.silos.chamber import SiloRows
 from dualfl.silos.costs import Sample
 from dualfl.silos.likelihoods import information
@@ -124,9 +124,12 @@ class OrdinalRegression(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
 
     def _note(self, results: list[Result], sample: Sample, model: FederatedLinear | None = None) -> None:
         super()._note(results, sample, model)
-        cost, ridge = self._known.cost, self._known.cost.ridge
-        penalty = ridge / 2 * float(self.coef_ @ self.coef_) + cost.l1 * float(np.abs(self.coef_).sum())
-        self.log_likelihood_ = -sample.mass * (self._known.energy - penalty)
+        values = [f.mass * f.ordinal_point(self.theta_).parts.value for f in self._objectives()]
+        self.log_likelihood_ = -float(sum(values))
+
+    def _objectives(self) -> list[ProportionalOdds]:
+        """Of the silos, as long as the rows are here."""
+        return [chamber.objective(self._known.cost) for chamber in self._silos_here().chambers]
 
     def _model(self) -> Array:
         return np.array(self.theta_)
@@ -142,8 +145,7 @@ class OrdinalRegression(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         check_is_fitted(self)
         if getattr(self, "_rows", None) is None:
             return np.asarray(np.linalg.inv(self.inference_.covariance), dtype=np.float64)
-        costs = [chamber.objective(self._known.cost) for chamber in self._silos_here().chambers]
-        return np.asarray(np.sum([information(f, self.theta_) for f in costs], axis=0))
+        return np.asarray(np.sum([information(f, self.theta_) for f in self._objectives()], axis=0))
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities, one column a level."""
