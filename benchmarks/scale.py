@@ -18,10 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.breakable import children
 from benchmarks.deploy import write_wide
-from benchmarks.soak import children
 from dualfl.algorithms.registry import make
-from dualfl.deploy import silo_process
 from dualfl.deploy.trial import Deployment
 from dualfl.engines.request import Limits
 from dualfl.federation.flower import runtime
@@ -78,7 +77,7 @@ def measure(silos: int, idle: float, rounds: int) -> dict[str, float]:
         deployment = Served(folder, files, "y", names, secure=True, intercept="penalised", patience=1800.0)
         with deployment.running():
             wait_for(deployment)
-            time.sleep(silo_process.EAGER * silo_process.LOOKS + 5)  # until they look seldom
+            time.sleep(5)  # until all wait
             sides = {
                 "a silo": [pid for silo in deployment.silos.values() for pid in family(silo.popen.pid)],
                 "coordinator": [
@@ -95,12 +94,16 @@ def measure(silos: int, idle: float, rounds: int) -> dict[str, float]:
             for side, pids in sides.items():
                 found[f"{side}, idle CPU s/min"] = (processor(pids) - before[side]) / minutes / share[side]
                 found[f"{side}, idle MB"] = sum(resident(pid) for pid in pids) / 2**20 / share[side]
+            deployment.run(make("dualfl"), Limits(2), name="first", progress=False)  # imports what it needs
             before = {side: processor(pids) for side, pids in sides.items()}
-            result = deployment.run(make("dualfl"), Limits(rounds), name="scale", progress=False).result
+            finished = deployment.run(make("dualfl"), Limits(rounds), name="scale", progress=False)
+            result, traffic = finished.result, finished.traffic
             exchanges = result.history[-1].exchanges + 4  # four before the first round
             for side, pids in sides.items():
                 found[f"{side}, CPU s an exchange"] = (processor(pids) - before[side]) / exchanges / share[side]
                 found[f"{side}, MB after"] = sum(resident(pid) for pid in pids) / 2**20 / share[side]
+            found["kB up, a silo and exchange"] = traffic["up"] / exchanges / silos / 1e3
+            found["kB down, a silo and exchange"] = traffic["down"] / exchanges / silos / 1e3
             found["s an exchange"] = statistics.median(np.diff(result.history.column("seconds"))[1:].tolist())
         return found
 
@@ -115,6 +118,16 @@ def wait_for(deployment: Deployment, seconds: float = 600.0) -> None:
         time.sleep(0.5)
 
 
+def extrapolated(rows: list[dict[str, float]], to: int = 1000) -> str:
+    """A line through what was measured, and where it leads."""
+    silos = [row["silos"] for row in rows]
+    lines = [f"A line through these, and where it leads with {to:,} silos:", ""]
+    for what in ("idle CPU s/min", "CPU s an exchange", "MB after"):
+        each, base = np.polyfit(silos, [row[f"coordinator, {what}"] for row in rows], 1)
+        lines.append(f"- coordinator, {what}: {base:.2g} and {each:.2g} for each silo, {base + to * each:.3g} in all")
+    return "\n".join(lines) + "\n"
+
+
 def table(rows: list[dict[str, float]]) -> str:
     heads = list(rows[0])
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
@@ -126,15 +139,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--silos", default="3,10,20,50")
     parser.add_argument("--idle", type=float, default=60.0)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--save", type=Path, nargs="?", const=Path("results/scale.md"))
     given, rows = parser.parse_args(), []
     for silos in map(int, given.silos.split(",")):
         rows.append(measure(silos, given.idle, given.rounds))
         print({name: round(value, 3) for name, value in rows[-1].items()}, flush=True)
         if given.save:
-            given.save.write_text(HEAD + table(rows))
+            given.save.write_text(HEAD + table(rows) + ("\n" + extrapolated(rows) if len(rows) > 1 else ""))
     print(table(rows))
+    if len(rows) > 1:
+        print(extrapolated(rows))
 
 
 if __name__ == "__main__":

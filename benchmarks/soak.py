@@ -1,7 +1,7 @@
 """A federation under load and faults: python -m benchmarks.soak [--analyses 500] [--silos 5] [--every 10] [--save]
 
 Starts a coordinator and silos as operators do (`dualfl deploy start`, `dualfl deploy serve`), each started again when
-it ends, as systemd would. Then one analysis after the other; in every tenth something breaks while it runs:
+it ends, as systemd would. Then one analysis after the other; in every tenth something breaks, at a random exchange:
 
 kill        kill -9 of a silo's process, a silo's service, the SuperLink, the proxy or the coordinator's service
 stop        SIGSTOP of a silo's process or of the SuperLink
@@ -16,302 +16,116 @@ they were after the first analysis.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import itertools
 import json
-import os
-import shutil
-import signal
-import socket
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import dualfl
+from benchmarks.breakable import Federation
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes
-from dualfl.deploy import member, project, service
-from dualfl.federation.flower import runtime
-from dualfl.federation.policy import OPEN
+from dualfl.deploy.condition import condition
 from dualfl.tables.summaries import Request
 
-WRONG_CLOCK = """
-import os, time
-true = time.time
-
-def wrong():
-    return true() + float(open(os.environ["DUALFL_SOAK_CLOCK"]).read())
-
-time.time = wrong
-"""  # what Python runs before anything else in the processes of one silo
 WISHES = Wishes(Request("sick"), influence=False)
-BROKEN = 20.0  # seconds for which something is cut, full or wrong
-DISK = 64  # MiB of the file system of a silo whose disk runs full
+LAST = 11  # exchanges of the analysis
+STEADY, PATIENCE = 3, 30  # looks, a second apart, that must find the same; and how many are made
 
 
-class Relay:
-    """A cable that can be cut."""
+class Disturbance:
+    """A fault that begins when an analysis comes to a certain exchange."""
 
-    def __init__(self, target: int) -> None:
-        self.target, self.cut, self.open = target, False, set()
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+    def __init__(self, fault: Callable[[], None] | None, exchange: int) -> None:
+        self.fault, self.exchange = fault, exchange
+        self.thread: threading.Thread | None = None
 
-    def _accept(self) -> None:
-        while True:
-            near, _ = self.listener.accept()
-            try:
-                if self.cut:
-                    raise OSError
-                far = socket.create_connection(("127.0.0.1", self.target))
-            except OSError:
-                near.close()
-                continue
-            for one, other in ((near, far), (far, near)):
-                self.open.add(one)
-                threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+    def hear(self, sentence: str) -> None:
+        """What the analysis says: "exchange 5: the fit"."""
+        at = sentence.split(":")[0].removeprefix("exchange ")
+        if self.fault is not None and self.thread is None and at.isdigit() and int(at) >= self.exchange:
+            self.thread = threading.Thread(target=self.fault)
+            self.thread.start()
 
-    def _pass(self, source: socket.socket, sink: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while piece := source.recv(1 << 16):
-                sink.sendall(piece)
-        for each in (source, sink):
-            self.open.discard(each)
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-    def cut_all(self) -> None:
-        self.cut = True
-        for each in list(self.open):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+    def over(self) -> None:
+        if self.thread is not None:
+            self.thread.join()
 
 
-class Kept:
-    """A command that is started again whenever it ends, as systemd does it."""
+class Soak:
+    """One analysis after the other; what is known of them is in a folder, so that a soak that was ended goes on."""
 
-    def __init__(self, command: list[str], env: dict[str, str], log: Path) -> None:
-        self.command, self.env, self.log, self.ended, self.starts = command, env, log, False, 0
-        self._start()
-        self.thread = threading.Thread(target=self._keep, daemon=True)
-        self.thread.start()
+    def __init__(self, folder: Path, silos: int, every: int) -> None:
+        self.folder, self.every = folder, every
+        self.lines, self.first = folder / "rows.jsonl", folder / "theta.npy"
+        self.rows: list[dict[str, Any]] = []
+        if self.lines.exists():
+            self.rows = [json.loads(line) for line in self.lines.read_text().splitlines()]
+        self.federation = Federation(folder, silos)
 
-    def _start(self) -> None:
-        self.starts += 1
-        with open(self.log, "ab") as file:
-            self.process = subprocess.Popen(
-                self.command, env=self.env, stdout=file, stderr=file, stdin=subprocess.DEVNULL
-            )
-
-    def _keep(self) -> None:
-        while not self.ended:
-            self.process.wait()
-            if not self.ended:
-                time.sleep(5)
-                self._start()
-
-    def stop(self) -> None:
-        self.ended = True
-        self.process.terminate()
-        self.process.wait()
-
-
-def write_data(folder: Path, silos: int, rows: int = 60, columns: int = 5) -> list[Path]:
-    rng, paths = np.random.default_rng(7), []
-    folder.mkdir(parents=True)
-    for j in range(silos):
-        X = rng.normal(size=(rows, columns))
-        y = (X.sum(axis=1) + 2 * rng.normal(size=rows) > 0).astype(int)
-        lines = [",".join(map(repr, [*x, t])) for x, t in zip(X.tolist(), y.tolist())]
-        paths.append(folder / f"{j}.csv")
-        paths[-1].write_text(",".join([*(f"x{k}" for k in range(columns)), "sick"]) + "\n" + "\n".join(lines) + "\n")
-    return paths
-
-
-class Federation:
-    """A coordinator and silos as services of this machine."""
-
-    def __init__(self, folder: Path, silos: int) -> None:
-        self.folder, self.names = folder, [f"silo-{j}" for j in range(silos)]
-        files = write_data(folder / "data", silos)
-        settings = project.ProjectSettings(
-            "127.0.0.1", tuple(self.names), runtime.free_port(), runtime.free_port(), patience=600.0
-        )
-        self.project = project.init(folder / "coordinator", settings)
-        self.relay = Relay(settings.port)
-        self.disk = small_disk(folder / self.names[-1])
-        cards = [self._join(name, file) for name, file in zip(self.names, files)]
-        self.project.admit(cards)
-        for name in self.names:
-            member.trust(folder / name, folder / "coordinator" / "for-silos" / "roster.json")
-        self.services: dict[str, Kept] = {}
-        self.clock = folder / "clock" / "seconds"
-
-    def _join(self, name: str, file: Path) -> str:
-        port = self.relay.port if name == self.names[0] else self.project.settings.port
-        ca = self.folder / "coordinator" / "for-silos" / "ca.crt"
-        return member.join(self.folder / name, name, file, "sick", f"127.0.0.1:{port}", ca, policy=OPEN)[0]
-
-    def start(self) -> None:
-        for name in ("coordinator", *self.names):
-            env = dict(os.environ)
-            if name == self.names[1]:
-                self.clock.parent.mkdir(exist_ok=True)
-                self.clock.write_text("0")
-                (self.clock.parent / "sitecustomize.py").write_text(WRONG_CLOCK)
-                path = os.pathsep.join(filter(None, [str(self.clock.parent), env.get("PYTHONPATH", "")]))
-                env |= {"PYTHONPATH": path, "DUALFL_SOAK_CLOCK": str(self.clock)}
-            verb = "start" if name == "coordinator" else "serve"
-            command = [sys.executable, "-m", "dualfl", "deploy", verb, str(self.folder / name), "--page", "0"]
-            self.services[name] = Kept(command, env, self.folder / f"{name}.log")
-
-    def stop(self) -> None:
-        for kept in self.services.values():
-            kept.stop()
-        if self.disk:
-            subprocess.run(["umount", self.folder / self.names[-1]], check=False)
-
-    def pid(self, name: str, part: str | None) -> int:
-        record = service.read_record(self.folder / name)
-        return int(record["service"]["pid"] if part is None else record["parts"][part]["pid"])
-
-    # -- faults --------------------------------------------------------------------------------------
-
-    @property
-    def faults(self) -> dict[str, Callable[[], None]]:
-        found: dict[str, Callable[[], None]] = {
-            "kill a silo's process": lambda: os.kill(self.pid(self.names[2], "silo"), signal.SIGKILL),
-            "cut the connection": self.cut,
-            "kill the SuperLink": lambda: os.kill(self.pid("coordinator", "superlink"), signal.SIGKILL),
-            "stop a silo's process": lambda: os.kill(self.pid(self.names[3], "silo"), signal.SIGSTOP),
-            "kill a silo's service": lambda: os.kill(self.pid(self.names[2], None), signal.SIGKILL),
-            "kill the proxy": lambda: os.kill(self.pid("coordinator", "proxy"), signal.SIGKILL),
-            "stop the SuperLink": lambda: os.kill(self.pid("coordinator", "superlink"), signal.SIGSTOP),
-            "kill the coordinator's service": lambda: os.kill(self.pid("coordinator", None), signal.SIGKILL),
-            "clock a day ahead": self.step,
-        }
-        if self.disk:
-            found["full disk"] = self.fill
-        return found
-
-    def cut(self) -> None:
-        self.relay.cut_all()
-        time.sleep(BROKEN)
-        self.relay.cut = False
-
-    def fill(self) -> None:
-        full = self.folder / self.names[-1] / "full"
-        with contextlib.suppress(OSError), open(full, "wb", buffering=0) as file:
-            while True:
-                file.write(bytes(1 << 16))
-        time.sleep(BROKEN)
-        full.unlink()
-
-    def step(self) -> None:
-        self.clock.write_text("86400")
-        time.sleep(BROKEN)
-        self.clock.write_text("0")
-
-    # -- what is there -------------------------------------------------------------------------------
-
-    def census(self) -> dict[str, float]:
-        """Processes, memory and files of all of it."""
-        pids = {int(kept.process.pid) for kept in self.services.values()}
-        tree = children()
-        for _ in range(5):
-            pids |= set(itertools.chain.from_iterable(tree.get(pid, []) for pid in pids))
-        memory = sum(resident(pid) for pid in pids) / 2**20
-        silos = [path for name in self.names for path in (self.folder / name).rglob("*") if path.is_file()]
-        return {
-            "processes": len(pids),
-            "memory, MB": round(memory),
-            "files of silos": len([path for path in silos if "ended" not in path.parts]),
-            "experiments open at silos": sum(
-                len(list((self.folder / n / "experiments").glob("*"))) for n in self.names
-            ),
-            "database, MB": round((self.folder / "coordinator" / "state.db").stat().st_size / 2**20, 1),
-        }
-
-
-def small_disk(folder: Path) -> bool:
-    folder.mkdir(parents=True)
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK}m", "tmpfs", str(folder)]
-    return os.geteuid() == 0 and shutil.which("mount") is not None and subprocess.run(command).returncode == 0
-
-
-def children() -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            words = stat.read_text().rpartition(")")[2].split()
-            found.setdefault(int(words[1]), []).append(int(stat.parent.name))
-    return found
-
-
-def resident(pid: int) -> int:
-    """Bytes of memory that are this process's, those shared with others divided among them."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return 1024 * int(line.split()[1])
-    return 0
-
-
-@contextlib.contextmanager
-def disturbed(fault: Callable[[], None] | None, seconds: float) -> Iterator[None]:
-    thread = None if fault is None else threading.Thread(target=lambda: (time.sleep(seconds), fault()))
-    if thread is not None:
-        thread.start()
-    yield
-    if thread is not None:
-        thread.join()
-
-
-def soak(analyses: int, silos: int, every: int, hours: float, note: Callable[[dict[str, Any]], None]) -> None:
-    with tempfile.TemporaryDirectory(prefix="dualfl-soak-") as temporary:
-        federation = Federation(Path(temporary), silos)
-        federation.start()
+    def run(self, analyses: int, hours: float, note: Callable[[list[dict[str, Any]]], None]) -> None:
         end = time.monotonic() + 3600 * hours
+        self.federation.start()
         try:
-            expected, faults, rng = None, itertools.cycle(federation.faults.items()), np.random.default_rng(1)
-            wait_for(federation)
-            for number in range(1, analyses + 1):
-                if time.monotonic() > end:
-                    break
-                name, fault = next(faults) if number % every == 0 else ("", None)
-                begun, sentences = time.monotonic(), []
-                study = dualfl.connect(federation.folder / "coordinator", patience=600, say=sentences.append)
-                with disturbed(fault, float(rng.uniform(4, 15))):
-                    try:
-                        theta = study.fit(Recipe("logistic"), WISHES, fresh=True).theta
-                        error = ""
-                    except dualfl.DualflError as failure:
-                        theta, error = np.zeros(0), str(failure)
-                expected = theta if expected is None else expected
-                row = {"analysis": number, "fault": name, "seconds": round(time.monotonic() - begun, 1)}
-                row |= {"same bits": bool(np.array_equal(theta, expected)), "error": error} | federation.census()
-                note(row)
+            wait_for(self.federation)
+            while len(self.rows) < analyses and time.monotonic() < end:
+                self.rows.append(self.one(len(self.rows) + 1))
+                with open(self.lines, "a") as file:
+                    file.write(json.dumps(self.rows[-1]) + "\n")
+                note(self.rows)
         finally:
-            federation.stop()
+            self.federation.stop()
+
+    def one(self, number: int) -> dict[str, Any]:
+        name, fault = "", None
+        if number % self.every == 0:
+            faults = list(self.federation.faults.items())
+            name, fault = faults[(number // self.every - 1) % len(faults)]
+        broken = Disturbance(fault, int(np.random.default_rng(number).integers(1, LAST + 1)))
+        begun, error = time.monotonic(), ""
+        try:
+            study = dualfl.connect(self.federation.folder / "coordinator", patience=600, say=broken.hear)
+            theta = study.fit(Recipe("logistic"), WISHES, fresh=True).theta
+        except dualfl.DualflError as failure:
+            theta, error = np.zeros(0), str(failure)
+        seconds = time.monotonic() - begun
+        broken.over()
+        if not self.first.exists():
+            np.save(self.first, theta)
+        row = {"analysis": number, "fault": name, "at exchange": broken.exchange if name else 0}
+        row |= {"seconds": round(seconds, 1), "error": error}
+        row |= {"same bits": bool(np.array_equal(theta, np.load(self.first)))}
+        return row | (self.settled() if number in (1, 2) or number % self.every in (0, 1) else {})
+
+    def settled(self) -> dict[str, float]:
+        """A census, when the process of the run is gone and what was killed is back."""
+        wait_for(self.federation)
+        usual = next((row["processes"] for row in self.rows if "processes" in row), None)
+        looks: list[dict[str, float]] = []
+        while len(looks) < PATIENCE:
+            looks.append(self.federation.census())
+            counts = [look["processes"] for look in looks[-STEADY:]]
+            steady = counts == [usual or counts[-1]] * STEADY
+            if steady and not looks[-1]["run processes"]:
+                break
+            time.sleep(1)
+        return looks[-1]
 
 
 def wait_for(federation: Federation, seconds: float = 600.0) -> None:
+    """Until all services run and every silo has been let in."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        said = [federation.folder / name / "service" / "said.json" for name in federation.names]
-        if all(path.exists() and json.loads(path.read_text())["state"] == "connected" for path in said):
+        silos = [condition(federation.folder / name)["state"] for name in federation.names]
+        if set(silos) == {"connected"} and condition(federation.folder / "coordinator")["state"] == "running":
             return
-        time.sleep(1)
+        time.sleep(0.5)
     said = [path.read_text() for path in federation.folder.glob("*.log")]
     raise SystemExit("The silos have not connected:\n" + "\n".join(said))
 
@@ -323,12 +137,12 @@ def table(rows: list[dict[str, Any]], asked: int) -> str:
     lines = [
         "# A federation of five silos, one analysis after the other, with faults",
         "",
-        f"By `python -m benchmarks.soak {' '.join(sys.argv[1:])}`, on two processors that others used too.",
+        "By `python -m benchmarks.soak --silos 5 --every 10 --save`, on two processors that others used too.",
         "",
         f"- Analyses: {len(rows)} of {asked}" + ("" if len(rows) == asked else " (the rest was not run: time)"),
         f"- Without the bits of the first: {sum(not row['same bits'] for row in rows)}",
         f"- Ended by an error: {sum(bool(row['error']) for row in rows)}",
-        f"- Undisturbed: median {statistics.median(calm):.0f} s, longest {max(calm):.0f} s",
+        f"- Undisturbed: median {statistics.median(calm):.1f} s, longest {max(calm):.1f} s",
         "",
         "| fault | times | same bits | seconds, longest | longer than undisturbed by at most |",
         "|---|---|---|---|---|",
@@ -340,8 +154,10 @@ def table(rows: list[dict[str, Any]], asked: int) -> str:
         lines.append(
             f"| {fault} | {len(these)} | {good} | {longest:.0f} | {max(0.0, longest - statistics.median(calm)):.0f} s |"
         )
-    lines += ["", "| | after the first | after the last |", "|---|---|---|"]
-    lines += [f"| {what} | {rows[0][what]} | {rows[-1][what]} |" for what in measured]
+    counted = [row for row in rows if "processes" in row]
+    last = counted[-1]
+    lines += ["", f"| | after the first | after number {last['analysis']} |", "|---|---|---|"]
+    lines += [f"| {what} | {counted[0][what]} | {last[what]} |" for what in measured]
     return "\n".join(lines) + "\n"
 
 
@@ -351,17 +167,21 @@ def main() -> None:
     parser.add_argument("--silos", type=int, default=5)
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--hours", type=float, default=24.0, help="begin no analysis after so long")
+    parser.add_argument("--folder", type=Path, help="kept, so that the same command goes on where it was ended")
     parser.add_argument("--save", type=Path, nargs="?", const=Path("results/soak.md"))
-    given, rows = parser.parse_args(), []
+    given = parser.parse_args()
 
-    def note(row: dict[str, Any]) -> None:
-        rows.append(row)
-        print(json.dumps(row), flush=True)
+    def note(rows: list[dict[str, Any]]) -> None:
+        print(json.dumps(rows[-1]), flush=True)
         if given.save:
             given.save.write_text(table(rows, given.analyses))
 
-    soak(given.analyses, given.silos, given.every, given.hours, note)
-    print(table(rows, given.analyses))
+    folder = given.folder or Path(tempfile.mkdtemp(prefix="dualfl-soak-"))
+    whole = Soak(folder.absolute(), given.silos, given.every)
+    whole.run(given.analyses, given.hours, note)
+    print(table(whole.rows, given.analyses))
+    if given.folder is None:
+        whole.federation.remove()
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def record(folder: Path, name: str) -> int:
     asked: list[bytes] = []
 
     def keep(transport: Any, node: int, request: bytes, answer: bytes) -> None:
-        if node == 100 and decode(request)["kind"] == "ask":
+        if node == 100 and decode(request)["kind"] != "open":
             asked.append(request)
 
     task = "regression" if OTHERS.get(name, {}).get("loss") == "squared" else "classification"

@@ -10,9 +10,12 @@ a minute is measured by the command that the document names, into a file of resu
 
 from __future__ import annotations
 
+import csv
+import itertools
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -91,6 +94,87 @@ def measures() -> str:
     return "\n".join(["| measure | counts |", "|---|---|", *(f"| {a} | {b} |" for a, b in WORDS.values())]) + "\n"
 
 
+def printed(file: str, head: str) -> list[list[str]]:
+    """The cells of a table of results/, found by how the line of its heads begins."""
+    lines = (RESULTS / file).read_text(encoding="utf-8").splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith(head))
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first + 2 :])
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def in_markdown(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines).replace(" --- ", "---") + "\n"
+
+
+# -- what `benchmarks.auto` and `benchmarks.auto_nonsmooth` have printed ----------------------------------
+
+SMOOTH = {
+    "digits": "softmax, digits",
+    "a8a": "logistic, a8a",
+    "mnist": "softmax, MNIST, 20,000 rows",
+    "cifar10": "softmax, CIFAR-10, 50,000 rows",
+}
+SHORT = {"digits": "digits", "a8a": "a8a", "mnist": "MNIST", "cifar10": "CIFAR-10"}
+SPLITS = {
+    "even": "even",
+    "dirichlet:0.5": "Dirichlet 0.5",
+    "dirichlet:0.1": "Dirichlet 0.1",
+    "label": "one label",
+    "quantity:1000": "sizes 1000 : 1",
+}
+
+
+def auto_exchanges() -> str:
+    """results/auto.md by data and mu: exchanges to 1e-6, and until that is certified."""
+    found = {
+        (data, mu, split): f"{true.split('/')[1]} / {proven.split('/')[1]}"
+        for data, split, mu, _, true, proven, *_ in printed("auto.md", "| data | partition |")
+    }
+    rows = [
+        [name, mu, *(found.get((data, mu, split), "not run") for split in SPLITS)]
+        for data, name in SMOOTH.items()
+        for mu in dict.fromkeys(mu for other, mu, _ in found if other == data)
+    ]
+    return in_markdown(["data", "mu", *SPLITS.values()], rows)
+
+
+def auto_looseness() -> str:
+    rows = [[SHORT[data], mu, ratio, lag] for data, mu, _, ratio, lag in printed("auto.md", "| data | mu | runs |")]
+    return in_markdown(["data", "mu", "ratio: 10, 50, 90 %", "lag: median, most"], rows)
+
+
+def nonsmooth_exchanges() -> str:
+    """results/auto-nonsmooth.md by problem: exchanges to 1e-6, and in brackets until that is certified."""
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for problem, ridge, _, method, to, proven, *_ in printed("auto-nonsmooth.md", "| problem | ridge |"):
+        own = found.setdefault((problem, method), {})
+        own.setdefault(ridge, []).append(f"{to.split('/')[-1]} ({proven})")
+    rows = [
+        [problem, method, *(everywhere(own[ridge]) for ridge in ("0.01", "0.0001"))]
+        for (problem, method), own in found.items()
+    ]
+    return in_markdown(["problem", "method", "ridge 1e-2", "ridge 1e-4"], rows)
+
+
+def everywhere(cells: list[str]) -> str:
+    return f"{cells[0]} everywhere" if len(set(cells)) == 1 else ", ".join(cells)
+
+
+def nonsmooth_looseness() -> str:
+    rows = printed("auto-nonsmooth.md", "| certificate |")
+    return in_markdown(["method, ridge", "ratio: 10/50/90 %", "lag: median, most"], rows)
+
+
+# -- the paper's claims, as `dualfl reproduce figure1` judged them ----------------------------------------
+
+
+def claims(dataset: str) -> str:
+    with (RESULTS / f"figure1-{dataset}" / "verdicts.csv").open(encoding="utf-8", newline="") as file:
+        rows = [[line["claim"], line["verdict"], line["finding"]] for line in csv.DictReader(file)]
+    return in_markdown(["claim", "verdict", "measured"], rows)
+
+
 def network() -> str:
     """results/network/log.txt, what the command says of each run, as medians over the seeds; lowest energy first."""
     found: dict[str, list[list[float]]] = {}
@@ -112,7 +196,13 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "papers": ("docs/algorithms.md", papers),
     "verdicts": ("docs/algorithms.md", verdicts),
     "measures": ("docs/algorithms.md", measures),
+    "claims-mnist": ("docs/experiments.md", partial(claims, "mnist")),
+    "claims-cifar10": ("docs/experiments.md", partial(claims, "cifar10")),
     "network": ("docs/experiments.md", network),
+    "auto-exchanges": ("docs/auto.md", auto_exchanges),
+    "auto-looseness": ("docs/auto.md", auto_looseness),
+    "nonsmooth-exchanges": ("docs/auto-nonsmooth.md", nonsmooth_exchanges),
+    "nonsmooth-looseness": ("docs/auto-nonsmooth.md", nonsmooth_looseness),
 }
 
 

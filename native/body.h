@@ -4,6 +4,9 @@
 
 #include "losses.h"
 
+#define TILE LANES /* TILE x PANEL sums stay in registers */
+#define PANEL (3 * LANES)
+
 #define ELEMENT double
 #define SUFFIX float64
 #define LOAD(p) NAME(load)(p)
@@ -11,6 +14,7 @@
 #include "rows.h"
 #include "dense.h"
 #include "sparse.h"
+#include "dense_gram.h"
 #undef ELEMENT
 #undef SUFFIX
 #undef LOAD
@@ -23,6 +27,7 @@
 #include "rows.h"
 #include "dense.h"
 #include "sparse.h"
+#include "dense_gram.h"
 #undef ELEMENT
 #undef SUFFIX
 #undef LOAD
@@ -35,6 +40,7 @@
 #include "rows.h"
 #include "dense.h"
 #include "sparse.h"
+#include "dense_gram.h"
 #undef ELEMENT
 #undef SUFFIX
 #undef LOAD
@@ -50,14 +56,18 @@
 
 #include "gram.h"
 
+#include "dense_gram_tiles.h"
+
 #include "lbfgs.h"
 
 static const Kernels NAME(kernels) = {
     ISA_NAME,          LANES,          NAME(stripe), NAME(stochastic), NAME(sample), NAME(ascent),
     NAME(descent),     NAME(norms2),   NAME(lbfgs_size), NAME(lbfgs), NAME(older), NAME(newer),
-    NAME(cox_residual), NAME(cox_curvature), NAME(cox_means), NAME(gram), NAME(fma_loop), NAME(read_loop),
+    NAME(cox_residual), NAME(cox_curvature), NAME(cox_means), NAME(gram), NAME(dense_gram), NAME(fma_loop), NAME(read_loop),
 };
 
 #undef vec
 #undef ivec
 #undef uvec
+#undef TILE
+#undef PANEL

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
 /* k rows of `width` numbers for dense data, D such rows for sparse data; the scale is taken into W. */
 static void pack(Job *job) {
     const Rows *rows = job->rows;

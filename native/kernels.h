@@ -26,6 +26,7 @@
 enum {
     BLOCK = 32,               /* rows whose predictors are turned into residuals together */
     BLOCK_BYTES = 128 * 1024, /* bytes of rows that are worked on together: less than the second cache */
+    PACK = 128,               /* rows that are made float64 together for second-order sums; see dense_gram.h */
     GROUP = 256,              /* sparse rows that go back to the gradient together: a byte tells them apart */
 };
 
@@ -130,6 +131,14 @@ typedef struct {
 } Gram; /* second-order sums of sparse rows; see gram.h */
 
 typedef struct {
+    const Rows *rows;
+    const int32_t *where; /* dense: the columns that are wanted; sparse: the place of each column, or -1; NULL: all */
+    int64_t m, bias, count;
+    const double *V;      /* n x count */
+    double *out;          /* count x m x m, added to */
+} DenseGram; /* see dense_gram.h */
+
+typedef struct {
     int64_t d, memory, count, newest;
     const double *S, *Y; /* memory x d, a ring of which `count` are used */
     const double *sy;
@@ -164,6 +173,7 @@ typedef struct Kernels {
     void (*cox_curvature)(Cox *cox);
     void (*cox_means)(Cox *cox);
     void (*gram)(const Gram *gram, int64_t first, int64_t last, double *scratch);
+    void (*dense_gram)(const DenseGram *gram, int64_t first, int64_t last, double *scratch);
     double (*fma_loop)(int64_t rounds);
     double (*read_loop)(const double *x, int64_t count);
 } Kernels;
@@ -173,6 +183,8 @@ static inline int64_t tile_size(int64_t features) {
     int64_t tiles = (features + 511) / 512;
     return tiles ? (features / tiles + 8) / 8 * 8 : 8;
 }
+
+static inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /* The length of a row in memory: whole cache lines, and not a power of two apart, which would put all rows in the
  * same places of a cache. */

@@ -110,6 +110,7 @@ static void *array(Arrays *arrays, PyObject *object, const char *name, char form
     arrays->used++;
     const char *given = view->format ? view->format : "B";
     int matches = given[0] == format || (format == 'q' && given[0] == 'l' && view->itemsize == 8) ||
+                  (format == 'Q' && given[0] == 'L' && view->itemsize == 8) ||
                   (format == 'i' && given[0] == 'l' && view->itemsize == 4);
     if (!matches || given[1]) {
         PyErr_Format(PyExc_TypeError, "%s has the buffer format '%s': it must be '%c'", name, given, format);
@@ -554,6 +555,42 @@ static PyObject *gram(PyObject *module, PyObject *const *args, Py_ssize_t count)
     Py_RETURN_NONE;
 }
 
+/* dense_gram(rows, V, where or None, m, bias, out, first, last): the same of rows that are not sparse, whole matrices */
+static PyObject *dense_gram(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    Arrays arrays = {.used = 0};
+    if (!check_count(count, 8, "dense_gram")) return NULL;
+    DenseGram at = {.rows = as_rows(args[0]), .m = PyLong_AsLongLong(args[3]), .bias = PyLong_AsLongLong(args[4])};
+    const int64_t first = PyLong_AsLongLong(args[6]), last = PyLong_AsLongLong(args[7]);
+    if (PyErr_Occurred()) return NULL;
+    const int64_t wanted = at.m - (at.bias >= 0), features = at.rows->features;
+    at.V = array(&arrays, args[1], "V", 'd', -1, 0);
+    at.count = at.V && at.rows->n ? arrays.views[0].len / 8 / at.rows->n : 0;
+    if (args[2] != Py_None) at.where = array(&arrays, args[2], "where", 'i', at.rows->column ? features : wanted, 0);
+    at.out = array(&arrays, args[5], "out", 'd', at.m * at.m * at.count, 1);
+    if (!PyErr_Occurred()) {
+        int sound = (at.bias < 0 || at.bias == wanted) && (at.where || wanted == features);
+        sound &= 0 <= first && first <= last && last <= at.m;
+        const int64_t length = at.rows->column ? features : wanted, limit = at.rows->column ? at.m : features;
+        for (int64_t j = 0; at.where && j < length; j++)
+            sound &= at.where[j] < limit && (at.rows->column || at.where[j] >= 0);
+        if (!sound) PyErr_SetString(PyExc_ValueError, "there are not so many columns");
+    }
+    /* panels of any instruction set, a tile and its sums; a vector should not straddle cache lines */
+    const size_t size = (size_t)((round_up(at.m, 24) + 12 + 8) * PACK + 8 * 24) * sizeof(double) + 64;
+    void *memory = PyErr_Occurred() ? NULL : malloc(size);
+    if (memory) {
+        Py_BEGIN_ALLOW_THREADS
+        kernels->dense_gram(&at, first, last, (double *)round_up((intptr_t)memory, 64));
+        Py_END_ALLOW_THREADS
+        free(memory);
+    } else if (!PyErr_Occurred()) {
+        PyErr_NoMemory();
+    }
+    release(&arrays);
+    if (PyErr_Occurred()) return NULL;
+    Py_RETURN_NONE;
+}
+
 /* (S, Y, sy, count, newest, a, v): one of the two loops of L-BFGS; a and v are changed */
 static PyObject *loop(PyObject *const *args, Py_ssize_t count, int back) {
     Arrays arrays = {.used = 0};
@@ -632,6 +669,7 @@ static PyObject *sample_gradient(PyObject *module, PyObject *const *args, Py_ssi
 /* ---- survival ---- */
 
 #include "survival_calls.h"
+#include "words.h"
 
 /* ---- instruction sets and limits ---- */
 
@@ -698,6 +736,7 @@ static PyMethodDef methods[] = {
     FAST(cd_quadratic, "Coordinate descent for a quadratic."),
     FAST(lbfgs, "L-BFGS on few rows."),
     FAST(gram, "Second-order sums of sparse rows."),
+    FAST(dense_gram, "Second-order sums of dense rows."),
     FAST(older, "L-BFGS: the loop over pairs from new to old."),
     FAST(newer, "L-BFGS: the loop back."),
     FAST(svrg_epoch, "The inner loop of SVRG."),
@@ -706,6 +745,8 @@ static PyMethodDef methods[] = {
     FAST(cox_residual, "A partial likelihood and its slopes."),
     FAST(cox_curvature_times, "Its second derivative times a vector."),
     FAST(cox_means, "What the means of the risk sets take off the second moment."),
+    FAST(add_words, "Masks added to words modulo 2^61 - 1, or taken off."),
+    FAST(dot_words, "A sum of products modulo 2^61 - 1."),
     {"isa", isa, METH_NOARGS, "The instruction set in use."},
     {"isas", isas, METH_NOARGS, "The instruction sets that can be used here."},
     {"built", built_isas, METH_NOARGS, "The instruction sets that were built."},

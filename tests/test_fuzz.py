@@ -3,23 +3,31 @@
 import os
 import random
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import click
 import pytest
 from benchmarks.fuzz import api, commands
 from benchmarks.fuzz.campaign import FAMILIES, campaign, family_of, one, read
 from benchmarks.fuzz.evil import damaged, edited
 from benchmarks.fuzz.ground import command, prepare
 from benchmarks.fuzz.judging import Keepsakes, half_written, of_call
+from benchmarks.fuzz.patience import Patience
 from benchmarks.fuzz.traps import TRAPS, Trap
+
+from dualfl.cli import main
 
 pytestmark = pytest.mark.long
 
 CASES = 300
 SEED = int(os.environ.get("DUALFL_FUZZ_SEED", datetime.now(UTC).strftime("%Y%m%d")))
 # whose right words still end in a sentence
-ENDED = {"theory", "tune", "reproduce", "demo", "trust", "admit", "revoke", "renew", "restore", "audit"}
+ENDED = {"theory", "trust", "revoke", "renew", "restore", *commands.ENDED}
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +73,22 @@ def test_what_is_attacked_works_when_nobody_attacks_it(ground, tmp_path, monkeyp
         assert of_call(lambda function=function, valid=valid: function(**valid))[0].kind == "accepted", name
     for name, words in commands.templates(ground).items():
         commands.sandbox(tmp_path / name)
-        shutil.copytree(ground["project"], tmp_path / name / "project")
+        for folder in ("project", "silo"):
+            shutil.copytree(ground[folder], tmp_path / name / folder)
         monkeypatch.chdir(tmp_path / name)
         done = command(*words)
         assert (done.exit_code == 0) == (name not in ENDED), (name, done.output)
         assert done.exit_code == 0 or done.stderr.splitlines()[-1].startswith("Error: ")
+
+
+def test_every_command_is_attacked(ground):
+    def leaves(group, words=()):
+        for name in group.list_commands(None):
+            one = group.get_command(click.Context(group), name)
+            yield from leaves(one, (*words, name)) if isinstance(one, click.Group) else [(*words, name)]
+
+    attacked = [tuple(map(str, words)) for words in commands.templates(ground).values()]
+    assert [one for one in leaves(main) if not any(words[: len(one)] == one for words in attacked)] == []
 
 
 @pytest.mark.parametrize("name", sorted(api.ESTIMATORS))
@@ -101,9 +120,24 @@ def test_faults_would_be_seen(tmp_path):
 def test_a_hang_is_ended_and_told(ground, monkeypatch):
     from benchmarks.fuzz import campaign as module
 
-    monkeypatch.setattr(module, "LIMIT", -1.0)
+    monkeypatch.setitem(module.LIMITS, "commands", -1.0)
     (outcome,) = campaign(1, [next(n for n in range(99) if family_of(1, n) == "commands")], ground.folder, traps=False)
     assert outcome.kind == "hang" and outcome.fault
+
+
+@pytest.mark.parametrize(
+    ("does", "why"), [("time.sleep(99)", "without asking"), ("any(iter(int, 1))", "s of a processor")]
+)
+def test_waiting_and_working_for_ever_are_both_hangs_in_children_too(does, why):
+    inner = f"import time; print(1, flush=True); {does}"
+    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    with subprocess.Popen([sys.executable, "-c", outer], stdout=subprocess.PIPE, process_group=0) as process:
+        process.stdout.readline()
+        patience = Patience(process.pid, limit=0.5, idle=0.5)
+        while not (said := patience.over()):
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+    assert why in said
 
 
 def test_an_interrupted_campaign_goes_on(ground, tmp_path):

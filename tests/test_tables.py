@@ -1,12 +1,18 @@
 """Tables of the documents are what their commands print."""
 
 import importlib.util
+import itertools
+import re
 from pathlib import Path
 
 import pytest
 
+from dualfl import make_problem
 from dualfl.algorithms.registry import ALGORITHMS, make
+from dualfl.data import DATASETS
+from dualfl.data.partitions import PARTITIONS
 from dualfl.experiments.optimum_check import check
+from dualfl.optimum import reference
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ["lbfgs", "fednl", "fednew", "shed", "gradskip"]  # quick ones; two of them draw random numbers
@@ -40,6 +46,29 @@ def test_verdicts_are_as_the_command_prints_them_today(name):
         verdict = check(make(name), problem)
         # the last bits of a sum differ from processor to processor, and a count with them by one at most
         assert abs(verdict.rounds - float(printed[2])) <= 1 and abs(verdict.exchanges - float(printed[3])) <= 3
+
+
+def names_in(page, head):
+    """What stands in backquotes in the first column of a table."""
+    lines = (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines()
+    first = lines.index(head) + 2
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first:])
+    return {name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+
+
+def test_every_data_set_and_partition_is_in_its_table():
+    assert names_in("data.md", "| name | rows x features, classes | from | models see |") == set(DATASETS)
+    named = names_in("data.md", "| name | rows of a client |")
+    assert {name.partition(":")[0] for name in named} == set(PARTITIONS)
+
+
+@pytest.mark.parametrize("given", [{"ridge": 0.01}, {"ridge": 0.01, "l1": 0.001}])
+def test_a_printed_minimum_is_what_is_computed_today(given):
+    words = " ".join(f"{name}={value}" for name, value in given.items())
+    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    row = next(line for line in text.splitlines() if line.startswith(f"| digits {words} |"))
+    found = reference(make_problem("digits", clients=2, **given), cache=False)
+    assert found == pytest.approx(float(row.split("|")[2]), rel=1e-10)
 
 
 def test_a_table_that_is_stale_is_found(capsys, tmp_path, monkeypatch):

@@ -83,6 +83,8 @@ def case(seed: int, number: int) -> Case:
     weights = 10.0 ** rng.uniform(-6, 0, n) if rng.random() < 0.25 else None
     intercept: Any = [False, True, "free"][int(rng.integers(3))]
     ridge, added = penalised(rng, penalty, loss, X, y, scale)
+    if isinstance(added, GroupL2) and loss.outputs == 1:
+        added = GroupL2(added.alpha, labels(np.random.default_rng([seed, number, 2]), D + bool(intercept)))
     parts = split(rng, silos, y)
     clients = [
         LinearModel(
@@ -179,6 +181,11 @@ def penalised(rng: Any, name: str, loss: Loss, X: Any, y: Any, scale: float) -> 
             BoxConstraint(-float(rng.uniform(0.1, 1)), float(rng.uniform(0.1, 1))),
         ),
     }[name]
+
+
+def labels(rng: Any, rows: int) -> tuple[int, ...] | None:
+    """Of groups of several columns, mostly; None: every row of the model is one."""
+    return None if rng.random() < 0.3 else tuple(int(label) for label in rng.integers(0, max(rows // 2, 1), rows))
 
 
 def slope(model: LinearModel) -> Any:

@@ -56,6 +56,8 @@ class Smooth:
         # drive them to infinity.
         one_sided = isinstance(P, BoxConstraint) and not np.isfinite(P.upper) and case.ridge == 0
         self.barred = isinstance(P, BoxConstraint) and not (one_sided and self.loss == "Softmax")
+        labels = np.unique(P.groups, return_inverse=True)[1] if isinstance(P, GroupL2) and P.groups else range(self.D)
+        self.members = np.equal.outer(np.arange(max(labels) + 1), np.asarray(labels)).astype(LD)  # of groups
         self.size = max(float(np.abs(self.y).max()), 1.0) if self.k == 1 else 1.0
 
     def unscaled(self, W: Any) -> Any:
@@ -121,7 +123,7 @@ class Smooth:
             inside = ((V >= LD(P.lower)) & (V <= LD(P.upper)))[self.kept].all()
             return value if inside else LD(np.inf)
         if isinstance(P, GroupL2):
-            return value + LD(P.alpha) * np.sqrt((kept**2).sum(axis=1)).sum()
+            return value + LD(P.alpha) * np.sqrt(self.members @ (kept**2).sum(axis=1)).sum()
         if P is not None:
             value = value + LD(P.alpha) * np.abs(kept).sum()
         return value + LD(P.beta) / 2 * (kept**2).sum() if isinstance(P, ElasticNetPenalty) else value
@@ -149,13 +151,15 @@ class Smooth:
             value, g, diagonal = value + bv, g + bg / self.scale[:, None], diagonal + bh * square
         elif isinstance(P, GroupL2):
             # e is a size of predictors, as that of scaled models
-            E = e * self.size / self.scale[:, None]
+            E = e * self.size / (self.members * self.scale).max(axis=1)
             kept = np.where(self.kept, V, 0)
-            norm = np.sqrt((kept**2).sum(axis=1, keepdims=True) + E**2)
-            value, g = value + LD(P.alpha) * norm.sum(), g + LD(P.alpha) * kept / norm / self.scale[:, None]
-            for i in range(D):
-                block = np.diag(self.kept[i].astype(LD)) / norm[i] - np.outer(kept[i], kept[i]) / norm[i] ** 3
-                H[i, :, i, :] += LD(P.alpha) * square[i, 0] * block
+            norm = np.sqrt(self.members @ (kept**2).sum(axis=1) + E**2)
+            wide = (self.members.T @ norm)[:, None]
+            value, g = value + LD(P.alpha) * norm.sum(), g + LD(P.alpha) * kept / wide / self.scale[:, None]
+            unit, size = (kept / wide / self.scale[:, None]).ravel(), (1 / wide * square).ravel()
+            together = np.repeat(np.repeat(self.members.T @ self.members, k, axis=0), k, axis=1)
+            bent = np.diag(self.kept.ravel() * size) - together * np.outer(unit, unit) / np.repeat(wide, k)
+            H += LD(P.alpha) * bent.reshape(D, k, D, k)
         elif P is not None and not isinstance(P, BoxConstraint):
             E = e * self.size / self.scale[:, None]
             root = np.sqrt(V * V + E * E)

@@ -9,9 +9,10 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.fuzz.campaign import FAMILIES, LIMIT, PATIENCE, Outcome, campaign, family_of, one
+from benchmarks.fuzz.campaign import FAMILIES, Outcome, campaign, family_of, one, read
 from benchmarks.fuzz.ground import prepare
 from benchmarks.fuzz.judging import FAULTS
+from benchmarks.fuzz.patience import IDLE, LIMIT
 from benchmarks.fuzz.traps import TRAPS
 
 
@@ -23,6 +24,7 @@ def main() -> int:
     parser.add_argument(
         "--out", type=Path, default=Path("runs/fuzz"), help="folder of outcomes  [default: %(default)s]"
     )
+    parser.add_argument("--share", default="1/1", help="of several processes, such as 1/2; the last one tells of all")
     parser.add_argument("--only", choices=list(FAMILIES), help="cases of one family, and no traps")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="dualfl-ground-") as ground:
@@ -30,11 +32,13 @@ def main() -> int:
             print(one(prepare(Path(ground)), given.seed, given.case))
             return 0
         given.out.mkdir(parents=True, exist_ok=True)
-        kept, began = given.out / f"seed-{given.seed}.jsonl", time.monotonic()
+        part, parts = (int(number) for number in given.share.split("/"))
+        kept, began = given.out / f"seed-{given.seed}-{part}-of-{parts}.jsonl", time.monotonic()
         print(f"seed {given.seed}, {given.cases:,} cases and {len(TRAPS)} traps; outcomes in {kept}", flush=True)
         found: list[Outcome] = []
-        cases = [n for n in range(given.cases) if given.only in (None, family_of(given.seed, n))]
-        for outcome in campaign(given.seed, cases, Path(ground), traps=given.only is None, kept=kept):
+        cases = [n for n in range(part - 1, given.cases, parts) if given.only in (None, family_of(given.seed, n))]
+        traps = given.only is None and part == 1
+        for outcome in campaign(given.seed, cases, Path(ground), traps=traps, kept=kept):
             found.append(outcome)
             if outcome.fault:
                 print(
@@ -42,6 +46,7 @@ def main() -> int:
                 )
             if len(found) % 500 == 0:
                 print(f"{len(found):,} done, {time.monotonic() - began:.0f} s", flush=True)
+    found = [outcome for path in sorted(given.out.glob(f"seed-{given.seed}-*.jsonl")) for outcome in read(path)]
     text = summary(found, given.seed)
     (given.out / f"seed-{given.seed}.md").write_text(text)
     print(text)
@@ -52,7 +57,7 @@ def summary(found: list[Outcome], seed: int) -> str:
     """The table of a campaign, for people."""
     lines = [
         f"Seed {seed}; {sum(o.family != 'traps' for o in found):,} cases and {len(TRAPS)} traps;",
-        f"at most {LIMIT:.0f} s of a processor and {PATIENCE:.0f} s of the clock for a case.",
+        f"at most {LIMIT:.0f} s of a processor for a case, and {IDLE:.0f} s of waiting without asking for one.",
         "",
         "| family | cases | accepted | refused | " + " | ".join(FAULTS) + " |",
         "|---|---|---|---|" + "---|" * len(FAULTS),

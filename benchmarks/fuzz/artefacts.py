@@ -107,18 +107,32 @@ def report(ground: Ground, folder: Path, rng: random.Random) -> tuple[Verdict, s
     return verdict, f"dualfl report with an edited {kind}/{path.name}"
 
 
+COORDINATOR = (("admit", "card"), ("status",), ("watch", "--times", "1"), ("renew",), ("backup", "x"), ("add", "d"))
+SILO = (
+    *(("status",), ("watch", "--times", "1"), ("check",), ("audit",), ("rotate",), ("approve", "--all", "always")),
+    *(("trust", "card"), ("renew", "--ca", "card"), ("backup", "x"), ("purge", "--yes")),
+)
+
+
 def deployment(ground: Ground, folder: Path, rng: random.Random) -> tuple[Verdict, str]:
-    """A project whose settings or roster were edited; nobody serves it."""
-    place = folder / "p"
-    done = command("deploy", "init", place, "--silos", "a,b,c", "--host", "h", "--insecure", "--no-secure")
-    if done.exit_code:
-        return of_command(done), "dualfl deploy init"
-    path = place / "project.json"
-    if rng.random() < 0.7:
-        path.write_text(json.dumps(edited(json.loads(path.read_text()), rng)))
+    """A project or a silo of which one file was edited; nobody serves it."""
+    kind, verbs = rng.choice((("project", COORDINATOR), ("silo", SILO)))
+    place = folder / kind
+    shutil.copytree(ground[kind], place)
+    path = rng.choice([each for each in sorted(place.rglob("*")) if each.suffix in (".json", ".log", ".txt")])
+    data = path.read_bytes()
+    if path.suffix == ".json" and rng.random() < 0.7:
+        path.write_text(json.dumps(edited(json.loads(data), rng)))
     else:
-        path.write_bytes(damaged(path.read_bytes(), rng))
+        path.write_bytes(damaged(data, rng))
     (folder / "card").write_text(rng.choice(["a ssh-ed25519 AAAA", "a", "", "a b c", "\x00"]))
-    verdict = of_command(command("deploy", "admit", place, folder / "card"))
-    fault = half_written(folder)
-    return Verdict("half-written", fault) if fault else verdict, "dualfl deploy admit with an edited project.json"
+    verb, *more = rng.choice(verbs)
+    words = [folder / word if word in ("card", "x") else word for word in more]
+    done = command("deploy", verb, place, *words)
+    verdict, fault = of_command(done), half_written(folder)
+    if verb == "approve" and "Noted: always" in done.output and path.parent.name == "waiting":
+        waiting = json.loads(data)
+        if not path.exists() and waiting["kind"] not in (place / "approvals" / "given.json").read_text():
+            verdict = Verdict("wrong", "an edited plan was approved")
+    what = f"dualfl deploy {verb} with an edited {path.relative_to(folder)}"
+    return Verdict("half-written", fault) if fault else verdict, what

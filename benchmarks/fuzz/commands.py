@@ -15,9 +15,12 @@ from benchmarks.fuzz.ground import Ground, command
 from benchmarks.fuzz.judging import ACCEPTED, REFUSED, Keepsakes, Verdict, half_written, of_command
 
 QUICK = ("--no-report",)
+REPRODUCED = ("all", "figure1", "matrix", "network", "table1", "table2")
 ENDLESS = ("--rounds", "--seconds", "--epsilon")  # options by which somebody may ask for very long runs
-LEFT_OUT = ("show", "engine", "check")  # opens a browser, starts a cluster, takes minutes
-ENDED = ("tune", "reproduce", "demo")  # would run for minutes, were their --out a place
+LEFT_OUT = ("show", "engine", "check", "times")  # opens a browser, starts a cluster, takes minutes, watches for ever
+# whose words always have a place where nothing can be: they would run for minutes, serve, or ask a network
+ENDED = ("tune", "demo", "try", "start", "serve", "deploy run", *(f"reproduce {name}" for name in REPRODUCED))
+SURVIVAL = ("--time", "days", "--event", "died")
 PLACES = (
     "out",
     "mine.txt",
@@ -51,7 +54,7 @@ def templates(ground: Ground) -> dict[str, list[Any]]:
         "datasets": ["datasets"],
         "theory": ["theory", "--only", "nothing has this name"],
         "tune": ["tune", "--dataset", "iris", "--out", "mine.txt/x"],  # only places that end it at once
-        "reproduce": ["reproduce", "figure1", "--quick", "--out", "loop"],
+        **{f"reproduce {name}": ["reproduce", name, "--out", "loop"] for name in REPRODUCED},
         "demo": ["demo", "--out", "mine.txt"],
         "init": ["deploy", "init", "out", "--silos", "a,b,c", "--host", "example.org"],
         "join": [
@@ -60,6 +63,10 @@ def templates(ground: Ground) -> dict[str, list[Any]]:
         ],
         "describe": ["describe", ground["a.csv"], ground["b.csv"], "--by", "ward", "--out", "out"],
         "table": ["table", ground["model"], "--out", "out"],
+        "km": ["km", ground["s.csv"], ground["t.csv"], *SURVIVAL, "--by", "arm", "--out", "out", "--plot", "plot"],
+        "test": ["test", ground["model"]],
+        "nested": ["test", ground["smaller"], ground["larger"]],
+        "cox": ["fit", ground["s.csv"], ground["t.csv"], "--model", "cox", *SURVIVAL, *QUICK, "--out", "out"],
         "add": ["deploy", "add", "project", "d"],
         "remove": ["deploy", "remove", "project", "c"],
         "revoke": ["deploy", "revoke", "project", "c"],
@@ -68,9 +75,19 @@ def templates(ground: Ground) -> dict[str, list[Any]]:
         "stop": ["deploy", "stop", "project"],
         "backup": ["deploy", "backup", "project", "out"],
         "restore": ["deploy", "restore", "mine.txt", "out"],
-        "audit": ["deploy", "audit", "project"],
-        "trust": ["deploy", "trust", ground["run"], ground["a.csv"]],
-        "admit": ["deploy", "admit", ground["run"], ground["a.csv"]],
+        "audit": ["deploy", "audit", "silo"],
+        "trust": ["deploy", "trust", "silo", ground["a.csv"]],
+        "admit": ["deploy", "admit", "project", ground["silo"] / "card.txt"],
+        "status": ["deploy", "status", "project"],
+        "silo's status": ["deploy", "status", "silo"],
+        "watch": ["deploy", "watch", "silo", "--times", "2", "--every", "0.1"],
+        "rotate": ["deploy", "rotate", "silo"],
+        "approve": ["deploy", "approve", "silo", "--all", "once"],
+        "deploy check": ["deploy", "check", "silo"],
+        "deploy run": ["deploy", "run", "mine.txt", "--rounds", "2"],
+        "start": ["deploy", "start", "mine.txt"],
+        "serve": ["deploy", "serve", "mine.txt"],
+        "try": ["deploy", "try", "--keep", "notes"],
     }
 
 
@@ -99,10 +116,11 @@ def parameters(words: list[Any]) -> list[click.Parameter]:
     return list(found.params)
 
 
-def altered(words: list[Any], rng: random.Random) -> list[str]:
-    """The words with a few options given, wrongly more often than not."""
+def altered(name: str, words: list[Any], rng: random.Random) -> list[str]:
+    """The words with a few options given, wrongly more often than not; or others in the place of files and names."""
     new = [str(word) for word in words]
-    left_out = (*LEFT_OUT, "out") if words[0] in ENDED else LEFT_OUT
+    ends = name in ENDED
+    left_out = (*LEFT_OUT, "out", "keep") if ends else LEFT_OUT
     known = [each for each in parameters(words) if isinstance(each, click.Option) and each.name not in left_out]
     for option in rng.sample(known, min(len(known), rng.choice([1, 1, 1, 2, 3]))):
         flag = rng.choice([*option.opts, *option.secondary_opts])
@@ -121,23 +139,28 @@ def altered(words: list[Any], rng: random.Random) -> list[str]:
             new += [flag, value]
         if flag in ENDLESS:  # who asks for a long run gets one; it must end when its time is over
             new += ["--seconds", "0.2"] if words[0] in ("run", "compare") else []
-    kind = rng.randrange(12) if words[0] not in ENDED else -1
-    if kind == 0 and len(new) > 1:
-        del new[rng.randrange(1, len(new))]
+    if ends or not rng.random() < 0.35:
+        return new
+    kind, first = rng.randrange(4), 1 + (words[0] == "deploy")
+    if kind == 0 and len(new) > first:
+        del new[rng.randrange(first, len(new))]
     elif kind == 1:
-        new.insert(rng.randrange(1, len(new) + 1), rng.choice(WORDS))
-    elif kind == 2:
+        new.insert(rng.randrange(first, len(new) + 1), rng.choice(WORDS))
+    elif kind == 2 and len(words) > first:
+        new[rng.randrange(first, len(words))] = rng.choice((*WORDS, *PLACES))
+    else:
         new[0] = rng.choice([new[0] + "x", new[0].upper(), ""])
+    if "--times" in words and not ("--times" in new and new[new.index("--times") + 1 :][:1] == ["2"]):
+        new += ["--times", "2"]  # who watches for ever hangs by design
     return new
 
 
 def attack(ground: Ground, folder: Path, rng: random.Random) -> tuple[Verdict, str]:
     """One command, perhaps a second time over what it wrote."""
     kept = sandbox(folder)
-    shutil.copytree(ground["project"], folder / "project")
-    words = altered(rng.choice(list(templates(ground).values())), rng)
-    if any(word.startswith("-") is False and word in ("try", "start", "serve", "status") for word in words[:2]):
-        words = ["deploy"]
+    for name in ("project", "silo"):
+        shutil.copytree(ground[name], folder / name)
+    words = altered(*rng.choice(list(templates(ground).items())), rng)
     before = os.getcwd()
     os.chdir(folder)
     try:

@@ -15,6 +15,9 @@ import scipy.sparse as sp
 from click.testing import CliRunner
 
 from dualfl.cli import main
+from dualfl.errors import InputError
+from dualfl.federation.consent import Consent
+from dualfl.federation.silo_folder import SiloFolder
 
 ROWS = 36
 
@@ -42,36 +45,45 @@ def prepare(folder: Path) -> Ground:
     if not (folder / "ready").exists():
         folder.mkdir(parents=True, exist_ok=True)
         write_files(folder)
+        own = ("--data", folder / "a.csv", "--target", "sick")
         small = ("--clients", 3, "--rounds", 4, "--dataset", "iris", "--no-reference", "--no-report", "--force")
+        fit = ("fit", folder / "a.csv", folder / "b.csv", "--target", "sick", "--model", "logistic", "--no-report")
+        plain = (*fit, "--no-influence", "--penalty", "none")
         for words in (
-            (
-                "fit",
-                folder / "a.csv",
-                folder / "b.csv",
-                "--target",
-                "sick",
-                "--model",
-                "logistic",
-                "--no-report",
-                "--out",
-                folder / "model",
-            ),
+            (*fit, "--out", folder / "model"),
+            (*plain, "--columns", "age", "--out", folder / "smaller"),
+            (*plain, "--columns", "age,dose", "--out", folder / "larger"),
             ("run", *small, "--checkpoint-every", 1, "--out", folder / "run"),
             ("compare", *small[:-2], "--algorithms", "dualfl,gd", "--force", "--out", folder / "comparison"),
             ("predict", folder / "model", folder / "a.csv", "--out", folder / "predictions.csv"),
             ("deploy", "init", folder / "project", "--silos", "a,b,c", "--host", "h", "--insecure", "--no-secure"),
+            *(("deploy", "join", folder / "silo", "--name", "a", "--coordinator", "h:1", "--insecure", *own),),
         ):
             done = command(*(word for word in words if words[0] != "compare" or word != "--no-reference"))
             if done.exit_code:
                 raise RuntimeError(f"{words}: {done.output} {done.exception!r}")
+        a_plan_waits(folder / "silo")
         (folder / "ready").touch()
     for path in sorted(folder.glob("data.*")):
         ground.files[path.name] = path.read_bytes()
     return ground
 
 
+def a_plan_waits(silo: Path) -> None:
+    """For the operator's word."""
+    home = SiloFolder(silo)
+    plan = {"names": ["a", "b", "c"], "problem": {"loss": "logistic", "ridge": 0.1}, "algorithm": "auto"}
+    with contextlib.suppress(InputError):  # it says that it waits
+        Consent(home.path, home.policy, home.log).check(plan, "x", {"a": "key"}, ["age"])
+
+
 def write_files(folder: Path) -> None:
     rng = random.Random(0)
+    for name in ("s", "t"):
+        lines = ["days,died,arm"]
+        for _ in range(ROWS):
+            lines.append(f"{rng.randint(1, 400)},{int(rng.random() < 0.7)},{rng.choice(['old', 'new'])}")
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
     for name in ("a", "b"):
         lines = ["age,ward,dose,sick"]
         for _ in range(ROWS):

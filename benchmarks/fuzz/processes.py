@@ -14,8 +14,7 @@ from typing import Any
 
 from benchmarks.fuzz.ground import Ground
 from benchmarks.fuzz.judging import ACCEPTED, Verdict, half_written
-
-PATIENCE = 240  # seconds of the clock
+from benchmarks.fuzz.patience import Patience
 
 
 def start(*words: Any) -> subprocess.Popen[str]:
@@ -31,7 +30,10 @@ def start(*words: Any) -> subprocess.Popen[str]:
 
 def attack(ground: Ground, folder: Path, rng: random.Random) -> tuple[Verdict, str]:
     folder.mkdir(parents=True)
-    return rng.choice((killed, together))(ground, folder, rng)
+    try:
+        return rng.choice((killed, together))(ground, folder, rng)
+    except TimeoutError as error:
+        return Verdict("hang", str(error)), "a real process"
 
 
 def run_words(out: Path, seed: int, *more: Any) -> list[Any]:
@@ -77,11 +79,16 @@ def together(ground: Ground, folder: Path, rng: random.Random) -> tuple[Verdict,
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[str, str, int]:
-    try:
-        out, said = process.communicate(timeout=PATIENCE)
-    finally:
-        process.kill()
-    return out, said, process.returncode
+    patience = Patience(process.pid)
+    while True:
+        try:
+            out, said = process.communicate(timeout=1.0)
+            return out, said, process.returncode
+        except subprocess.TimeoutExpired:
+            if detail := patience.over():
+                process.kill()
+                process.communicate()
+                raise TimeoutError(detail) from None
 
 
 def incoherent(out: Path) -> str:

@@ -4,12 +4,16 @@ signs for its own marks, so they are protected before it reads them."""
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from typing import Any
 
 from sphinx.application import Sphinx
 
 CODE = re.compile(r"(?<![`:\w])(`+)([^`]+)\1(?!_)")
 MARKS = re.compile(r"([|*\\])|_(?=[\s,.;:)\]']|$)")
+
+# sphinx-click makes a line block of what click prints as it stands.
+AS_IT_STANDS = re.compile(r"\s*\| ?(.*)")
 
 
 def protected(line: str) -> str:
@@ -45,7 +49,21 @@ def process(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: 
 
 def process_command(app: Sphinx, context: Any, lines: list[str]) -> None:
     """What click says of a command and its options is plain text as well."""
-    lines[:] = [line if line.lstrip().startswith((".. ", ":")) else protected(line) for line in lines]
+    done: list[str] = []
+    for kind, group in groupby(lines, key=kind_of):
+        run = list(group)
+        if kind == "as it stands":
+            run = ["", ".. code-block:: text", "", *("   " + AS_IT_STANDS.sub(r"\1", line) for line in run), ""]
+        elif kind == "prose":  # a name may go on in the next line
+            run = protected("\n".join(run)).split("\n")
+        done += run
+    lines[:] = done
+
+
+def kind_of(line: str) -> str:
+    if AS_IT_STANDS.match(line):
+        return "as it stands"
+    return "a directive" if line.lstrip().startswith((".. ", ":")) else "prose"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from dualfl.objectives import (
     Absolute,
     ElasticNetPenalty,
     GroupL2,
+    Hinge,
     LinearModel,
     Logistic,
     Loss,
@@ -31,6 +32,7 @@ from dualfl.objectives import (
     Penalty,
     Poisson,
     Quadratic,
+    Quantile,
     Softmax,
     Squared,
     SquaredHinge,
@@ -205,3 +207,19 @@ def test_what_is_solved_is_also_proven(name: str) -> None:
     result = run(Problem(clients, penalty=penalty), Auto(), rounds=25, threads=1)
     assert result.certificate is not None and result.energy is not None and result.rounding is not None
     assert result.certificate <= 30 * result.rounding + 1e-8 * abs(result.energy)
+
+
+@pytest.mark.parametrize("intercept", [False, "free"])
+@pytest.mark.parametrize("loss", [Hinge(), Absolute(), Quantile(0.7)], ids=["hinge", "absolute", "quantile"])
+def test_kinks_with_groups_and_no_ridge_are_proven_to_the_last_digits(loss: Loss, intercept: Any) -> None:
+    rng = np.random.default_rng(3)
+    rows, beta = rng.standard_normal((60, 6)), np.array([1.0, -1.0, 0.5, 0.0, 0.0, 0.0])
+    z = rows @ beta + 0.5 * rng.standard_normal(60)
+    y = np.where(z > 0, 1.0, -1.0) if isinstance(loss, Hinge) else z
+    clients = [LinearModel(rows[i::3], y[i::3], loss, intercept=intercept) for i in range(3)]
+    groups = (0, 0, 0, 1, 1, 1, 2) if intercept else (0, 0, 0, 1, 1, 1)
+    for alpha in (1e-3, 3e-2):
+        problem = Problem(clients, penalty=GroupL2(alpha, groups))
+        result = run(problem, Auto(), rounds=40, threads=1)
+        assert result.certificate is not None and result.rounding is not None and result.energy is not None
+        assert 0 < result.certificate <= 30 * result.rounding + 1e-12 * abs(result.energy)

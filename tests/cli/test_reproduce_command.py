@@ -113,7 +113,8 @@ def test_tuned_values_are_taken(tmp_path):
         (["figure1", "--tuned", "nowhere.json"], "nowhere.json"),
         (["matrix", "--rows", "svn"], "did you mean svm"),
         (["matrix", "--only", "dualf"], "did you mean dualfl"),
-        (["matrix", "--cell-minutes", "0"], "minutes"),
+        (["matrix", "--cell-minutes", "0"], "cell-minutes must be a number of minutes > 0"),
+        (["matrix", "--minutes", "-1"], "minutes must be a number of minutes > 0, but it is -1"),
         (["figure1", "--quick", "--cell-minutes", "-1"], "minutes"),
         (["figure1", "--quick", "--cell-minutes", "nan"], "minutes"),
         (["matrix", "--rows", "svm/lasso"], "No row is 'svm/lasso'"),
@@ -191,6 +192,16 @@ def test_missing_data_say_which_file(tmp_path, monkeypatch):
     monkeypatch.setattr("dualfl.data.catalogue.load", None, raising=False)
     done = run("figure1", "--dataset", "mnist", "--out", tmp_path / "out", "--processes", 1, code=2)
     assert "mnist" in done.stderr
+
+
+def test_a_matrix_that_ran_out_of_time_shows_whole_rows_and_lists_the_others(tmp_path):
+    words = ("matrix", "--rows", "lasso/labels:1", "--only", "prox-newton", "--minutes", "1e-9", "--processes", 1)
+    done = run(*words, "--no-report", "--out", tmp_path)
+    assert done.exit_code == 0 and "minutes are up" in done.stdout
+    (line,) = csv.DictReader((tmp_path / "matrix.csv").read_text().splitlines())
+    assert line["mu"] == "0.01"
+    listed = (tmp_path / "unfinished.md").read_text()
+    assert "`lasso/labels:1/0.0001`" in listed and "`mnist/shuffled/0.01`" in listed
 
 
 def test_the_matrix_on_one_row(tmp_path):

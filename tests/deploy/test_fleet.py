@@ -17,13 +17,12 @@ need("flwr", "flower")
 
 # ruff: noqa: E402 (nothing below can be imported without it)
 import httpx
-from fleet_double import NODE, SuperLink, refused
+from fleet_double import SuperLink, refused
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Flower uses what others have deprecated
     from dualfl.federation.flower import fleet as line
 from dualfl.deploy import certificates, keys
-from dualfl.federation.flower.records import from_content, to_content
 from dualfl.federation.protocol import PROTOCOL
 
 LOGIN = keys.new_key_pair()[0]
@@ -35,9 +34,8 @@ def superlink():
 
 
 @pytest.fixture
-def make(superlink, tmp_path, monkeypatch):
+def make(superlink, tmp_path):
     certificates.write_certificates(tmp_path / "certificates", "example.org")
-    monkeypatch.setattr(line, "PERSISTENCE", 1.0)
     made = []
 
     def fleet(folder="silo"):
@@ -54,14 +52,26 @@ def make(superlink, tmp_path, monkeypatch):
         one._ended.set()
 
 
-def test_a_message_is_answered_and_the_app_is_never_fetched(make, superlink):
+def test_a_letter_is_answered_and_the_app_is_never_fetched(make, superlink):
     silo = make()
     assert not silo.once(lambda request: pytest.fail("nothing came"))
-    superlink.put(to_content(b"a question"))
+    superlink.put(b"a question")
     assert silo.once(lambda request: request + b"?")
-    (reply,) = superlink.replies()
-    assert from_content(reply.content) == b"a question?" and reply.metadata.src_node_id == NODE
-    assert not {"GetFab", "GetRun"} & set(superlink.called)
+    assert not silo.once(lambda request: pytest.fail("it was answered"))  # hands the answer over
+    assert superlink.replies() == [b"a question?"]
+    assert set(superlink.called) == {"ActivateNode", "talk"}
+
+
+def test_a_large_answer_goes_in_pieces(make, superlink, monkeypatch):
+    monkeypatch.setattr(line, "PIECE", 10)
+    silo, answer = make(), bytes(range(35))
+    superlink.put(b"a question")
+    silo.once(lambda request: answer)
+    superlink.failures = [None, httpx.RemoteProtocolError("cut")]  # after the first piece
+    with pytest.raises(line.Unreachable):
+        silo.once(lambda request: pytest.fail("it was answered"))
+    silo.once(lambda request: pytest.fail("it was answered"))
+    assert superlink.replies() == [answer]
 
 
 def test_a_silo_that_was_killed_is_let_in_at_once(make, superlink):
@@ -69,7 +79,7 @@ def test_a_silo_that_was_killed_is_let_in_at_once(make, superlink):
     make().once(lambda request: b"")
     assert superlink.online
     assert not make().once(lambda request: b"")
-    assert superlink.called[-4:] == ["PullMessages", "DeactivateNode", "ActivateNode", "PullMessages"]
+    assert superlink.called[-4:] == ["talk", "DeactivateNode", "ActivateNode", "talk"]
 
 
 def test_a_silo_that_ends_politely_logs_out(make, superlink):
@@ -106,25 +116,32 @@ def test_one_dropped_connection_is_tried_again(make, superlink, failure):
     with pytest.raises(line.Unreachable):
         silo.once(lambda request: b"")
     assert not silo.once(lambda request: b"")  # and goes on
-    superlink.put(to_content(b"a question"))
-    superlink.failures = [None, failure]  # the pull of its first object
+    superlink.put(b"a question")
+    superlink.failures = [failure]  # the letter does not come
+    with pytest.raises(line.Unreachable):
+        silo.once(lambda request: pytest.fail("nothing came"))
     assert silo.once(lambda request: b"an answer")
-    assert len(superlink.replies()) == 1
+    superlink.failures = [failure]  # the answer does not get there
+    with pytest.raises(line.Unreachable):
+        silo.once(lambda request: pytest.fail("it was answered"))
+    assert not silo.once(lambda request: pytest.fail("it was answered"))
+    assert superlink.replies() == [b"an answer"]
 
 
 def test_an_answer_that_nobody_waits_for_is_dropped(make, superlink):
     silo = make()
-    silo.once(lambda request: b"")
-    superlink.put(to_content(b"a question"))
-    counted = []
+    superlink.put(b"a question")
+    assert silo.once(lambda request: b"late")
+    superlink.put(b"another question")  # instead of the first
+    assert silo.once(lambda request: request)
+    assert not silo.once(lambda request: pytest.fail("it was answered"))
+    assert superlink.replies() == [b"another question"]
 
-    def answer(request):
-        counted.append(request)
-        superlink.failures = [refused(400)]  # the run has ended
-        return b"late"
 
-    assert silo.once(answer) and counted == [b"a question"]
-    assert not silo.once(answer)
+def test_something_that_is_no_letter_is_not_taken_for_one(make, superlink, monkeypatch):
+    monkeypatch.setattr(superlink, "do_talk", lambda request: b"<html>")
+    with pytest.raises(line.Unreachable, match="no letter came"):
+        make().once(lambda request: pytest.fail("nothing came"))
 
 
 @pytest.mark.parametrize(("off", "words"), [(86_400, "24.0 hours ahead of"), (-86_400, "24.0 hours behind")])
@@ -174,9 +191,9 @@ def test_a_full_disk_is_said_at_the_silo_and_ends_nothing(make, superlink, tmp_p
     monkeypatch.setattr(keeper, "hello", hello)
     serving = Serving(keeper.home, make(), keeper.handle)
     message = encode({"protocol": PROTOCOL, "kind": "hello", "experiment": "x"})
-    superlink.put(to_content(message))
+    superlink.put(message)
     assert serving.turn() > 0 and serving.state == ("full disk", FULL) and superlink.replies() == []
     full = False
-    superlink.put(to_content(message))  # the coordinator asks again
-    serving.turn()
+    serving.turn()  # takes the same letter again
+    assert serving.turn() > 0  # nothing more, and nobody made it wait
     assert len(superlink.replies()) == 1 and serving.state[0] == "connected"

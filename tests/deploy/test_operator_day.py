@@ -34,6 +34,7 @@ from dualfl.deploy.service import Record
 from dualfl.deploy.status_page import shown
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
+from dualfl.federation.protocol import PROTOCOL
 from dualfl.federation.silo_folder import SiloFolder
 
 SILOS = ("north", "south", "west")
@@ -77,7 +78,7 @@ def seen_by_proxy(study, name, ago=0.0, **told):
     path = study / "service" / "seen.json"
     path.parent.mkdir(exist_ok=True)
     before = json.loads(path.read_text())["silos"] if path.exists() else {}
-    last = {"time": time.time() - ago, "version": "1.2.3", "protocol": "8", "policy": "ask 1234abcd"} | told
+    last = {"time": time.time() - ago, "version": "1.2.3", "protocol": str(PROTOCOL), "policy": "ask 1234abcd"} | told
     before[key_id(base64.b64decode(login.split()[1]))] = last
     path.write_text(json.dumps({"silos": before, "turned_away": {"401": 3}}))
 
@@ -89,10 +90,10 @@ def test_status_of_a_coordinator_says_who_is_there_and_what_to_do(place):
     seen_by_proxy(study, "west", protocol="7", version="1.1.9")
     said = dualfl("status", study)
     lines = {line.split()[0]: line for line in said.splitlines() if line.startswith(SILOS)}
-    assert "connected" in lines["north"] and "ask 1234abcd" in lines["north"] and " 8 " in lines["north"]
+    assert "connected" in lines["north"] and "ask 1234abcd" in lines["north"] and f" {PROTOCOL} " in lines["north"]
     assert "gone" in lines["south"] and "67 min" in lines["south"]
     assert "other protocol" in lines["west"]
-    assert "deploy start" in said and "It speaks protocol 7 and this coordinator 8" in " ".join(said.split())
+    assert "deploy start" in said and f"It speaks protocol 7 and this coordinator {PROTOCOL}" in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 80
 
 

@@ -87,7 +87,7 @@ def test_three_files_and_the_same_files_at_three_silos_end_with_the_same_table(h
     assert Path("predictions.csv").read_text().count("\n") > 10
     printed = " ".join(fits[1].stdout.split())
     assert "3 silos; 456 rows" in printed and "the mean of all silos" in printed
-    assert "11: 2 for columns and levels, 1 for the silos' common key" in printed
+    assert "10: 2 for columns and levels" in printed
 
 
 def tables(text):

@@ -11,8 +11,8 @@ from dualfl.experiments.cells import COLUMNS, Outcome
 from dualfl.experiments.matrix import Matrix, MatrixRow
 from dualfl.experiments.matrix_auto import certified, reached, regrets
 from dualfl.experiments.matrix_auto import markdown as auto_markdown
-from dualfl.experiments.matrix_scores import csv_rows, markdown, middle, places, score, table
-from dualfl.experiments.matrix_tuning import read_tuned, tune, tuned_file
+from dualfl.experiments.matrix_scores import csv_rows, list_of, markdown, middle, places, score, table, unfinished
+from dualfl.experiments.matrix_tuning import read_tuned, search_of, tune, tuned_file
 from dualfl.experiments.network import Network
 from dualfl.experiments.running import run_cell
 from dualfl.experiments.store import Store, pack, unpack
@@ -32,13 +32,13 @@ def outcome(cell, errors, exchanges=1, status="ok"):
 
 def test_tasks_partitions_and_ridges():
     rows = Matrix().chosen
-    assert len(rows) == 6 * 4 * 2 + 2 * 2 and len(set(rows)) == len(rows)
+    assert len(rows) == 7 * 4 * 2 + 2 * 2 and len(set(rows)) == len(rows)
 
 
 def test_rows_are_chosen_by_words():
     assert len(Matrix(rows=("svm",)).chosen) == 8
     assert Matrix(rows=("svm/labels:1/0.01",)).chosen == [ROW]
-    assert len(Matrix(rows=("labels:1", "lasso")).chosen) == 12 + 6
+    assert len(Matrix(rows=("labels:1", "lasso")).chosen) == 14 + 6
 
 
 @pytest.mark.parametrize(
@@ -166,6 +166,23 @@ def test_who_does_not_get_there_comes_after_and_by_its_error(tmp_path):
     assert [places(found, name)[ROW] for name in matrix.algorithms] == [(1, 3), (2, 3), (3, 3), None]
 
 
+def test_what_is_not_finished_is_listed(tmp_path):
+    """A row of which a cell is missing, or was cut by its time, is not whole."""
+    words = ("svm/labels:1/0.01", "svm/shuffled/0.01", "lasso/shuffled/0.01")
+    matrix, store = Matrix(rows=words, only=("dualfl", "bundle"), minutes=1.0), Store(tmp_path)
+    lasso, shuffled, labels = matrix.chosen
+    for row in (shuffled, labels):
+        for name in ("dualfl", "bundle"):
+            store.put(outcome(matrix.cell(row, name), [1, 1e-6]))
+    store.put(outcome(matrix.cell(lasso, "dualfl"), [1, 1e-6]))
+    store.put(outcome(matrix.cell(lasso, "bundle"), [1, 1e-3]))  # its minute was up
+    assert [(item.row, item.missing, item.cells) for item in unfinished(matrix, store)] == [(lasso, 1, 2)]
+    assert "`lasso/shuffled/0.01`): 1 of 2 cells" in list_of(unfinished(matrix, store))
+    whole = matrix.of([shuffled, labels])
+    assert whole.chosen == [shuffled, labels] and not unfinished(whole, store)
+    assert "Nothing is missing" in list_of([])
+
+
 def test_auto_against_the_others(tmp_path):
     """`auto` sends ten times as much and needs half of the exchanges: a fast line decides for it, a slow one not."""
     matrix, store = Matrix(rows=("svm/labels:1/0.01",), only=("auto", "lbfgs")), Store(tmp_path)
@@ -200,6 +217,14 @@ def test_a_search_finds_a_step_that_theory_does_not_take(tmp_path, monkeypatch):
     cell = tuned.cell(MatrixRow("lasso", "shuffled", 1e-2), "gd")
     assert cell.hyperparameters == values["lasso", 0.01]["gd"]
     assert tuned.cell(MatrixRow("lasso", "shuffled", 1e-4), "gd").hyperparameters == {}
+
+
+def test_candidates_that_are_bad_at_first_do_not_run_to_the_end():
+    matrix = Matrix(rows=("logistic/0.01",), only=("gd",))
+    search = search_of(matrix, matrix.chosen[0])
+    cells = [search.cell("gd", {}, rung) for rung in search.rungs]
+    assert [(cell.rounds, cell.exchanges) for cell in cells] == [(12, 12), (38, 38), (100, 100)]
+    assert {cell.rows for cell in cells} == {2000}
 
 
 def test_a_long_run_is_kept_by_what_tells(tmp_path):

@@ -25,10 +25,9 @@ def search(*names, **options):
     return Search(BASIS, 150, names or ("feddyn",), **options)
 
 
-def test_the_best_cell_is_the_best_of_all(tmp_path, monkeypatch):
+def test_the_best_cell_is_the_best_of_all(tmp_path):
     """Against runs of every cell by hand."""
-    monkeypatch.setattr(tune, "RUNGS", (Rung(1.0, 1.0, 1.0),))
-    (best,) = Tuner(search(grid="paper"), Store(tmp_path)).run()
+    (best,) = Tuner(search(grid="paper", rungs=(Rung(1.0, 1.0, 1.0),)), Store(tmp_path)).run()
     problem = make_problem("iris", clients=3)
     areas = {}
     for alpha in GRIDS["feddyn"]["alpha"]:
@@ -80,6 +79,12 @@ def test_a_budget_ends_the_search_and_a_longer_one_goes_on(tmp_path, monkeypatch
     assert any("time of this rung is up" in sentence for sentence in said)
     (best,) = tuner().run()
     assert best.complete and len(told) == 12
+
+
+def test_a_budget_of_processor_time_does_not_depend_on_the_clock(tmp_path):
+    one, other = (Tuner(search(), Store(tmp_path), 1.0, 2, by_processor=True, _spent=s, _began=0.0) for s in (119, 121))
+    assert not one._late(1.0) and other._late(1.0) and one._late(0.9)
+    assert Tuner(search(), Store(tmp_path), 1.0, 2, _began=0.0)._late(1.0)  # the clock began long ago
 
 
 @pytest.mark.usefixtures("many_rows")

@@ -55,7 +55,7 @@ class Loopback:
             return Keeper(self.homes[node])
         return self.resident.setdefault(node, Keeper(self.homes[node]))
 
-    def pull(self, ids: Sequence[str]) -> list[Came]:
+    def pull(self, ids: Sequence[str], seconds: float) -> list[Came]:
         came, self.box = [c for c in self.box if c.sent in ids], [c for c in self.box if c.sent not in ids]
         return came
 

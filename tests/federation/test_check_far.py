@@ -13,10 +13,11 @@ from dualfl.analysis.descriptions import TableCheck
 from dualfl.cli.check import lines
 from dualfl.cli.commands import main
 from dualfl.errors import InputError
-from dualfl.federation.consent import Consent, in_words
+from dualfl.federation.consent import Consent
 from dualfl.federation.fixed_point import BITS
 from dualfl.federation.inspecting import inspected
 from dualfl.federation.keeper import PROTOCOL, Keeper
+from dualfl.federation.plan_in_words import in_words
 from dualfl.federation.silo_folder import LOG, SiloFolder
 from dualfl.federation.wire import decode, encode
 from dualfl.silos import drive
@@ -143,7 +144,7 @@ def test_a_check_needs_the_operators_word(paths, tmp_path):
         home = SiloFolder(home)
         consent = Consent(home.path, home.policy, home.log)
         ((name, plan),) = consent.waiting().items()
-        assert "no entry, no row, no count" in in_words(plan, "here").replace("\n", " ")
+        assert "no entry, no row, no count" in " ".join(in_words(plan, "here").split())
         consent.decide(name, "once")
     assert len(over_messages(homes, BITS)[0]) == 3
 

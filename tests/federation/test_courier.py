@@ -23,7 +23,7 @@ class Broken:
         self.count += 1
         return {node: str(self.count) for node in messages}
 
-    def pull(self, ids):
+    def pull(self, ids, seconds):
         return [Came(id, None, self.error) for id in ids]
 
 
@@ -33,7 +33,7 @@ def test_a_node_that_fails_thousands_of_times_is_still_asked(monkeypatch):
     asking = Asking(Courier(transport, poll=0.0), MESSAGE, ["a"])
     for _ in range(2000):
         asking._send()
-        for came in transport.pull(list(asking.waiting)):
+        for came in transport.pull(list(asking.waiting), 0.0):
             asking._take(came)
     asking._send()
     assert transport.count == 2001

@@ -1,5 +1,6 @@
 """Tags: a sum that is not the sum is found out; the group key belongs to the silos alone; the chain has one past."""
 
+import dataclasses
 import json
 from functools import reduce
 
@@ -12,11 +13,12 @@ from needs import need
 need("cryptography", "flower")
 
 # ruff: noqa: E402 (nothing below can be imported without it)
+from dualfl.deploy.keys import new_key_pair
 from dualfl.errors import InputError
 from dualfl.federation import field, tags
 from dualfl.federation.chain import Chain
-from dualfl.federation.field import P, add, dot, signed_to_words, words_to_signed
-from dualfl.federation.group_key import boxes, group_key
+from dualfl.federation.field import P, add, signed_to_words, words_to_signed
+from dualfl.federation.group_key import Share
 from dualfl.federation.masks import Masks, new_secret, public_part
 
 EDGES = [0, 1, 2**32 - 1, 2**32, 2**60, P - 1]
@@ -24,21 +26,29 @@ EDGES = [0, 1, 2**32 - 1, 2**32, 2**60, P - 1]
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(*[st.sampled_from(EDGES) | st.integers(0, P - 1)] * 2), min_size=1, max_size=50))
-def test_products_and_sums_modulo_p_are_those_of_python(pairs):
+def test_sums_modulo_p_are_those_of_python(pairs):
     a, b = (np.array(numbers, dtype=np.uint64) for numbers in zip(*pairs))
-    assert dot(a, b) == sum(x * y for x, y in pairs) % P
     assert add(a, b).tolist() == [(x + y) % P for x, y in pairs]
+    assert field.total([a, b, a]).tolist() == [(2 * x + y) % P for x, y in pairs]
 
 
-def test_long_products_modulo_p():
+def test_long_sums_modulo_p():
     rng = np.random.default_rng(0)
-    a, b = rng.integers(0, P, (2, 3 * field.PIECE + 5), dtype=np.uint64)
-    assert dot(a, b) == sum(x * y for x, y in zip(a.tolist(), b.tolist())) % P
-    total, stream = a.copy(), rng.integers(0, 2**64, a.size, dtype=np.uint64)
-    field.add_to(total, stream, negative=False)
-    field.add_to(total, stream, negative=True)
-    assert np.array_equal(field.canonical(total), a)
+    stream = rng.integers(0, 2**64, 3 * field.PIECE + 5, dtype=np.uint64)
+    a, b = rng.integers(0, P, (2, stream.size), dtype=np.uint64)
+    assert np.array_equal(field.total([a, b]), add(a, b))
     assert field.reduced(stream).tolist() == [x % P for x in stream.tolist()]
+
+
+def test_masks_are_the_same_in_pieces_and_cancel():
+    secrets = {name: new_secret() for name in "abc"}
+    keys = {name: public_part(secret) for name, secret in secrets.items()}
+    x = np.arange(2 * field.PIECE + 7, dtype=np.uint64)
+    covered = [Masks(name, secrets[name], keys, "e").cover(x, "t", list("abc")) for name in "abc"]
+    assert not any(np.array_equal(row, x) for row in covered)
+    assert np.array_equal(field.total(covered), field.total([x, x, x]))
+    short = Masks("a", secrets["a"], keys, "e").cover(x[:100], "t", list("abc"))
+    assert np.array_equal(short, covered[0][:100])
 
 
 @given(st.lists(st.integers(-(2**59), 2**59), min_size=1))
@@ -101,8 +111,9 @@ def test_without_s_a_multiple_would_pass():
     """Why one silo adds it."""
     x = np.random.default_rng(2).integers(0, P, SIZE, dtype=np.uint64)
     bare = tags.tagged(x, GROUP, "label", first=False)
-    twice, (r, _) = add(bare, bare), tags._key(GROUP, "label", SIZE)
-    assert dot(r, twice[:-1]) == int(twice[-1])
+    twice = add(bare, bare)
+    assert tags._tag(twice[:-1], GROUP, "label", first=False) == int(twice[-1])
+    assert tags._tag(twice[:-1], GROUP, "label") != int(twice[-1])
 
 
 # -- the group key ---------------------------------------------------------------------------------------
@@ -110,35 +121,47 @@ def test_without_s_a_multiple_would_pass():
 
 @pytest.fixture
 def silos():
-    secrets = {name: new_secret() for name in "abc"}
-    keys = {name: public_part(secret) for name, secret in secrets.items()}
-    return {name: Masks(name, secret, keys, "e") for name, secret in secrets.items()}
+    pairs = {name: new_key_pair() for name in "abcd"}
+    roster = {name: public for name, (_, public) in pairs.items()}
+    return {name: Share(name, "e", new_secret(), private, roster) for name, (private, _) in pairs.items()}
+
+
+def hello(share):
+    return {"offer": (public_part(share.secret), "signature"), "boxes": share.boxes()}
 
 
 def test_all_silos_have_the_same_key_and_every_share_counts(silos):
-    sent = {name: boxes(masks, "plan") for name, masks in silos.items()}
-    keys = {group_key(masks, "plan", sent) for masks in silos.values()}
-    assert len(keys) == 1 and boxes(silos["a"], "plan") == sent["a"]
-    other = {name: boxes(masks, "another plan") for name, masks in silos.items()}
-    assert group_key(silos["a"], "another plan", other) not in keys
-    carried = json.dumps(sent)  # what the coordinator sees
-    assert next(iter(keys)).hex() not in carried
+    met = {name: hello(share) for name, share in silos.items()}
+    keys = {share.key("plan", "abcd", met) for share in silos.values()}
+    assert len(keys) == 1 and silos["a"].boxes() == met["a"]["boxes"]
+    assert silos["a"].key("another plan", "abcd", met) not in keys
+    assert silos["a"].key("plan", "abc", met) not in keys  # who takes part counts too
+    fresh = dataclasses.replace(silos["b"], secret=new_secret())
+    assert silos["a"].key("plan", "abcd", met | {"b": hello(fresh)}) not in keys
+    carried = json.dumps(met)  # what the coordinator sees
+    assert next(iter(keys)).hex() not in carried and not any(s._own.hex() in carried for s in silos.values())
 
 
-def test_a_box_that_was_changed_swapped_or_made_for_another_plan_does_not_open(silos):
-    sent = {name: boxes(masks, "plan") for name, masks in silos.items()}
-    flipped = sent["b"]["a"][:-1] + ("0" if sent["b"]["a"][-1] != "0" else "1")
+def test_a_box_that_was_changed_swapped_or_made_for_another_experiment_does_not_open(silos):
+    met = {name: hello(share) for name, share in silos.items()}
+    b = met["b"]
+    box = b["boxes"]["a"]
+    stranger = dataclasses.replace(silos["b"], private=new_key_pair()[0])
     for forged in [
-        {"b": {"a": flipped}},
-        {"b": {"a": sent["a"]["b"]}},  # one's own, sent back
-        {"b": {"a": sent["c"]["a"]}},  # another silo's
-        {"b": {"a": boxes(silos["b"], "another plan")["a"]}},
-        {"b": {"a": "not hexadecimal"}},
-        {"b": {}},
-        {"b": None},
+        b | {"boxes": {"a": box[:-1] + ("0" if box[-1] != "0" else "1")}},
+        b | {"boxes": {"a": met["a"]["boxes"]["b"]}},  # one's own, sent back
+        b | {"boxes": {"a": met["c"]["boxes"]["a"]}},  # another silo's
+        b | {"boxes": {"a": b["boxes"]["c"]}},  # for another silo
+        hello(dataclasses.replace(silos["b"], experiment="f")),
+        hello(stranger),  # who has not the registered key
+        b | {"offer": met["c"]["offer"]},  # another key for masks than the share came with
+        b | {"boxes": {"a": "not hexadecimal"}},
+        b | {"boxes": {}},
+        {},
+        None,
     ]:
-        with pytest.raises(InputError, match="of silo 'b' was not made by it for this plan"):
-            group_key(silos["a"], "plan", sent | forged)
+        with pytest.raises(InputError, match="the hello of silo 'b' has no share of the common key"):
+            silos["a"].key("plan", "abcd", met | {"b": forged})
 
 
 # -- the chain -------------------------------------------------------------------------------------------

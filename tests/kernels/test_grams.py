@@ -1,12 +1,12 @@
-"""Second-order sums of sparse rows in C: against plain NumPy, and the same bits for any number of threads."""
+"""Second-order sums of rows in C: against plain NumPy, and the same bits for any number of threads."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from dualfl import kernels
-from dualfl.kernels import Design, twin
-from dualfl.kernels.backends import serving
+from dualfl.kernels import Design
+from dualfl.kernels.backends import isas, serving
 
 
 @pytest.fixture(params=["native", "numpy"])
@@ -87,10 +87,43 @@ def test_threads_change_no_bit():
     assert np.array_equal(alone, together)
 
 
-def test_rows_that_are_nearly_dense_are_left_to_blas():
-    if kernels.backend() != "native":
-        pytest.skip("the native kernels were not built")
-    design = Design(rows(np.float64, density=0.6))
-    V = np.random.default_rng(0).random((design.n, 1))
-    plain = twin.Rows(design.X, 1.0, False).grams(V)
-    assert np.array_equal(design.grams(V), plain)
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.uint8])
+@pytest.mark.parametrize("features", [1, 7, 23, 24, 25, 60])
+def test_dense_sums_of_every_instruction_set(isa, kind, features):
+    """Sizes at the edges of tiles and panels, more rows than are packed at once, and rows that are nearly dense."""
+    before = kernels.isa()
+    kernels.use_isa(isa)
+    try:
+        filled = rows(kind, n=300, features=features, density=0.7)
+        V = np.random.default_rng(0).normal(size=(300, 2))
+        some = np.unique(np.array([0, features // 2, features - 1, features]))
+        for X in (filled, filled.toarray()):
+            design, same = Design(X, scale=0.5, intercept=True), Design(filled, scale=0.5, intercept=True)
+            assert not design.kernel._sparse_sums()
+            np.testing.assert_allclose(design.grams(V), expected(same, V), rtol=1e-11, atol=1e-7)
+            np.testing.assert_allclose(design.grams(V, some), expected(same, V, some), rtol=1e-11, atol=1e-7)
+            G, part = design.gram(V[:, 0]), design.block(V[:, 0], some)
+            assert np.array_equal(G, G.T)
+            np.testing.assert_allclose(part, G[np.ix_(some, some)], rtol=1e-11, atol=1e-7)
+            with kernels.threads(3):
+                assert np.array_equal(design.gram(V[:, 0]), G)
+    finally:
+        kernels.use_isa(before)
+
+
+def test_threads_change_no_bit_of_dense_sums():
+    design = Design(np.random.default_rng(0).normal(size=(3000, 70)), intercept=True)
+    V = np.random.default_rng(1).normal(size=(3000, 6))
+    with kernels.threads(1):
+        alone = design.grams(V)
+    with kernels.threads(3):
+        assert np.array_equal(design.grams(V), alone)
+
+
+def test_columns_that_are_not_there_are_refused():
+    design = Design(np.ones((3, 4)))
+    with pytest.raises(ValueError, match="not so many columns"):
+        serving()._native.dense_gram(
+            design.kernel.rows, np.ones((3, 1)), np.array([4], dtype=np.int32), 1, -1, np.zeros((1, 1)), 0, 1
+        )

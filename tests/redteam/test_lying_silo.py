@@ -26,8 +26,8 @@ def lying(monkeypatch, change):
     """Silo b changes what its client steps send."""
     honest = chambers.FarChamber.step
 
-    def step(self, asked):
-        reply, value, weight = honest(self, asked)
+    def step(self, asked, bits):
+        reply, value, weight = honest(self, asked, bits)
         if self.home.name == "b" and asked["round"] >= 0:
             reply = reply._replace(wire={name: change(name, x) for name, x in reply.wire.items()})
         return reply, value, weight

@@ -9,7 +9,7 @@ from hostile import TABLE, Hostile, asks, change, fit, make_homes, refusals
 
 from dualfl.errors import InputError
 from dualfl.federation.field import P
-from dualfl.federation.keeper import Keeper
+from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.wire import decode, encode
 
 OTHER = "asks something else than the plan and the sums imply"
@@ -259,12 +259,12 @@ def test_a_hello_that_was_changed_or_swapped_is_refused(homes):
 
 def test_shares_of_the_common_key_that_were_changed_are_refused(homes):
     def lie(number, content):
-        if content["kind"] != "ask" or content["shares"] is None:
+        if content["kind"] != "join":
             return None
-        content["shares"]["b"] = content["shares"]["c"]
+        content["met"]["b"] = content["met"]["b"] | {"boxes": content["met"]["c"]["boxes"]}
         return content
 
-    with pytest.raises(InputError, match="was not made by it for this plan"):
+    with pytest.raises(InputError, match="said to be of silo 'b' is not signed by it"):
         fit(homes, lie)
 
 
@@ -275,7 +275,7 @@ def test_an_experiment_that_has_ended_is_not_answered_again_and_its_secrets_are_
     transport = fit(homes)
     asked = [message for message, _ in transport.heard]
     keeper = Keeper(homes[0])
-    assert decode(keeper.handle(encode({"kind": "end", "protocol": 8, "experiment": "e", "to": None})))["ended"]
+    assert decode(keeper.handle(encode({"kind": "end", "protocol": PROTOCOL, "experiment": "e", "to": None})))["ended"]
     assert not (homes[0] / "experiments" / "e").exists()
     for message in (asked[0], asked[1], asked[2], asked[-1]):
         assert "has ended at this silo" in decode(keeper.handle(message))["refusal"]
@@ -299,7 +299,7 @@ def test_an_analysis_waits_until_its_operator_has_read_it(homes):
     with pytest.raises(InputError, match="Silo 'c': the plan waits for this silo's operator"):
         fit(homes)
     shown = CliRunner().invoke(main, ["deploy", "approve", str(homes[2])], input="once\n").output
-    assert "Model: logistic" in shown and "age, income, town" in shown and '"tol": 0.0001' in shown
+    assert "--model logistic" in shown and "age, income, town" in shown and "tolerance of 0.0001" in shown
     fit(homes)
     assert not any("waits" in one for one in refusals(homes[0]))
 
@@ -316,7 +316,7 @@ def test_another_plan_for_the_same_experiment_is_refused(homes):
 def test_questions_of_a_run_are_not_answered_under_the_plan_of_an_analysis(homes):
     """Steps and values of `deploy run` have no replica, so a plan that was approved for an analysis opens none."""
     transport = fit(homes)
-    head = {"protocol": 8, "experiment": "e", "to": ("a", "b", "c")}
+    head = {"protocol": PROTOCOL, "experiment": "e", "to": ("a", "b", "c")}
     keeper = Keeper(homes[0])
     step = {"round": 0, "exchange": 0, "step": "slope", "message": {}, "reduce": "sum", "probe": np.zeros(5)}
     for kind, more in (("step", step), ("value", {"probe": np.zeros(5)}), ("moments", {"center": np.zeros(2)})):
@@ -344,7 +344,13 @@ def test_a_plan_with_another_grid_is_refused(homes):
 def test_runs_that_a_silo_cannot_follow_are_refused_under_masks(homes):
     """The messages of a run without masks, with a plan that says it has some."""
     plan = {"names": ("a", "b", "c"), "offers": None, "secure": 40, "problem": TABLE, "draft": None, "seed": 0}
-    asked = {"kind": "agree", "protocol": 8, "experiment": "e", "to": None, "algorithm": '{"algorithm": "dualfl"}'}
+    asked = {
+        "kind": "agree",
+        "protocol": PROTOCOL,
+        "experiment": "e",
+        "to": None,
+        "algorithm": '{"algorithm": "dualfl"}',
+    }
     for home in homes:
         said = decode(Keeper(home).handle(encode(asked | plan)))
         assert "answers only what it can foresee" in said["refusal"] and len(refusals(home)) == 1

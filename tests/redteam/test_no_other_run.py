@@ -8,7 +8,7 @@ from hostile import Hostile, far_run, make_homes, refusals
 
 from dualfl.algorithms.registry import make
 from dualfl.errors import InputError
-from dualfl.federation.keeper import Keeper
+from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.wire import decode, encode
 
 OTHER = "asks something else than the plan and the sums imply"
@@ -112,7 +112,7 @@ def test_stopping_early_is_allowed_and_leaves_nothing_behind(homes):
     transport = Hostile(homes)
     far_run(homes, make("dualfl"), rounds=3, transport=transport)
     keeper = Keeper(homes[0])
-    assert decode(keeper.handle(encode({"kind": "end", "protocol": 8, "experiment": "e", "to": None})))["ended"]
+    assert decode(keeper.handle(encode({"kind": "end", "protocol": PROTOCOL, "experiment": "e", "to": None})))["ended"]
     assert not (homes[0] / "experiments" / "e").exists()
 
 

@@ -21,6 +21,7 @@ from dualfl.errors import Diverged, InputError
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
+PAGE = click.IntRange(0, 65_535)
 
 
 def say(sentence: str) -> None:
@@ -168,7 +169,9 @@ def read_card(path: Path) -> str:
 
 @deploy_command.command("start")
 @click.argument("folder", type=FOLDER)
-@click.option("--page", default=9341, show_default=True, help="Port of the status page, on loopback; 0: no page.")
+@click.option(
+    "--page", default=9341, type=PAGE, show_default=True, help="Port of the status page, on loopback; 0: none."
+)
 def start_command(folder: Path, page: int) -> None:
     """Coordinator: serve until Ctrl-C."""
     need_flower()
@@ -297,7 +300,9 @@ def join_command(
 
 @deploy_command.command("serve")
 @click.argument("folder", type=FOLDER)
-@click.option("--page", default=9342, show_default=True, help="Port of the status page, on loopback; 0: no page.")
+@click.option(
+    "--page", default=9342, type=PAGE, show_default=True, help="Port of the status page, on loopback; 0: none."
+)
 def serve_command(folder: Path, page: int) -> None:
     """Silo: serve until Ctrl-C."""
     need_flower()
@@ -338,7 +343,8 @@ def approve_command(folder: Path, answer_all: str | None) -> None:
     "once" approves this plan alone; "always" approves every plan with the
     same silos, keys, columns, model and method; "no" refuses it.
     """
-    from dualfl.federation.consent import Consent, in_words
+    from dualfl.federation.consent import Consent
+    from dualfl.federation.plan_in_words import in_words
     from dualfl.federation.silo_folder import SiloFolder
 
     home = SiloFolder(folder)
@@ -356,7 +362,9 @@ def approve_command(folder: Path, answer_all: str | None) -> None:
 
 @deploy_command.command("audit")
 @click.argument("folder", type=FOLDER)
-@click.option("--last", default=50, show_default=True, help="How many lines to show; 0: all.")
+@click.option(
+    "--last", default=50, type=click.IntRange(min=0), show_default=True, help="How many lines to show; 0: all."
+)
 def audit_command(folder: Path, last: int) -> None:
     """Silo: check the audit log, and show what it says."""
     from dualfl.federation.silo_folder import SiloFolder

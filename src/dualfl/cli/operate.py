@@ -13,6 +13,7 @@ from dualfl.errors import InputError
 FOLDER = click.Path(path_type=Path, file_okay=False)
 FILE = click.Path(path_type=Path, dir_okay=False)
 CLEAR = "\x1b[2J\x1b[H"
+SHORTEST, LONGEST = 0.1, 86_400.0  # seconds between two looks
 
 
 @click.command("status")
@@ -41,6 +42,10 @@ def watch_command(folder: Path, every: float, times: int) -> None:
     from dualfl.deploy import telling
     from dualfl.deploy.condition import condition
 
+    if not SHORTEST <= every <= LONGEST:
+        raise InputError(f"--every must be from {SHORTEST:g} to {LONGEST:g} seconds, but it is {every:g}.")
+    if times < 0:
+        raise InputError(f"--times must be a number of looks, or 0, but it is {times}.")
     looks = 0
     while not times or looks < times:
         if looks:

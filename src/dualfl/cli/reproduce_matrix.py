@@ -19,7 +19,9 @@ from dualfl.errors import InputError
 
 if TYPE_CHECKING:
     from dualfl.experiments.matrix import Matrix
+    from dualfl.experiments.matrix_scores import Unfinished
     from dualfl.experiments.network import Network
+    from dualfl.experiments.store import Store
 
 CELLS = "cells.zip"  # all finished cells, small enough to keep
 
@@ -49,6 +51,11 @@ CELLS = "cells.zip"  # all finished cells, small enough to keep
     help="First search the grids of all methods, so long for each task and mu; found values are kept in --out.",
 )
 @click.option("--cell-minutes", type=float, help="Largest processor time of a cell, in minutes.  [default: no limit]")
+@click.option(
+    "--minutes",
+    type=float,
+    help="Processor time of all cells together; rows that are not whole then are listed.  [default: no limit]",
+)
 @click.option("--latency", default=0.05, help="Seconds of a round trip, for the map of times.")
 @click.option("--bandwidth", default=10.0, help="Megabits per second of each client, for the map of times.")
 @click.option("--processes", type=int, help="Cells that run at once.  [default: one per processor]")
@@ -61,9 +68,10 @@ def matrix_command(ctx: click.Context, /, **given: Any) -> None:
     A cell ends at a relative error of 1e-6, at 500 exchanges, or by
     divergence. Counts rounds, exchanges, contacts and floats to 1e-4 and to
     1e-6. Writes matrix.csv, matrix.md, auto.md (`auto` against the others, on
-    sixteen networks), heat maps of exchanges and of time on a network,
-    report.html, a page for the browser, about.txt and cells.zip. Methods run
-    with theory's values, or with those that --tune found.
+    sixteen networks), unfinished.md (rows of the matrix that are not there),
+    heat maps of exchanges and of time on a network, report.html, a page for
+    the browser, about.txt and cells.zip. Methods run with theory's values, or
+    with those that --tune found.
 
     \b
     Examples:
@@ -85,18 +93,23 @@ def run_matrix(
     quick: bool = False,
     tune_minutes: float | None = None,
     cell_minutes: float | None = None,
+    minutes: float | None = None,
     latency: float = 0.05,
     bandwidth: float = 10.0,
     processes: int | None = None,
     page: bool = True,
 ) -> None:
+    from dualfl.experiments.cells import check_minutes
     from dualfl.experiments.matrix import Matrix
+    from dualfl.experiments.matrix_scores import unfinished
     from dualfl.experiments.matrix_tuning import read_tuned
     from dualfl.experiments.network import Network
+    from dualfl.experiments.store import unpack
     from dualfl.outputs import alone
 
     if whole and quick:
         raise InputError("--whole takes all rows and --quick 400; give one of them.")
+    check_minutes(minutes, "minutes")
     network = Network(latency, bandwidth)
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
     size = "whole" if whole else "quick" if quick else "small"
@@ -105,7 +118,13 @@ def run_matrix(
     with alone(out):
         if tune_minutes is not None:
             search_values(command, out / "tuned", matrix, tune_minutes, processes)
-        draw_matrix(command, out, replace(matrix, tuned=read_tuned(out / "tuned")), network, processes, page)
+        matrix = replace(matrix, tuned=read_tuned(out / "tuned"))
+        unpack(out / CELLS, out / "cells")
+        store, cpu = finish(out, matrix.cells, processes, minutes)
+        left = unfinished(replace(matrix, rows=(), only=()), store)
+        if minutes is not None:
+            matrix = whole_rows(matrix, store)
+        draw_matrix(command, out, matrix, store, network, page, cpu, left)
 
 
 def search_values(command: str, folder: Path, matrix: Matrix, minutes: float, processes: int | None) -> None:
@@ -132,18 +151,36 @@ def search_values(command: str, folder: Path, matrix: Matrix, minutes: float, pr
             sys.exit(INTERRUPTED)
 
 
-def draw_matrix(command: str, out: Path, matrix: Matrix, network: Network, processes: int | None, page: bool) -> None:
+def whole_rows(matrix: Matrix, store: Store) -> Matrix:
+    """What can be drawn when time was up: the rows of which no cell is missing."""
+    from dualfl.experiments.matrix_scores import unfinished
+
+    open_rows = {item.row for item in unfinished(matrix, store)}
+    done = [row for row in matrix.chosen if row not in open_rows]
+    if not done:
+        raise InputError("No row is whole yet, so there is nothing to draw; the same command goes on.")
+    return matrix.of(done)
+
+
+def draw_matrix(
+    command: str,
+    out: Path,
+    matrix: Matrix,
+    store: Store,
+    network: Network,
+    page: bool,
+    cpu: float,
+    left: Sequence[Unfinished],
+) -> None:
     from dualfl.experiments import matrix_auto
-    from dualfl.experiments.matrix_scores import csv_rows, markdown, table
-    from dualfl.experiments.store import pack, unpack
+    from dualfl.experiments.matrix_scores import csv_rows, list_of, markdown, table
+    from dualfl.experiments.store import pack
     from dualfl.files import write_atomically
     from dualfl.report.matrix import heat_map
     from dualfl.report.matrix_answers import fastest_figure, problems_figure, profile_figure
     from dualfl.report.reproduction import write_about, write_csv, write_figure
     from dualfl.report.reproduction_page import EXCHANGES, SEED, Part, write_report
 
-    unpack(out / CELLS, out / "cells")
-    store, cpu = finish(out, matrix.cells, processes)
     found = table(matrix, store, network)
     # drawn first: if there is nothing to draw, nothing of before is lost
     maps = {
@@ -154,7 +191,8 @@ def draw_matrix(command: str, out: Path, matrix: Matrix, network: Network, proce
     }
     write_csv(out / "matrix.csv", csv_rows(found))
     write_atomically(out / "matrix.md", markdown(found, network).encode())
-    files = ["matrix.csv", "matrix.md"]
+    write_atomically(out / "unfinished.md", list_of(left).encode())
+    files = ["matrix.csv", "matrix.md", "unfinished.md"]
     if "auto" in matrix.algorithms:
         runs = matrix_auto.reached(matrix, store)
         write_atomically(out / "auto.md", matrix_auto.markdown(runs).encode())

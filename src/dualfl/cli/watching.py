@@ -20,8 +20,15 @@ if TYPE_CHECKING:
     from dualfl.experiments.store import Store
 
 
-def finish(out: Path, cells: Sequence[Cell], processes: int | None) -> tuple[Store, float]:
-    """Run the cells that are missing in `out`; the store, and the processor time of all of them."""
+class Enough(Exception):
+    """The time that was given for all cells is spent."""
+
+
+def finish(
+    out: Path, cells: Sequence[Cell], processes: int | None, minutes: float | None = None
+) -> tuple[Store, float]:
+    """Run the cells that are missing in `out`, for `minutes` of a processor; the store, and the processor time of all
+    cells that it has."""
     from dualfl.experiments.store import Store, processors, run_all
 
     workers = processors() if processes is None else processes
@@ -32,15 +39,27 @@ def finish(out: Path, cells: Sequence[Cell], processes: int | None) -> tuple[Sto
     cells = list(dict.fromkeys(cells))
     missing = store.missing(cells)
     click.echo(f"{len(cells)} cells; {len(cells) - len(missing)} found in {out / 'cells'}, {len(missing)} to run.")
+    spent = 0.0
     with Watching(len(cells), len(cells) - len(missing)) as watching:
+
+        def tell(cell: Cell, outcome: Outcome) -> None:
+            nonlocal spent
+            spent += outcome.cpu
+            watching.tell(cell, outcome)
+            if minutes is not None and spent > 60 * minutes:
+                raise Enough
+
         try:
-            run_all(store, missing, processes=workers, tell=watching.tell)
+            run_all(store, missing, processes=workers, tell=tell)
+        except Enough:
+            watching.stop()
+            click.echo(f"The {minutes:g} minutes are up; the same command goes on.")
         except KeyboardInterrupt:
             watching.stop()
             kept = len(cells) - len(store.missing(cells))
             click.echo(f"\nInterrupted; {kept} of {len(cells)} cells are kept, and the same command goes on.", err=True)
             sys.exit(INTERRUPTED)
-    return store, sum(store[cell].cpu for cell in cells)
+    return store, sum(found.cpu for cell in cells if (found := store.get(cell)) is not None)
 
 
 @contextlib.contextmanager

@@ -30,10 +30,16 @@ Content = dict[str, Any]
 
 def condition(folder: Path) -> Content:
     """Of the coordinator or the silo whose folder this is."""
-    if (folder / "project.json").exists():
-        return of_coordinator(folder)
-    if (folder / "silo.json").exists():
-        return of_silo(folder)
+    kinds = {"project.json": of_coordinator, "silo.json": of_silo}
+    for name, look in kinds.items():
+        if (folder / name).exists():
+            try:
+                return look(folder)
+            except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+                raise InputError(
+                    f"{folder} has a file that was edited or cut ({error!r}); mend {name}, or what lies beside it in "
+                    f"{SERVICE}/, or restore a backup by `dualfl deploy restore`."
+                ) from error
     raise InputError(
         f"{folder} is neither a coordinator's folder nor a silo's; make one by `deploy init` or `deploy join`."
     )
@@ -43,6 +49,7 @@ def common(folder: Path, kind: str) -> Content:
     record = read_record(folder)
     parts = {
         name: {"running": is_same(part), "restarts": part.get("restarts", 0), "since": part.get("since", 0.0)}
+        | {"pid": part["pid"]}
         for name, part in record.get("parts", {}).items()
     }
     pid = running(folder)
@@ -90,7 +97,7 @@ def of_silo(folder: Path) -> Content:
     if found["pid"] is None:
         state = "stopped"
         sentence = f"The service does not run; start it by `dualfl deploy serve {folder}`."
-    elif not said or not found["parts"].get("silo", {}).get("running"):
+    elif not found["parts"].get("silo", {}).get("running") or said.get("pid") != found["parts"]["silo"]["pid"]:
         state, sentence = "starting", "The silo's process is being started; look again in a minute."
     else:
         state, sentence = str(said["state"]), str(said["sentence"])
@@ -131,14 +138,14 @@ def of_coordinator(folder: Path) -> Content:
 
 def silo(name: str, login: str | None, seen: Content, tls: bool, folder: Path) -> Content:
     """What is known of one silo, from its last request that was let in."""
-    found: Content = {"name": name, "age": None, "version": "", "protocol": "", "policy": ""}
+    found: Content = {"name": str(name), "age": None, "version": "", "protocol": "", "policy": ""}
     if login is None:
         words = f"It is not admitted; get its card.txt and `dualfl deploy admit {folder}` it." if tls else "No keys."
         return found | {"state": "not admitted" if tls else "without a name", "sentence": words}
     last = seen.get(key_id(base64.b64decode(login.split()[1])))
     if last is None:
         return found | {"state": "never seen", "sentence": "It has not connected; ask its operator to start it."}
-    found |= {word: last.get(word, "") for word in ("version", "protocol", "policy")}
+    found |= {word: str(last.get(word, "")) for word in ("version", "protocol", "policy")}
     found["age"] = quiet = max(0.0, time.time() - last["time"])
     if quiet < CONNECTED and found["protocol"] not in ("", str(PROTOCOL)):
         state = "other protocol"

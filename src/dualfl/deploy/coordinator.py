@@ -54,7 +54,7 @@ class Coordinator:
             "The SuperLink",
             self._superlink_command,
             logs / "superlink.log",
-            env | {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2"},
+            env | {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.02"},
             ask=Answers(self.inner, self.tls),
             ready=self._superlink_ready,
         )

@@ -23,6 +23,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+from dualfl.deploy.service import allow_many_files
 from dualfl.federation.flower import lifeline
 from dualfl.lines import plain_text
 
@@ -51,8 +52,10 @@ def allowed(method: str, raw_path: bytes, query: bytes) -> bool:
 
 
 LARGEST = 16 << 20  # bytes of a request; Flower cuts what is larger into pieces of 5 MiB
-CONNECTIONS = 500
-RATE, BURST = 50.0, 1000.0  # requests a second of one address, and how many at once; a silo makes three or four
+CONNECTIONS = 4000  # a silo holds one while it waits, and makes another for its heartbeat
+KEPT = 60  # seconds for which a connection without a request is kept
+GRACE = 2  # seconds that silos who wait for a letter have when this ends
+RATE, BURST = 50.0, 1000.0  # requests a second of one address, and how many at once; a silo makes one an exchange
 ADDRESSES = 10_000  # that are remembered
 
 
@@ -142,7 +145,13 @@ def make_app(target: str, ca: Path | None, seen: Path | None = None) -> Any:
     from starlette.responses import PlainTextResponse, StreamingResponse
 
     verify: Any = True if ca is None else ssl.create_default_context(cafile=str(ca))
-    client = httpx.AsyncClient(base_url=target, verify=verify, timeout=httpx.Timeout(600, connect=10), trust_env=False)
+    client = httpx.AsyncClient(
+        base_url=target,
+        verify=verify,
+        timeout=httpx.Timeout(600, connect=10),
+        limits=httpx.Limits(max_connections=None, keepalive_expiry=KEPT / 2),  # every silo holds one
+        trust_env=False,
+    )
 
     bucket, book = Bucket(), Seen(seen)
 
@@ -198,10 +207,13 @@ def main(host: str, port: int, target: str, certificates: str, seen: str = "") -
         log_level="warning",
         server_header=False,
         limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=KEPT,
+        timeout_graceful_shutdown=GRACE,
         **tls,
     )
 
 
 if __name__ == "__main__":
     lifeline.hold()
+    allow_many_files()
     main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -22,6 +22,7 @@ from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
+from dualfl.federation.flower.control import Control
 from dualfl.files import write_atomically
 
 Say = Callable[[str], None]
@@ -94,7 +95,7 @@ def end(project: Project, work: Path, run: str) -> None:
     write_atomically(work / "submission", secrets.token_hex(8).encode())
     if run:
         with contextlib.suppress(runtime.RunFailed):
-            runtime.flwr(["stop", run, "dualfl"], project.flower_home)
+            Control(project.flower_home).stop(run)
 
 
 def under_way(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:

@@ -36,6 +36,7 @@ LEFTOVERS = (
     "result.pkl",
     "rows.jsonl",
     "outcome.json",
+    "traffic.json",
     "collected",
 )  # of a run that is begun anew
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")

@@ -45,6 +45,15 @@ def age(path: Path) -> float | None:
         return None
 
 
+def allow_many_files() -> None:
+    """As many open connections as the system permits: every silo holds one, and the usual limit is 1,024."""
+    import resource
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 # -- processes by number ---------------------------------------------------------------------------------------
 
 

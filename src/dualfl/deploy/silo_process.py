@@ -15,22 +15,43 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dualfl.deploy.service import ALIVE, HEARD, LOGIN, SAID, SERVICE, end_politely, touch
-from dualfl.federation.audit import digest
 from dualfl.federation.flower import lifeline
-from dualfl.federation.keeper import PROTOCOL, Keeper
-from dualfl.federation.silo_folder import SiloFolder
+from dualfl.federation.protocol import PROTOCOL
 from dualfl.files import write_atomically
 from dualfl.version import __version__
 
-IDLE, EAGER, LOOKS = 3.0, 0.3, 200  # seconds between two looks; sooner for so many looks after an answer
+if TYPE_CHECKING:  # what takes long to import is imported when somebody sees that this lives
+    from dualfl.federation.silo_folder import SiloFolder
+
+SOON = 1.0  # seconds: who comes back from the coordinator with nothing, and was not made to wait there, waits here
+TICK = 1.0  # seconds between two signs of life before the loop begins
 FULL = "The disk of this silo is full, and nothing is answered; make room, or see `dualfl deploy purge`."
 LONGEST_PAUSE = 10.0  # seconds between two attempts to reach the coordinator
+
+
+@contextlib.contextmanager
+def seen_alive(folder: Path) -> Iterator[None]:
+    """While modules and data are read, a thread says that this process lives."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    ended = threading.Event()
+
+    def tick() -> None:
+        while not ended.wait(TICK):
+            touch(folder / ALIVE)
+
+    touch(folder / ALIVE)
+    threading.Thread(target=tick, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 class Serving:
@@ -41,7 +62,7 @@ class Serving:
         self.folder = home.path / SERVICE
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self.where = home.settings["coordinator"]
-        self.state, self.looks, self.pause = ("", ""), LOOKS, 1.0
+        self.state, self.pause = ("", ""), 1.0
         line.alive = self.alive
 
     def alive(self) -> None:
@@ -61,6 +82,7 @@ class Serving:
         from dualfl.federation.flower.fleet import NotLetIn, Unreachable
 
         self.alive()
+        began = time.monotonic()
         try:
             came = self.line.once(self.answering)
         except (NotLetIn, Unreachable) as error:
@@ -75,8 +97,7 @@ class Serving:
         touch(self.folder / HEARD)
         self.pause = 1.0
         self.say("connected", f"This silo is connected to {self.where}.")
-        self.looks = 0 if came else self.looks + 1
-        return 0.0 if came else EAGER if self.looks <= LOOKS else IDLE
+        return 0.0 if came or time.monotonic() - began > SOON else SOON
 
     def answering(self, request: bytes) -> bytes:
         self.alive()
@@ -85,6 +106,8 @@ class Serving:
 
 def note_settings(home: SiloFolder) -> None:
     """A policy with an unknown word is told before anything starts; settings that changed go to the audit log."""
+    from dualfl.federation.audit import digest
+
     home.policy  # noqa: B018 (it is read for its sentence)
     content = (home.path / "silo.json").read_bytes()
     seen, now = home.path / "cache" / "settings.digest", digest(content)
@@ -103,8 +126,14 @@ def told(home: SiloFolder) -> dict[str, str]:
     }
 
 
-def main(folder: Path) -> int:
+def opened(folder: Path) -> Serving:
+    """The keeper with its data in memory, and its line.
+
+    scikit-learn imports pandas wherever it is installed. A silo has no use for it, and would hold 60 MB for months.
+    """
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # None: as if it were not installed
     from dualfl.federation.flower.fleet import Fleet
+    from dualfl.federation.keeper import Keeper
 
     keeper = Keeper(folder)
     home, ca = keeper.home, folder / "ca.crt"
@@ -112,11 +141,17 @@ def main(folder: Path) -> int:
     note = folder / SERVICE / "node.json"
     login = (folder / LOGIN).read_bytes()
     line = Fleet(str(home.settings["coordinator"]), ca if ca.exists() else None, login, note, told(home))
-    serving = Serving(home, line, keeper.handle)
+    return Serving(home, line, keeper.handle)
+
+
+def main(folder: Path) -> int:
     signal.signal(signal.SIGTERM, end_politely)
-    with contextlib.suppress(KeyboardInterrupt), contextlib.closing(line):
-        while True:
-            time.sleep(serving.turn())
+    with contextlib.suppress(KeyboardInterrupt):
+        with seen_alive(folder / SERVICE):
+            serving = opened(folder)
+        with contextlib.closing(serving.line):
+            while True:
+                time.sleep(serving.turn())
     return 0
 
 

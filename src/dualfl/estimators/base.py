@@ -16,18 +16,21 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 from dualfl.arguments import conforms, shown
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser, NotSupported
+from dualfl.estimators import all_rows
 from dualfl.estimators.inference import Endless, Fitting, Inference, endless, inferring
 from dualfl.estimators.path import spreads
 from dualfl.estimators.separation import separating
-from dualfl.estimators.silos import KINDS, checked_silos, split_by_groups
-from dualfl.estimators.solving import FitCost, FitLimits, Task, solving, warn_unless_certified
+from dualfl.estimators.silos import KINDS, Parts, checked_silos, how_many, one_table, split
+from dualfl.estimators.solving import FitCost, FitLimits, Task, shifted, solving, warn_unless_certified
 from dualfl.kernels.blas_threads import one_blas_thread
+from dualfl.objectives import Cox, Ordered
 from dualfl.objectives.joined import stacked
 from dualfl.objectives.linear import Intercept
 from dualfl.silos.chamber import Chamber, Dealing, SiloRows
 from dualfl.silos.costs import ALL, Cost, Sample
 from dualfl.silos.here import SilosHere
-from dualfl.silos.questions import Conversation, Silos, drive, measuring
+from dualfl.silos.questions import Conversation, Silos, drive, measured_samples, measurement, measuring
+from dualfl.silos.verbs import answered
 from dualfl.tables.schema import INTERCEPT
 from dualfl.typing import AnyArray, Array
 
@@ -54,7 +57,10 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         sample_weight : how much each row counts; None counts every row once.
         offset : a number a row that is added to its predictor, such as the logarithm of an exposure.
         """
-        return self._fit_here(split_by_groups(self, X, y, groups, sample_weight, offset), joined=True)
+        whole, parts = one_table(self, X, y, groups, sample_weight, offset)
+        if self._fit_all_rows(whole, parts):
+            return self
+        return self._fit_here(split(whole, parts), joined=True)
 
     def fit_silos(self, silos: Any, names: Sequence[str] | None = None) -> Self:
         """Fit to silos.
@@ -91,6 +97,29 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         """Store coefficients, one row a problem's output, and intercepts."""
 
     # -- the fit ----------------------------------------------------------------------------------
+
+    def _fit_all_rows(self, whole: SiloRows, parts: Parts | None) -> bool:
+        """The fit without messages, which is possible where sums over all rows are all that is asked for."""
+        plain = type(self)._fitting is FederatedLinear._fitting
+        if not plain or not isinstance(self.algorithm, str) or self.algorithm != "auto" or not whole.mass > 0:
+            return False
+        rows = self._prepared([whole])
+        chamber = Chamber(rows[0])
+        asked = measurement([ALL], self._cost(1.0).loss, self._class_count)
+        (sample,) = measured_samples([ALL], answered(chamber, asked.verb, asked.given))
+        costs = self._costs(sample)
+        if len(costs) > 1 or isinstance(costs[0].loss, Cox | Ordered):
+            return False
+        f, l1, limits = chamber.objective(costs[0]), costs[0].l1, self._limits(sample)
+        if not all_rows.suits(f, l1):
+            return False
+        with one_blas_thread():
+            result = all_rows.minimised(f, l1, limits, how_many(whole, parts))
+        if result is None:
+            return False
+        self._rows, self._told = rows, None
+        self._note([shifted(result, costs[0].shift)], sample)
+        return True
 
     def _fit_here(self, silos: list[SiloRows], joined: bool = False) -> Self:
         self._rows, self._told = self._prepared(silos), None

@@ -27,20 +27,39 @@ def total_mass(silos: Sequence[SiloRows]) -> float:
     return sum(silo.mass for silo in silos)
 
 
+Parts = dict[str, npt.NDArray[np.intp]]  # the rows of each silo, by name
+
+
+def one_table(
+    estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any, offset: Any = None
+) -> tuple[SiloRows, Parts | None]:
+    """One table, and which of its rows belong to which silo; None: all rows are one silo."""
+    X, y = _checked(estimator, X, y, reset=True)
+    weights = row_weights(sample_weight, X)
+    whole = SiloRows("all", X, y, weights, None if offset is None else check_offset(offset, X.shape[0]))
+    return whole, None if groups is None else rows_by_silo(groups, whole.n)
+
+
+def split(whole: SiloRows, parts: Parts | None) -> list[SiloRows]:
+    """The silos of a table that have a row which counts."""
+    return counting([whole] if parts is None else _slices(whole, parts))
+
+
+def how_many(whole: SiloRows, parts: Parts | None) -> int:
+    """The number of these silos."""
+    if parts is None or whole.weights is None:
+        return 1 if parts is None else len(parts)
+    return sum(bool((whole.weights[rows] > 0).any()) for rows in parts.values())
+
+
 def split_by_groups(
     estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any, offset: Any = None
 ) -> list[SiloRows]:
     """One table, and for each row the silo it belongs to; None: all rows are one silo."""
-    X, y = _checked(estimator, X, y, reset=True)
-    weights = row_weights(sample_weight, X)
-    whole = SiloRows("all", X, y, weights, None if offset is None else check_offset(offset, X.shape[0]))
-    if groups is None:
-        return counting([whole])
-    parts = rows_by_silo(groups, whole.n)
-    return counting(_slices(whole, parts))
+    return split(*one_table(estimator, X, y, groups, sample_weight, offset))
 
 
-def _slices(whole: SiloRows, parts: dict[str, npt.NDArray[np.intp]]) -> list[SiloRows]:
+def _slices(whole: SiloRows, parts: Parts) -> list[SiloRows]:
     """The silos as neighbours in one table that is sorted by them, copied once, and not at all if it is sorted."""
     order = np.concatenate(list(parts.values()))
     if not np.array_equal(order, np.arange(whole.n)):
@@ -69,7 +88,7 @@ def _row_slice(X: Any, first: int, last: int) -> Any:
     return part
 
 
-def rows_by_silo(groups: Any, n: int) -> dict[str, npt.NDArray[np.intp]]:
+def rows_by_silo(groups: Any, n: int) -> Parts:
     """The rows of each silo, in the order of their names."""
     labels = column_or_1d(
         np.array(groups, dtype=object) if isinstance(groups, list | tuple) else groups

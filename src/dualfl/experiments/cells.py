@@ -186,10 +186,10 @@ def _former(name: str, stored: Mapping[str, Array], cell: Cell) -> Array:
     return np.full(len(stored["round"]), np.nan)
 
 
-def check_minutes(minutes: float | None) -> None:
+def check_minutes(minutes: float | None, name: str = "cell-minutes") -> None:
     """None is no limit."""
     if minutes is not None and not 0 < minutes < np.inf:
-        raise InputError(f"A cell needs a number of minutes > 0, and cell-minutes is {minutes:g}.")
+        raise InputError(f"{name} must be a number of minutes > 0, but it is {minutes:g}.")
 
 
 def _short(x: float) -> float | int | None:

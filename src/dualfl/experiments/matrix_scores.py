@@ -78,6 +78,33 @@ class MatrixTable(NamedTuple):
         return [name for name in self.algorithms if any(self.applies(row, name) for row in self.rows)]
 
 
+class Unfinished(NamedTuple):
+    """A row of which cells are missing."""
+
+    row: MatrixRow
+    missing: int
+    cells: int
+
+
+def unfinished(matrix: Matrix, store: Store) -> list[Unfinished]:
+    """The rows that are not whole: a cell of theirs has not been run, or was cut by its time."""
+    found = []
+    for row in matrix.chosen:
+        cells = matrix.line(row)
+        missing = [cell for cell in cells if (kept := store.get(cell)) is None or kept.cut]
+        if missing:
+            found.append(Unfinished(row, len(missing), len(cells)))
+    return found
+
+
+def list_of(rows: Sequence[Unfinished]) -> str:
+    """For whoever reads the results: what is not there."""
+    if not rows:
+        return "Nothing is missing: every cell of the matrix has come to its end.\n"
+    lines = [f"* {item.row.title} (`{item.row.word}`): {item.missing} of {item.cells} cells" for item in rows]
+    return "\n".join([f"Not finished, {len(rows)} rows:", "", *lines]) + "\n"
+
+
 def table(matrix: Matrix, store: Store, network: Network) -> MatrixTable:
     """From finished cells; all must be there."""
     scores: dict[MatrixRow, dict[str, dict[float, Score]]] = {}

@@ -17,10 +17,13 @@ from dualfl.experiments.cells import Cell, Outcome
 from dualfl.experiments.matrix import FAMILY, SIZES, TASKS, VARIANTS, Matrix, MatrixRow
 from dualfl.experiments.running import dataset_of
 from dualfl.experiments.store import Store
-from dualfl.experiments.tune import Search, Tuner, read_best, summary
+from dualfl.experiments.tune import Rung, Search, Tuner, read_best, summary
 from dualfl.files import write_atomically
 
 PARTITION, ROUNDS = "dirichlet:0.5", 100
+# All candidates for an eighth of the exchanges, the best third of each method's for three eighths, and the best third
+# of these for all. Sets are small, so a part of their rows would save nothing.
+RUNGS = (Rung(1.0, 1 / 8, 0.4), Rung(1.0, 3 / 8, 0.7), Rung(1.0, 1.0, 1.0))
 
 
 def tuned_file(folder: Path, task: str, ridge: float) -> Path:
@@ -58,11 +61,12 @@ def tune(
     tell: Callable[[Cell, Outcome], None] = lambda cell, outcome: None,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> None:
-    """Search for each task and mu of the chosen rows, `minutes` each; a search that is done is not made again."""
+    """Search for each task and mu of the chosen rows, `minutes` of the processors each; a search that is done is not
+    made again."""
     for row in left(matrix, folder):
         say(f"{TASKS[row.task].title}, mu = {row.ridge:g}:")
         search = search_of(matrix, row)
-        found = Tuner(search, Store(folder / "cells"), minutes, processes, tell, say).run()
+        found = Tuner(search, Store(folder / "cells"), minutes, processes, tell, say, by_processor=True).run()
         record = {"setting": search.setting, "best": summary(found, search, command)}
         write_atomically(tuned_file(folder, row.task, row.ridge), (json.dumps(record, indent=1) + "\n").encode())
 
@@ -71,4 +75,4 @@ def search_of(matrix: Matrix, row: MatrixRow) -> Search:
     basis = replace(matrix.cell(row, "gd"), hyperparameters={}, algorithm="", rounds=ROUNDS, exchanges=ROUNDS)
     names = tuple(n for n in matrix.algorithms if n not in VARIANTS and n not in FAMILY and algorithm_class(n).grid)
     rows = dataset_of(basis.dataset, basis.scale, basis.rows).n
-    return Search(replace(basis, rows=SIZES[matrix.size]), rows, names, "wide", "area")
+    return Search(replace(basis, rows=SIZES[matrix.size]), rows, names, "wide", "area", RUNGS)

@@ -67,6 +67,7 @@ class Search:
     algorithms: tuple[str, ...] = tuple(PAPER)
     grid: str = "wide"
     criterion: str = "area"
+    rungs: tuple[Rung, ...] = RUNGS
 
     def __post_init__(self) -> None:
         if self.grid not in ("wide", "paper"):
@@ -105,21 +106,23 @@ class Search:
         total = 0
         for name in self.algorithms:
             count = len(self.candidates(name))
-            for _ in RUNGS:
+            for _ in self.rungs:
                 total += count
                 count = survivors(count)
         return total
 
     def cell(self, name: str, hyperparameters: Mapping[str, Any], rung: Rung) -> Cell:
         rows = min(self.rows, max(round(rung.rows * self.rows), FEW, self.basis.clients))
-        part = rung.rounds if rows < self.rows else 1.0
+        part = rung.rounds if rows < self.rows or rung.rows == 1.0 else 1.0
         rounds = max(1, round(part * self.basis.rounds))
+        exchanges = None if self.basis.exchanges is None else max(1, round(part * self.basis.exchanges))
         return replace(
             self.basis,
             algorithm=name,
             hyperparameters=dict(hyperparameters),
             rows=self.basis.rows if rows >= self.rows else rows,
             rounds=rounds,
+            exchanges=exchanges,
         )
 
 
@@ -178,10 +181,11 @@ class BestFound:
     count: int  # cells that were run, on any rung
     untried: int = 0  # cells of its grid that there was no time for
     edge: tuple[str, ...] = ()  # hyperparameters whose best value is the last of its grid
+    last: int = len(RUNGS) - 1  # the rung that completes a search
 
     @property
     def complete(self) -> bool:
-        return self.tried is not None and self.rung == len(RUNGS) - 1
+        return self.tried is not None and self.rung == self.last
 
 
 class OutOfTime(Exception):
@@ -190,7 +194,10 @@ class OutOfTime(Exception):
 
 @dataclass
 class Tuner:
-    """Runs a search. `tell` hears of every cell as it is done."""
+    """Runs a search. `tell` hears of every cell as it is done.
+
+    The budget is minutes of the clock; `by_processor`, of the processors, so that a busy machine finds the same.
+    """
 
     search: Search
     store: Store
@@ -198,6 +205,8 @@ class Tuner:
     processes: int = 1
     tell: Callable[[Cell, Outcome], None] = lambda cell, outcome: None
     say: Callable[[str], None] = lambda sentence: None
+    by_processor: bool = False
+    _spent: float = 0.0  # seconds of all processors
     _began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
@@ -207,14 +216,15 @@ class Tuner:
     def run(self) -> list[BestFound]:
         """All rungs, or as many as the budget allows."""
         alive = {name: self.search.candidates(name) for name in self.search.algorithms}
-        best: dict[str, BestFound] = {name: BestFound(name, None, -1, 0, len(alive[name])) for name in alive}
-        for level, rung in enumerate(RUNGS):
+        rungs, last = self.search.rungs, len(self.search.rungs) - 1
+        best: dict[str, BestFound] = {name: BestFound(name, None, -1, 0, len(alive[name]), last=last) for name in alive}
+        for level, rung in enumerate(rungs):
             cells = {name: [self.search.cell(name, given, rung) for given in alive[name]] for name in alive}
-            cells = self._shared(cells, rung.ends - (RUNGS[level - 1].ends if level else 0.0))
+            cells = self._shared(cells, rung.ends - (rungs[level - 1].ends if level else 0.0))
             every = [cell for row in itertools.zip_longest(*cells.values()) for cell in row if cell is not None]
             missing = self.store.missing(every)
             self.say(
-                f"Rung {level + 1} of {len(RUNGS)}: {len(every)} cells, {len(missing)} to run, "
+                f"Rung {level + 1} of {len(rungs)}: {len(every)} cells, {len(missing)} to run, "
                 f"{every[0].rounds} rounds on {every[0].rows or self.search.rows:,} rows."
             )
             enough_time = self._finish(missing, rung.ends)
@@ -224,12 +234,12 @@ class Tuner:
                 good = [t for t in tried if t.good]
                 untried = best[name].untried if level else len(cells[name]) - len(tried)
                 if good:
-                    best[name] = BestFound(name, good[0], level, count, untried, self._edge(name, good[0]))
+                    best[name] = BestFound(name, good[0], level, count, untried, self._edge(name, good[0]), last)
                     alive[name] = [dict(t.hyperparameters) for t in good[: survivors(len(good))]]
                 else:
                     best[name], alive[name] = replace(best[name], count=count, untried=untried), []
             alive = {name: given for name, given in alive.items() if given}
-            if not alive or (not enough_time and level == len(RUNGS) - 1):
+            if not alive or (not enough_time and level == last):
                 break
         return list(best.values())
 
@@ -247,6 +257,7 @@ class Tuner:
         """Run the cells until the rung's share of the budget is spent; whether all were run."""
 
         def tell(cell: Cell, outcome: Outcome) -> None:
+            self._spent += outcome.cpu
             self.tell(cell, outcome)
             if self._late(ends) and self.store.missing(cells):
                 raise OutOfTime
@@ -261,7 +272,10 @@ class Tuner:
         return True
 
     def _late(self, ends: float) -> bool:
-        return self.minutes is not None and time.monotonic() - self._began > 60 * self.minutes * ends
+        if self.minutes is None:
+            return False
+        spent = self._spent / self.processes if self.by_processor else time.monotonic() - self._began
+        return spent > 60 * self.minutes * ends
 
     def _tried(self, cells: Sequence[Cell]) -> Iterator[Tried]:
         for cell in cells:

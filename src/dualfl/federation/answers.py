@@ -14,6 +14,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.chambers import CHECKS, TABLE_NAMES, FarChamber
+from dualfl.federation.scales import SIZE, Scales
 from dualfl.federation.sealing import Seal
 from dualfl.tables.schema import Draft
 
@@ -22,10 +23,13 @@ WORK_BITS = 20  # counts of work are larger than coefficients, and need fewer di
 NAMES = (*TABLE_NAMES, *CHECKS)  # told in words, by every silo
 
 
-def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None) -> Content:
-    """What leaves; with a seal, nothing but names and what this silo shows of its own is to be seen of it."""
+def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None, scales: Scales | None = None) -> Content:
+    """What leaves; with a seal, nothing but names and what this silo shows of its own is to be seen of it.
+
+    `scales`: where the points of long vectors stand; None: they take two words a number.
+    """
     experiment = far.experiment
-    records = [one_answer(far, ask) for ask in asks]
+    records = [one_answer(far, ask, {} if scales is None else scales.of(ask)) for ask in asks]
     if seal is None:
         return {"answers": [record.plain() for record in records]}
     own = [record.shown for record in records]
@@ -34,7 +38,7 @@ def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None) -> C
     among = list(experiment.plan["names"])
     for i, record in enumerate(records):
         sums |= {f"{i}/{name}": part for name, part in record.parts(len(among)).items()}
-        maxima |= {f"{i}/{name}": value for name, value in record.maxima.items()}
+        maxima |= {f"{i}/{name}": value for name, value in (record.maxima | record.sizes()).items()}
     content: Content = {"own": own}
     if sums:
         content["sums"] = seal.sums(sums)
@@ -55,8 +59,10 @@ class Record:
         weight: float | None = None,
         value: Content | None = None,
         work: Any = None,
+        bits: Mapping[str, int] | None = None,
     ) -> None:
         self.summed, self.shown, self.weight, self.value, self.work = summed, shown, weight, value, work
+        self.bits = bits or {}
         self.maxima = dict(maxima or {})
 
     def plain(self) -> Content:
@@ -72,7 +78,9 @@ class Record:
                 parts |= fixed_point.limbs(name, x, silos)
             return parts
         for name, x in fixed_point.flatten(self.summed or {}).items():
-            if np.shape(x):
+            if np.size(x) >= fixed_point.LONG and name in self.bits:
+                parts[name] = self._one_word(self.weight * x, self.bits[name])
+            elif np.shape(x):
                 parts |= fixed_point.limbs(name, self.weight * x, silos, fixed_point.VECTOR)
             else:
                 parts |= fixed_point.limbs(name, self.weight * x, silos)
@@ -82,8 +90,25 @@ class Record:
             parts[f"work:{name}"] = fixed_point.Part(float(x), WORK_BITS, silos)
         return parts
 
+    @staticmethod
+    def _one_word(x: Any, bits: int) -> fixed_point.Part:
+        """Numbers that do not fit are left out: the maximum that travels with them makes the sums void for all."""
+        lost = fixed_point.largest_of(x) * 2.0**bits >= fixed_point.LARGEST
+        return fixed_point.Part(np.zeros(np.shape(x)) if lost else x, bits)
 
-def one_answer(far: FarChamber, ask: Content) -> Record:
+    def sizes(self) -> dict[str, float]:
+        """Of long vectors the largest number, whatever its sign, as it is added up."""
+        if self.weight is None:
+            return {}
+        flat = fixed_point.flatten(self.summed or {})
+        return {
+            f"{SIZE}{name}": self.weight * fixed_point.largest_of(x)
+            for name, x in flat.items()
+            if np.size(x) >= fixed_point.LONG
+        }
+
+
+def one_answer(far: FarChamber, ask: Content, bits: Mapping[str, int]) -> Record:
     if "verb" in ask:
         return query_answer(far, ask)
     if not far.takes_part(ask["fit"]):
@@ -91,11 +116,11 @@ def one_answer(far: FarChamber, ask: Content) -> Record:
     if ask.get("step") is None:
         measured, weight = far.value(ask)
         return Record({}, weight=weight, value=measured)
-    reply, value, weight = far.step(ask)
+    reply, value, weight = far.step(ask, bits)
     if ask["reduce"] == "max":  # a silo without rows in this fit is below everybody
         maxima = reply.wire if weight else dict.fromkeys(reply.wire, -np.inf)
         return Record(maxima=maxima, weight=weight)
-    return Record(reply.wire, weight=weight, value=value, work=reply.work)
+    return Record(reply.wire, weight=weight, value=value, work=reply.work, bits=bits)
 
 
 def query_answer(far: FarChamber, ask: Content) -> Record:

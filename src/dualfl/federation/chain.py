@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from dualfl.federation.wire import digest
+
 
 @dataclass(frozen=True)
 class Chain:
@@ -26,5 +28,5 @@ class Chain:
         return Chain(hashlib.sha256(b"dualfl experiment\0" + experiment.encode()).hexdigest())
 
     def said(self, words: bytes) -> Chain:
-        link = bytes.fromhex(self.digest) + self.length.to_bytes(8, "little") + hashlib.sha256(words).digest()
+        link = bytes.fromhex(self.digest) + self.length.to_bytes(8, "little") + digest(words)
         return Chain(hashlib.sha256(link).hexdigest(), self.length + 1)

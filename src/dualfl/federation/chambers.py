@@ -7,11 +7,13 @@ taken as categories, rows left out. Folds come from a secret of the silo.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.experiment import Experiment
 from dualfl.federation.inspecting import inspected
+from dualfl.federation.named_algorithms import algorithm_of
 from dualfl.federation.rows import check_empty, not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
 from dualfl.federation.wire import decode, encode
@@ -53,6 +56,7 @@ class FarChamber:
         self.experiment, self.home = experiment, experiment.home
         self._memories: dict[int, tuple[bytes, ClientMemory | None]] = {}
         self._costs: dict[tuple[int, str], Any] = {}
+        self._last: Kept | None = None
 
     @cached_property
     def chamber(self) -> Chamber:
@@ -215,15 +219,18 @@ class FarChamber:
         """Whether this silo has rows in the fit, as far as the coordinator knows."""
         return self.home.name in fit["among"]
 
-    def step(self, asked: Content) -> tuple[Reply, Content | None, float]:
-        """A client step of one fit, the value at the probe, and how much this silo counts in it."""
-        self.check_suits("step")
-        from dualfl.federation.keeper import algorithm_of
+    def step(self, asked: Content, bits: Mapping[str, int]) -> tuple[Reply, Content | None, float]:
+        """A client step of one fit, the value at the probe, and how much this silo counts in it.
 
+        `bits`: after the point, of fields that take one word a number.
+        """
+        self.check_suits("step")
         algorithm = algorithm_of(asked["algorithm"])
         cost, place, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
         if asked["reduce"] == "max" or weight == 0:  # maxima are compared, and what counts nothing is not rounded
             place = replace(place, codec=None)
+        elif bits and place.codec is not None:
+            place = replace(place, codec=fixed_point.FixedPoint(weight, bits))
         value = None if asked["probe"] is None else measured(cost.objective, asked["probe"])
         surveys = asked["round"] < 0 and algorithm.name in SURVEYS
         number = int(asked["fit"]["number"])
@@ -238,8 +245,6 @@ class FarChamber:
         return reply, value, weight
 
     def value(self, asked: Content) -> tuple[Content, float]:
-        from dualfl.federation.keeper import algorithm_of
-
         self.check_suits("value")
         cost, _, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
         return measured(cost.objective, asked["probe"]), weight
@@ -297,18 +302,73 @@ class FarChamber:
 
     def recall(self) -> tuple[str, bytes]:
         """(the tag of the last question, the answer to it), and the memory of all fits."""
-        path = self.experiment.path / "fits"
-        if not path.exists():
+        kept = self._kept("fits")
+        if kept is None:
             return "", b""
-        content = decode(path.read_bytes())
-        for number, data in content["fits"].items():
-            self._memories.setdefault(int(number), (data.tobytes(), None))
-        return content["tag"], content["sent"].tobytes()
+        if kept is not self._last:  # another process has answered since, or none of this one's life
+            self._last, self._memories = kept, memories_of(kept)
+        return kept.tag, kept.sent
+
+    def begin_anew(self) -> None:
+        """Trust the disk alone: an answer that was begun and refused may have changed what is in memory."""
+        self._last = None
+
+    def standing(self) -> Content | None:
+        """Where the conversation stands; None before its first answer."""
+        kept = self._kept("fits")
+        return None if kept is None else kept.line
 
     def keep(self, tag: str, sent: bytes, line: Content | None = None) -> None:
-        """All of it is on disk, in one piece, before the answer leaves; `line`: where the conversation stands."""
+        """All of it is on disk, in one piece, before the answer leaves; `line`: where the conversation stands.
+
+        What was there before stays beside it, under another name: an answer may be void (`scales`).
+        """
         fits = {str(number): as_bytes(data) for number, (data, _) in self._memories.items()}
-        write(self.experiment.path / "fits", encode({"tag": tag, "sent": as_bytes(sent), "fits": fits, "line": line}))
+        path, before = (self.experiment.path / name for name in ("fits", "fits-before"))
+        if path.exists():
+            before.unlink(missing_ok=True)
+            os.link(path, before)
+        write(path, encode({"tag": tag, "sent": as_bytes(sent), "fits": fits, "line": line}))
+        self._last = Kept(identity(path), tag, sent, line, {})
+
+    def undo(self) -> None:
+        """Remember what was known before the last answer, which is void: its numbers did not fit."""
+        now, before = self._kept("fits"), self._kept("fits-before")
+        assert now is not None and now.line is not None
+        if now.line["exchanges"] == 1:
+            self._memories = {}
+        elif before is None or before.line is None or before.line["exchanges"] != now.line["exchanges"] - 1:
+            raise InputError("this silo's folder has not what was before the last answer; start a new experiment")
+        else:
+            self._memories = memories_of(before)
+
+    def _kept(self, name: str) -> Kept | None:
+        path = self.experiment.path / name
+        if not path.exists():
+            return None
+        if self._last is not None and self._last.file == identity(path):
+            return self._last
+        content = decode(path.read_bytes())
+        return Kept(identity(path), content["tag"], content["sent"].tobytes(), content["line"], content["fits"])
+
+
+class Kept(NamedTuple):
+    """What a silo wrote down with an answer."""
+
+    file: tuple[int, int]  # which file this was
+    tag: str
+    sent: bytes
+    line: Content | None
+    fits: Mapping[str, Any]
+
+
+def identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
+
+
+def memories_of(kept: Kept) -> dict[int, tuple[bytes, ClientMemory | None]]:
+    return {int(number): (data.tobytes(), None) for number, data in kept.fits.items()}
 
 
 def as_bytes(data: bytes) -> Any:

@@ -21,7 +21,6 @@ from dualfl.errors import InputError
 from dualfl.federation.audit import AuditLog, stamp
 from dualfl.federation.policy import Policy
 from dualfl.files import locked, write_atomically
-from dualfl.lines import plain_text
 
 PRIVATE = 0o600
 Content = dict[str, Any]
@@ -63,11 +62,13 @@ class Consent:
         )
 
     def waiting(self) -> dict[str, Content]:
-        """Plans that nobody has decided on, by digest, oldest first."""
+        """Plans that nobody has decided on, by digest, oldest first; a file that was edited is none."""
         found = {}
         for path in (self.folder / "waiting").glob("*.json"):
-            with contextlib.suppress(OSError, ValueError):
-                found[path.stem] = json.loads(path.read_text())
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                one = json.loads(path.read_text())
+                if is_whole(one, path.stem):
+                    found[path.stem] = one
         return dict(sorted(found.items(), key=lambda one: str(one[1]["since"])))
 
     def decide(self, name: str, answer: str) -> None:
@@ -86,11 +87,21 @@ class Consent:
         if not path.exists():
             return empty
         try:
-            return empty | dict(json.loads(path.read_text()))
-        except ValueError as error:
+            given = empty | dict(json.loads(path.read_text()))
+            if not all(isinstance(said, dict) for said in given.values()):
+                raise TypeError("answers are kept by digest")
+            return given
+        except (ValueError, TypeError) as error:
             raise InputError(
                 "approvals/given.json of this silo's folder cannot be read; mend it or delete it"
             ) from error
+
+
+def is_whole(waiting: Content, name: str) -> bool:
+    """Whether this is the plan that was put there: the operator decides on what is read, and approves by digests."""
+    plan = waiting["plan"]
+    told = {"plan": plan, "experiment": waiting["experiment"]}
+    return bool(digest(told) == name and digest(plan) == waiting["kind"] and "since" in waiting)
 
 
 def description(plan: Mapping[str, Any], roster: Mapping[str, str], columns: Sequence[str] = ()) -> Content:
@@ -134,35 +145,3 @@ def columns_of(draft: Any) -> list[str]:
         f"{name} ({', '.join(map(str, levels[name]))})" if name in levels else str(name) for name in draft["columns"]
     ]
     return found or ([f"{draft['width']} columns without names"] if draft.get("width") else [])
-
-
-def in_words(waiting: Content, coordinator: str) -> str:
-    """A plan as its operator reads it."""
-    plan = waiting["plan"]
-    problem = plan["problem"]
-    penalty = ", ".join(f"{name} {problem[name]}" for name in ("ridge", "l1") if problem.get(name))
-    lines = [
-        f"Experiment {waiting['experiment']}, asked since {waiting['since']} by the coordinator at {coordinator}.",
-        f"Silos: {', '.join(plan['silos'])}.",
-        f"Model: {plan['model'] or 'as the analysis says'}{f' with {penalty}' if penalty else ''}; "
-        f"method: {plan['method'] or 'as the analysis says'}.",
-        f"Columns: {', '.join(plan['columns']) or 'those that all silos agree upon'}.",
-    ]
-    if plan["analysis"]:
-        lines += ["The analysis:", *(f"    {name}: {json.dumps(one)}" for name, one in plan["analysis"].items())]
-    if plan["model"] == "check":
-        lines.append(
-            "This is a check of tables. The coordinator and all silos will learn the names of this silo's columns and "
-            "of levels that the policy lets out, which columns have which faults (gaps, odd entries, dates, an "
-            "identifier, ...), which are constant, and which are 0 and 1: no entry, no row, no count. `dualfl deploy "
-            "check` shows all of it here."
-        )
-    elif plan["masks"]:
-        lines.append(
-            "Sums are masked. The coordinator and all silos will learn sums over all silos: the number of rows, of "
-            "each column its mean, spread and gaps, how many rows have each level, and gradients and the like on the "
-            "way to the model. Nobody learns what this silo alone has sent."
-        )
-    else:
-        lines.append("Nothing is masked: the coordinator will see what this silo alone sends.")
-    return plain_text("\n".join(lines))

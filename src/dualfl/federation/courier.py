@@ -39,8 +39,8 @@ class Transport(Protocol):
     def push(self, messages: Mapping[int, bytes]) -> dict[int, str]:
         """Send to each node; returns the ids of the messages."""
 
-    def pull(self, ids: Sequence[str]) -> list[Came]:
-        """What has come back for these, if anything."""
+    def pull(self, ids: Sequence[str], seconds: float) -> list[Came]:
+        """What has come back for these, if anything; it may wait so long until all has."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Courier:
     """The wait-for-all loop.
 
     patience : seconds without any new answer after which the run stops; the silos that are missing are named.
-    poll : seconds between two looks.
+    poll : seconds between two looks, unless something came.
     again : seconds without an answer or an error after which a node is asked once more, and then after twice as long
         each time, up to 32 times. Flower says nothing of a message that a silo took with it when it died and that was
         back before anybody noticed; and a request that is repeated gets the same answer.
@@ -100,8 +100,8 @@ class Asking:
         end = heard + seconds
         while True:
             self._send()
-            before = len(self.answers)
-            for came in post.transport.pull(list(self.waiting)) if self.waiting else []:
+            before, looked = len(self.answers), time.monotonic()
+            for came in post.transport.pull(list(self.waiting), min(post.poll, end - looked)) if self.waiting else []:
                 self._take(came)
             if len(self.answers) == len(self.wanted):
                 return {name: self.answers[name] for name in self.wanted}
@@ -111,6 +111,7 @@ class Asking:
             post.waits([name for name in self.wanted if name not in self.answers])
             if len(self.answers) > before:
                 heard = now
+                continue
             if now - heard > post.patience:
                 raise InputError(
                     f"{self._missing()} did not answer for {post.patience:.0f} s{self._reasons()}; look at the silo's "
@@ -120,7 +121,7 @@ class Asking:
             if now - heard > 30 and now - told > 60:
                 post.say(f"Waiting for {self._missing()} ...")
                 told = now
-            time.sleep(min(post.poll, max(end - now, 0.0)))
+            time.sleep(max(min(looked + post.poll, end) - now, 0.0))
 
     def _missing(self) -> str:
         missing = [name for name in self.wanted if name not in self.answers]

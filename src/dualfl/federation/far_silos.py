@@ -47,6 +47,7 @@ from dualfl.typing import Array
 
 Content = dict[str, Any]
 Answers = Mapping[str, Content]
+AGAIN = "a vector again, in two words"
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,15 @@ class FarSilos:
         return found
 
     def _answers(self, asks: Sequence[Content]) -> Answers:
-        """From the journal, or else from the silos."""
+        """From the journal, or else from the silos; asked again, in two words a number, where one did not do."""
         content: Content = {"asks": list(asks)}
+        known = self._exchanged(content)
+        if self._opened.too_large(len(self.names)):  # numbers that one word did not carry
+            self.ledger.note(AGAIN, self._opened.numbers * len(self.names), len(self.names) * numbers_in(content))
+            known = self._exchanged(content | {"wide": True})
+        return known
+
+    def _exchanged(self, content: Content) -> Answers:
         known = self.journal.answers(self._sent, content)
         self._sent += 1
         if known is None:
@@ -149,16 +157,12 @@ class FarSilos:
         ended, self._ended = self._ended, []
         if self._sent == 1:
             return self.federation.ask("open", analysis=dict(self.terms.description), **content)
-        if not self.secure:
-            if self._sent == 2:
-                return self.federation.ask("join", plan=self.plan(), ended=ended, **content)
-            return self.federation.ask("ask", ended=ended, **content)
-        shares = None
-        if self._sent == 2:  # sums begin when all silos have a key in common
-            joined = self.federation.ask("join", plan=self.plan(), met=self._met)
-            shares = {name: joined[name]["boxes"] for name in self.names}
-            self.ledger.note("the silos' common key", 0, 0)
-        return self.federation.ask("ask", ended=ended, shares=shares, opened=self._opened.handed_on(), **content)
+        if self.secure:
+            content = {"opened": self._opened.handed_on(), **content}
+        if self._sent == 2:
+            content |= {"met": self._met} if self.secure else {}
+            return self.federation.ask("join", plan=self.plan(), ended=ended, **content)
+        return self.federation.ask("ask", ended=ended, **content)
 
     def _meet(self, met: Answers) -> None:
         """Who is there, and who shows his own numbers."""
@@ -166,6 +170,13 @@ class FarSilos:
             keyless = [name for name in self.names if "offer" not in met[name]]
             if keyless:
                 raise InputError(f"Silo {keyless[0]!r} has no key; make one with `dualfl deploy join`.")
+            for name in self.names:
+                strange = [other for other in self.names if other not in (name, *met[name]["boxes"])]
+                if strange:
+                    raise InputError(
+                        f"Silo {name!r} does not know the key of {strange[0]!r}: its operator gets the roster from the "
+                        "coordinator, compares fingerprints, and runs `dualfl deploy trust`."
+                    )
             self._met = {name: {one: met[name][one] for one in HELLO} for name in self.names}
             if self.terms.roster is not None:
                 check_hellos(self._met, self.terms.experiment, self.terms.roster)

@@ -2,24 +2,24 @@
 
 Masks cancel modulo any number. Tags (`tags`) need one modulo which every number but 0 has an inverse: modulo 2^64 a sum
 that was shifted by 2^63 would often pass. Words lie between 0 and p - 1; those above p/2 stand for negative numbers.
-All loops go over pieces that fit into a processor's cache.
+Random words are made and used piece by piece, so that they stay in a processor's cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
-Words = npt.NDArray[np.uint64]
+from dualfl.kernels.twin_words import P as P
+from dualfl.kernels.twin_words import Words as Words
 
 EXPONENT = 61
-P = 2**EXPONENT - 1
 PIECE = 1 << 14  # words: 128 kB
 _P, _EXPONENT, _SPARE = np.uint64(P), np.uint64(EXPONENT), np.uint64(64 - EXPONENT)
 _SIGN = np.int64(63)
-_LOW, _HALF = np.uint64(2**32 - 1), np.uint64(32)
 
 
 def pieces(size: int) -> Iterator[slice]:
@@ -47,21 +47,17 @@ def words_to_signed(words: Words) -> npt.NDArray[np.int64]:
 
 
 def add(a: Words, b: Words) -> Words:
-    total = np.asarray(a + b)  # below 2^62
-    np.subtract(total, _P, out=total, where=total >= _P)
-    return total
+    found = np.asarray(a + b)  # below 2^62
+    found -= _P * (found >= _P)
+    return found
 
 
-def add_to(total: Words, stream: Words, negative: bool) -> None:
-    """Add words of 64 random bits, cut to 61 of them, or take them off. What is p afterwards stands for 0."""
-    for piece in pieces(total.size):
-        more = stream[piece] >> _SPARE
-        if negative:
-            np.subtract(_P, more, out=more)
-        more += total[piece]  # below 2^62
-        np.bitwise_and(more, _P, out=total[piece])
-        more >>= _EXPONENT
-        total[piece] += more
+def total(rows: Sequence[Words]) -> Words:
+    """The sum of several rows of words."""
+    found = np.empty_like(rows[0])
+    for piece in pieces(found.size):
+        found[piece] = reduce(add, [row[piece] for row in rows])
+    return found
 
 
 def random_words(stream: Words) -> Words:
@@ -73,27 +69,3 @@ def canonical(words: Words) -> Words:
     """p as 0; in place."""
     words[words == _P] = 0
     return words
-
-
-def dot(a: Words, b: Words) -> int:
-    """sum_i a_i b_i modulo p.
-
-    Factors are cut at 32 bits: a = a_1 2^32 + a_0, where a_1 has 29 bits. No product of two halves, and no sum of the
-    two mixed ones, is beyond 64 bits; each is added up in halves again.
-    """
-    high = mixed = low = 0
-    for piece in pieces(a.size):
-        a1, a0 = a[piece] >> _HALF, a[piece] & _LOW
-        b1, b0 = b[piece] >> _HALF, b[piece] & _LOW
-        high += _sum(a1 * b1)
-        low += _sum(a0 * b0)
-        a1 *= b0
-        a0 *= b1
-        a1 += a0
-        mixed += _sum(a1)
-    return int((high * 2**64 + mixed * 2**32 + low) % P)
-
-
-def _sum(words: Words) -> int:
-    """The sum as it is, beyond 64 bits."""
-    return (int((words >> _HALF).sum()) << 32) + int((words & _LOW).sum())

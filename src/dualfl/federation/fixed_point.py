@@ -3,13 +3,14 @@
 A number travels in several words, each of which holds what the one before it has left (`LIMBS`). Of vectors, which a
 silo of weight w sends as w x, two words are sent: the sum of all is the weighted mean to within N 2^-(BITS+1), up to
 1e15. What a silo keeps is what it sent, divided by w: rounding that the silo did not know of would break the sums that
-algorithms rely on. Scalars, and sums of raw columns, whose size nobody knows, take all words and lose nothing.
+algorithms rely on. Scalars, and sums of raw columns, whose size nobody knows, take all words and lose nothing. Long
+vectors of whose size something is known take one word a number (`scales`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import Quantised, canonical, not_finite
 from dualfl.errors import InputError
-from dualfl.federation.field import Words, signed_to_words, words_to_signed
+from dualfl.federation.field import Words, pieces, signed_to_words, words_to_signed
 from dualfl.streams import Stream
 from dualfl.typing import Array
 
@@ -28,6 +29,7 @@ LIMBS = {"high": -39, "coarse": 9, "fine": 57, "finer": 105, "finest": 153}
 ALL = tuple(LIMBS)
 VECTOR = ("coarse", "fine")  # words of a number in a vector
 BITS = LIMBS["fine"]  # the grid of vectors: 7e-18
+LONG = 4096  # numbers of a vector that may take one word each; two words are nothing beside the rest of a message
 LARGEST = 2.0**59  # sums of whole numbers stay below it, so a quarter of p away from wrapping around
 
 
@@ -36,11 +38,12 @@ class FixedPoint(Codec):
     """Rounds uploads to the grid on which they will be added. It compresses nothing and remembers nothing."""
 
     weight: float
+    bits: Mapping[str, int] = field(default_factory=dict)  # after the point, of fields that take one word a number
 
     @property
     def step(self) -> float:
-        """Of the grid, for what this silo sends."""
-        return float(1 / (self.weight * 2.0**BITS))
+        """Of the coarsest grid, for what this silo sends."""
+        return float(1 / (self.weight * 2.0 ** min(self.bits.values(), default=BITS)))
 
     def compress(self, x: Array, stream: Stream) -> Quantised:
         raise NotImplementedError  # `encode` is all there is
@@ -53,10 +56,13 @@ class FixedPoint(Codec):
 
     def _on_grid(self, name: str, value: Any) -> Any:
         if isinstance(value, tuple):
-            return tuple(self._on_grid(name, v) for v in value)
+            return tuple(self._on_grid(f"{name}.{i}", v) for i, v in enumerate(value))
         x = np.asarray(dense(value))
         if not x.shape:  # scalars travel in five words, and lose nothing
             return canonical(value)
+        bits = self.bits.get(name)
+        if bits is not None and x.size >= LONG and carried(self.weight * x, bits):
+            return canonical(np.rint(x * (self.weight * 2.0**bits)) / (self.weight * 2.0**bits))
         sent = whole({limb: part.x for limb, part in limbs(name, self.weight * x, 1, VECTOR).items()})[name]
         return canonical(sent / self.weight)
 
@@ -64,6 +70,16 @@ class FixedPoint(Codec):
 def dense(value: Any) -> Any:
     """What a mask covers has no holes: sparse and factored uploads are written out."""
     return value.dense() if hasattr(value, "dense") else value
+
+
+def carried(x: Any, bits: int) -> bool:
+    """Whether one word with so many bits after the point carries each of these numbers."""
+    return bool(largest_of(x) * 2.0**bits < LARGEST)
+
+
+def largest_of(x: Any) -> float:
+    """The largest number, whatever its sign; no copy is made."""
+    return float(max(np.max(x, initial=0.0), -np.min(x, initial=0.0)))
 
 
 class Part(NamedTuple):
@@ -80,16 +96,22 @@ def to_words(name: str, x: Any, bits: int, added: int = 1) -> Words:
     if not_finite(x):
         raise InputError(f"{name!r} holds NaN or infinity")
     limit = LARGEST / 2.0**bits / added
-    if float(np.abs(x).max(initial=0.0)) >= limit:  # by how much stays here, since this sentence goes to the server
+    if largest_of(x) >= limit:  # by how much stays here, since this sentence goes to the server
         raise InputError(
             f"{name!r} holds a number of {limit:.3g} or more, which secure sums do not carry; scale the columns "
             "in every silo"
         )
-    return signed_to_words(np.rint(x * 2.0**bits).astype(np.int64))
+    words = np.empty(x.size, dtype=np.uint64)
+    for piece in pieces(x.size):
+        words[piece] = signed_to_words(np.rint(x[piece] * 2.0**bits).astype(np.int64))
+    return words
 
 
 def from_words(words: Words, bits: int) -> Array:
-    return words_to_signed(words) / 2.0**bits
+    x = np.empty(words.size)
+    for piece in pieces(words.size):
+        x[piece] = words_to_signed(words[piece]) / 2.0**bits
+    return x
 
 
 # -- several words a number -----------------------------------------------------------------------------

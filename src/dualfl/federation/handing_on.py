@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dualfl.errors import InputError
-from dualfl.federation import signatures
+from dualfl.federation import scales, signatures
 from dualfl.federation.sealing import LARGEST, SUMS, Total
 from dualfl.federation.wire import encode
 
 Content = dict[str, Any]
-HELLO = ("answers", "data", "withholds", "offer", "signed")  # what other silos hear of a hello
+HELLO = ("answers", "data", "withholds", "offer", "boxes", "signed")  # what other silos hear of a hello
 NOT_SIGNED = (
     "what is said to be of silo {name!r} is not signed by it; somebody may be in the middle, so compare the roster "
     "with that silo's operator"
@@ -79,6 +79,17 @@ class Totals:
     @property
     def numbers(self) -> int:
         return sum(total.words.size for total in (self.sums, self.largest) if total is not None)
+
+    def too_large(self, silos: int) -> bool:
+        """Whether numbers may have left their words, so that the sums are void and are asked for again."""
+        if self.sums is None or self.largest is None:
+            return False
+        return scales.too_large(self.sums.fields, self.sizes(), silos)
+
+    def sizes(self) -> Mapping[str, float]:
+        """The secret maxima of this exchange, those of long vectors among them."""
+        found: Content = {} if self.largest is None else self.largest.largest()
+        return found
 
     def handed_on(self) -> Content | None:
         """As it travels with the next question; what its fields are every silo knows itself."""

@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dualfl.algorithms.contract import Algorithm
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer, measured
 from dualfl.errors import DualflError, InputError
 from dualfl.federation import declared, row_sets
@@ -28,6 +27,7 @@ from dualfl.federation.fixed_point import BITS
 from dualfl.federation.guarded import rarest_cell
 from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
+from dualfl.federation.named_algorithms import SURVEYS, algorithm_of, check_installed
 from dualfl.federation.protocol import PROTOCOL as PROTOCOL
 from dualfl.federation.rows import describe
 from dualfl.federation.silo_folder import LOG, SiloFolder
@@ -40,7 +40,6 @@ from dualfl.version import __version__
 
 DAY = 86_400.0  # seconds
 PLAN = {"names", "offers", "secure", "algorithm", "withheld", "analysis"}  # the words of an analysis's plan
-SURVEYS = ("survey", "inquiry")  # asked before the first round; nothing of them is remembered
 Content = dict[str, Any]
 
 
@@ -220,7 +219,7 @@ class Keeper:
         if "pickle" in self.home.settings or (experiment.path / "plan").exists():
             return
         home, policy = self.home, self.home.policy
-        roster = home.registered() if plan["secure"] is not None or (home.path / "roster.json").exists() else {}
+        roster = home.registered() if plan["secure"] is not None or home.has_roster else {}
         begun = [
             path for path in (home.path / "experiments").glob("*/plan") if path.stat().st_mtime > time.time() - DAY
         ]
@@ -302,11 +301,12 @@ class Keeper:
         key = self.home.path / "key"
         if key.exists():
             content["offer"] = experiment.offer(key)
+            content["boxes"] = experiment.line.share().boxes() if self.home.has_roster else {}
             content["signed"] = sign_hello(key.read_bytes(), experiment.id, self.home.name, content)
         return content
 
     def join(self, request: Content, message: bytes) -> Content | bytes:
-        """Take note of the plan of an analysis; without masks, answer its first questions."""
+        """Take note of the plan of an analysis, and answer its first questions."""
         experiment = self.experiment(request)
         plan = request["plan"]
         if set(plan) != PLAN:
@@ -314,7 +314,9 @@ class Keeper:
         experiment.fix("analysis", encode(plan["analysis"]), "the plan is of another analysis than it began with")
         self._check_plan(plan, experiment)
         experiment.fix("plan", encode(plan), "another plan was agreed for this experiment; start a new one")
-        return self.ask(request, message) if plan["secure"] is None else experiment.line.meet(request["met"])
+        if plan["secure"] is not None:
+            experiment.line.meet(request["met"])
+        return self.ask(request, message)
 
     def ask(self, request: Content, message: bytes) -> Content | bytes:
         """Questions of an analysis: check, compute, save, answer."""
@@ -324,13 +326,19 @@ class Keeper:
             last, sent = far.recall()
             if last == name:
                 return sent
-            far.forget(request["ended"])
-            if experiment.plan["secure"] is None:
-                sent, line = self._encoded(message, answer_all(far, request["asks"], None)), None
-            else:
-                sent, line = self._sealed(experiment, request, message)
+            try:
+                sent, line = self._answered(experiment, request, message)
+            except BaseException:
+                far.begin_anew()
+                raise
             far.keep(name, sent, line)
         return sent
+
+    def _answered(self, experiment: Experiment, request: Content, message: bytes) -> tuple[bytes, Content | None]:
+        if experiment.plan["secure"] is not None:
+            return self._sealed(experiment, request, message)
+        experiment.far.forget(request["ended"])
+        return self._encoded(message, answer_all(experiment.far, request["asks"], None)), None
 
     def end(self, request: Content, message: bytes) -> Content:
         """Whoever asks has all that he wanted: secrets, states and sums of this experiment are deleted."""
@@ -344,7 +352,7 @@ class Keeper:
         Returns the answer, and where the conversation stands after it.
         """
         line, home = experiment.line, self.home
-        now, group = line.standing(), line.group(request.get("shares"))
+        now, group = line.standing(), line.group()
         if now.exchanges >= home.policy.exchanges:
             raise InputError("this silo's policy allows no more exchanges in this experiment ('exchanges')")
         line.follow(request, now, group)
@@ -353,8 +361,11 @@ class Keeper:
                 classes = len(ask["given"].get("schema", {}).get("classes", ()))
                 outputs = classes if classes > 2 else 1
                 home.policy.check_size(home.rows().used().rows, outputs * (len(ask["given"].get("mean", ())) + 1))
+        if line.scales is None:
+            experiment.far.undo()
+        experiment.far.forget(request["ended"])
         seal, chain = line.seal(message, now, group)
-        content = answer_all(experiment.far, request["asks"], seal)
+        content = answer_all(experiment.far, request["asks"], seal, line.scales)
         if any(one is not None for one in content["own"]):
             content["signed"] = sign_own((home.path / "key").read_bytes(), seal.label, home.name, content["own"])
         return self._encoded(message, content), line.after(now, chain, content)
@@ -379,27 +390,3 @@ def coefficients(draft: Draft) -> int:
     columns = draft.width or len(draft.numeric) + sum(len(levels) - 1 for levels in draft.levels.values())
     outputs = len(draft.classes) if len(draft.classes) > 2 else 1
     return (columns + 1) * outputs
-
-
-def check_installed(name: str) -> None:
-    """An algorithm travels as its name and its hyperparameters, never as code."""
-    from dualfl.algorithms.registry import ALGORITHMS
-
-    if name not in ALGORITHMS:
-        raise InputError(
-            f"the algorithm {name!r} is not installed at this silo; its operator can install the package that has it, "
-            "or the coordinator takes another algorithm"
-        )
-
-
-def algorithm_of(text: str) -> Algorithm:
-    """The algorithm that travels as JSON; the surveys before the first round among them."""
-    content = json.loads(text)
-    if content["algorithm"] in SURVEYS:
-        from dualfl.engines.survey import Inquiry, Survey
-
-        kind = {"survey": Survey, "inquiry": Inquiry}[content.pop("algorithm")]
-        return kind(**content)
-    from dualfl.algorithms.registry import from_json
-
-    return from_json(text)

@@ -38,6 +38,7 @@ def negative(thresholds: Array) -> Array:
 COUNTS = np.concatenate([np.arange(65.0), uneven(6, 6, 20, 40, 8)[1:]])  # exact up to 64, within 9 % up to a million
 CODES = np.arange(-1.0, 64.0)  # of losses
 ANYTHING = np.concatenate([negative(uneven(-64, -20, 20, 64, 16)), uneven(-64, -20, 20, 64, 16)])
+SIZES = powers(-120, 100, 1)  # of long vectors (`scales`)
 INVERSE = negative(uneven(-64, -20, 10, 40, 32))  # of a smoothness, within 2.2 % from 1e-3 to 1e6
 
 # What surveys and inquiries ask (`engines.survey`), and how closely it must be known.
@@ -59,7 +60,8 @@ KNOWN = {
 @cache
 def ladder(name: str) -> Array:
     """The thresholds of a field, ascending. What stands before a slash says to which question it belongs."""
-    found = KNOWN.get(name.rpartition("/")[2], ANYTHING)
+    field = name.rpartition("/")[2]
+    found = SIZES if field.startswith("size:") else KNOWN.get(field, ANYTHING)
     found.flags.writeable = False
     return found
 

@@ -16,10 +16,11 @@ from typing import Any
 from dualfl.errors import InputError
 from dualfl.federation.chain import Chain
 from dualfl.federation.experiment import Experiment
-from dualfl.federation.group_key import boxes, group_key
+from dualfl.federation.group_key import Share
 from dualfl.federation.handing_on import Totals, check_hellos, check_own
 from dualfl.federation.masks import Masks
 from dualfl.federation.replica import Replica
+from dualfl.federation.scales import Scales
 from dualfl.federation.sealing import LARGEST, SUMS, Seal, Total
 from dualfl.federation.silo_folder import write
 from dualfl.federation.wire import decode, encode
@@ -65,8 +66,8 @@ class Line:
 
     # -- joining ----------------------------------------------------------------------------------------
 
-    def meet(self, met: Content) -> Content:
-        """Take note of all hellos, and send every other silo a share of the common key."""
+    def meet(self, met: Content) -> None:
+        """Take note of all hellos; the shares of the common key are in them."""
         names, roster = list(self.experiment.plan["names"]), self.experiment.home.registered()
         if sorted(met) != names:
             raise InputError("the plan comes with the hellos of other silos than it names")
@@ -77,24 +78,27 @@ class Line:
         if tuple(self.experiment.plan["withheld"]) != tuple(name for name in names if met[name]["withholds"]):
             raise InputError("the plan says of other silos than their hellos that they withhold their own numbers")
         self.experiment.fix("met", encode(met), "the plan comes with other hellos than before; start a new experiment")
-        return {"boxes": boxes(self.masks, self.plan_digest)}
 
-    def group(self, shares: Any) -> bytes:
-        """The common key; the first question brings the others' shares."""
+    def share(self) -> Share:
+        """What this silo puts into the common key: its hello has it in boxes for the others."""
+        experiment, home = self.experiment, self.experiment.home
+        private = (home.path / "key").read_bytes()
+        return Share(home.name, experiment.id, experiment.secret(), private, home.registered())
+
+    def group(self) -> bytes:
+        """The common key, from the hellos that came with the plan."""
         path = self.path / "group"
         if not path.exists():
-            if shares is None:
-                raise InputError("the first question must bring the shares of the silos' common key")
-            write(path, group_key(self.masks, self.plan_digest, shares))
+            met, names = decode((self.path / "met").read_bytes()), self.experiment.plan["names"]
+            write(path, self.share().key(self.plan_digest, names, met))
         return path.read_bytes()
 
     # -- asking -----------------------------------------------------------------------------------------
 
     def standing(self) -> Standing:
-        path = self.path / "fits"
-        if not path.exists():
+        told = self.experiment.far.standing()
+        if told is None:
             return Standing(Chain(self.plan_digest))
-        told = decode(path.read_bytes())["line"]
         chain = Chain(told["chain"], told["length"])
         return Standing(chain, told["exchanges"], told["label"], tuple(told["fields"]))
 
@@ -103,7 +107,13 @@ class Line:
         self._note_opened(request.get("opened"), now, group)
         self._catch_up(now.exchanges)
         assert self._replica is not None
-        self._replica.check(request["asks"], request["ended"])
+        self._replica.check(request["asks"], request["ended"], request.get("wide", False))
+
+    @property
+    def scales(self) -> Scales | None:
+        """Where the points of long vectors stand; None where the last answer was void, and all take two words."""
+        assert self._replica is not None
+        return None if self._replica.wide else self._replica.scales
 
     def _note_opened(self, opened: Any, now: Standing, group: bytes) -> None:
         if now.exchanges == 0:

@@ -3,7 +3,7 @@
 Silos i < j share a secret, by X25519 from keys that are made anew for every experiment and signed with the key under
 which each silo is registered; every silo checks the signatures against the roster that the operators exchanged, so
 nobody in the middle can put keys of his own there. From the secret and the tag of a request HKDF makes a key, and
-ChaCha20 a row of words, which i adds and j subtracts, modulo p (`field`). All masks cancel in the sum.
+AES in counter mode a row of words, which i adds and j subtracts, modulo p (`field`). All masks cancel in the sum.
 
 The tag is a digest of the whole request, so another request has another mask, and the same request the same answer.
 """
@@ -11,6 +11,7 @@ The tag is a digest of the whole request, so another request has another mask, a
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.federation import field, signatures
 from dualfl.federation.field import Words
+from dualfl.kernels import add_words
 
 PURPOSE = "key for secure sums"
 
@@ -80,27 +82,53 @@ class Masks:
     def cover(self, words: Words, tag: str, among: list[str]) -> Words:
         """`words` under the masks that this silo shares with those who answer this request."""
         covered = words.copy()
-        for other in among:
-            if other != self.silo:
-                field.add_to(covered, self._stream(other, tag, words.size), negative=self.silo > other)
+        others = [(self._stream(other, tag), self.silo > other) for other in among if other != self.silo]
+        for piece in field.pieces(words.size):
+            for stream, negative in others:
+                add_words(covered[piece], stream.next(piece.stop - piece.start), negative)
         return field.canonical(covered)
 
     def noise(self, tag: str, size: int) -> Words:
         """Words that nobody else knows, the same whenever the same request comes."""
-        return field.random_words(keystream(self.secret, b"own noise", tag, size))
+        return Keystream(self.secret, b"own noise", tag).random_words(size)
 
-    def _stream(self, other: str, tag: str, size: int) -> Words:
+    def _stream(self, other: str, tag: str) -> Keystream:
         pair = "\0".join([self.experiment, *sorted([self.silo, other])])
-        return keystream(self.shared[other], hashlib.sha256(pair.encode()).digest(), tag, size)
+        return Keystream(self.shared[other], hashlib.sha256(pair.encode()).digest(), tag)
 
 
-def keystream(secret: bytes, salt: bytes, tag: str, size: int) -> Words:
-    """`size` words of 64 random bits; another tag gives another key, so each is used once and the nonce may be 0."""
-    from cryptography.hazmat.primitives.ciphers import Cipher
-    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+class Keystream:
+    """Words of 64 random bits; another tag gives another key, so each is used once and the counter may begin at 0."""
 
-    key = HKDF(SHA256(), 32, salt, tag.encode()).derive(secret)
-    stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor().update(bytes(8 * size))
-    return np.frombuffer(stream, dtype="<u8")
+    def __init__(self, secret: bytes, salt: bytes, tag: str) -> None:
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import AES
+        from cryptography.hazmat.primitives.ciphers.modes import CTR
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        key = HKDF(SHA256(), 32, salt, tag.encode()).derive(secret)
+        self._cipher = Cipher(AES(key), CTR(bytes(16))).encryptor()
+
+    def next(self, size: int) -> Words:
+        """The next words, which stay until the next call of anybody; at most a piece at a time."""
+        self._cipher.update_into(ZEROS[: 8 * size], ROOM.bytes)
+        return ROOM.words[:size]
+
+    def random_words(self, size: int) -> Words:
+        """Numbers modulo p of one's own."""
+        found = np.empty(size, dtype=np.uint64)
+        for piece in field.pieces(size):
+            found[piece] = self.next(piece.stop - piece.start)
+        return field.random_words(found)
+
+
+class Room(threading.local):
+    """Where random words lie while they are used; each thread has its own, which stays in its processor's cache."""
+
+    def __init__(self) -> None:
+        self.bytes = memoryview(bytearray(8 * field.PIECE + 16))  # ciphers want a block more than they fill
+        self.words = np.frombuffer(self.bytes, dtype="<u8")
+
+
+ROOM, ZEROS = Room(), memoryview(bytes(8 * field.PIECE))

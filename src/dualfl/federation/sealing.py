@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point, tags
-from dualfl.federation.field import Words, add
+from dualfl.federation.field import Words, total
 from dualfl.federation.ladders import from_rungs, ladder, to_rungs
 from dualfl.federation.masks import Masks
 
@@ -67,7 +66,7 @@ class Total:
         for name, part in parts.items():
             if part["fields"] != first["fields"] or part["words"].shape != first["words"].shape:
                 raise InputError(OTHERS.format(name=name))
-        return Total(first["fields"], reduce(add, [part["words"] for part in parts.values()]))
+        return Total(first["fields"], total([part["words"] for part in parts.values()]))
 
     def checked(self, group: bytes, label: str, what: str) -> Total:
         """The same, if its tag is true."""

@@ -188,6 +188,10 @@ class SiloFolder:
             words = words.replace(str(self.data.absolute()), "its data file")
         return words.replace(str(self.path.absolute()), "its folder")
 
+    @property
+    def has_roster(self) -> bool:
+        return (self.path / "roster.json").exists()
+
     def registered(self) -> dict[str, str]:
         """The public keys of all silos, as the operators exchanged them."""
         try:

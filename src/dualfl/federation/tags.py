@@ -15,7 +15,8 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.federation import field
 from dualfl.federation.field import Words
-from dualfl.federation.masks import keystream
+from dualfl.federation.masks import Keystream
+from dualfl.kernels import dot_words
 
 FALSE = (
     "the sum that the coordinator hands on is not the sum of what silos sent: the coordinator or some silo said what "
@@ -23,24 +24,25 @@ FALSE = (
 )
 
 
-def _key(group: bytes, label: str, size: int) -> tuple[Words, int]:
-    words = field.random_words(keystream(group, b"tags", label, size + 1))
-    return words[1:], int(words[0])
+def _tag(words: Words, group: bytes, label: str, first: bool = True) -> int:
+    """<r, words>, and s where it is to be added."""
+    stream = Keystream(group, b"tags", label)
+    s = int(stream.next(2)[0] >> np.uint64(3))  # two words are a block of the cipher
+    found = s if first else 0
+    for piece in field.pieces(words.size):
+        found += dot_words(stream.next(piece.stop - piece.start), words[piece])
+    return found % field.P
 
 
 def tagged(words: Words, group: bytes, label: str, first: bool) -> Words:
     """The words of one silo, and behind them its part of the tag. `first`: whether it is the one that adds s."""
-    r, s = _key(group, label, words.size)
-    tag = (field.dot(r, words) + (s if first else 0)) % field.P
-    return np.append(words, np.uint64(tag))
+    return np.append(words, np.uint64(_tag(words, group, label, first)))
 
 
 def check(opened: Words, group: bytes, label: str, size: int) -> Words:
     """The sum of the words, if it is true. `size` is how many words this silo sent, without the tag."""
-    if opened.dtype != np.uint64 or opened.shape != (size + 1,) or bool((opened >= np.uint64(field.P)).any()):
+    if opened.dtype != np.uint64 or opened.shape != (size + 1,) or int(opened.max(initial=0)) >= field.P:
         raise InputError(FALSE)
-    total, tag = opened[:-1], int(opened[-1])
-    r, s = _key(group, label, size)
-    if (field.dot(r, total) + s) % field.P != tag:
+    if _tag(opened[:-1], group, label) != int(opened[-1]):
         raise InputError(FALSE)
-    return total
+    return opened[:-1]

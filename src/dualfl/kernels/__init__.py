@@ -9,12 +9,14 @@ from .predictors import curvature_times, ray, residual, value
 from .risk_sets import RiskSets, sorted_risk_sets
 from .survival import cox_curvature_times, cox_means, cox_residual
 from .thread_count import get_threads, set_threads, threads
+from .words import add_words, dot_words
 
 __all__ = [
     "Design",
     "Loss",
     "RiskSets",
     "SolvesByLBFGS",
+    "add_words",
     "backend",
     "cd_quadratic",
     "cox_curvature_times",
@@ -22,6 +24,7 @@ __all__ = [
     "cox_residual",
     "curvature_times",
     "describe",
+    "dot_words",
     "get_threads",
     "is_sparse",
     "isa",

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from .losses import Array, Loss
 from .risk_sets import RiskSets
+from .twin_words import Words
 
 Index = npt.NDArray[np.int64]
 
@@ -30,6 +31,8 @@ class RowKernels(Protocol):
     def gram(self, w: Array, /) -> Array: ...
 
     def grams(self, V: Array, columns: Index | None = None, /) -> Array: ...
+
+    def block(self, w: Array, columns: Index, /) -> Array: ...
 
     def row_norms2(self) -> Array: ...
 
@@ -146,6 +149,10 @@ class Backend(Protocol):
     def cox_curvature_times(self, sets: RiskSets, z: Array, s: Array, p: Array, /) -> Array: ...
 
     def cox_means(self, sets: RiskSets, z: Array, s: Array, X: Any, /) -> Array: ...
+
+    def add_words(self, total: Words, stream: Words, negative: bool, /) -> None: ...
+
+    def dot_words(self, stream: Words, words: Words, /) -> int: ...
 
 
 class NativeBackend(Backend, Protocol):

@@ -32,7 +32,7 @@ class Design:
            [110.4]])
     """
 
-    __slots__ = ("D", "X", "_extents", "intercept", "kernel", "n", "scale")
+    __slots__ = ("D", "X", "_extents", "_sizes", "intercept", "kernel", "n", "scale")
 
     def __init__(self, X: Any, *, scale: float = 1.0, intercept: bool = False) -> None:
         self.X: Any = _as_stored(X)
@@ -42,6 +42,7 @@ class Design:
         self.D: int = self.X.shape[1] + self.intercept
         self.kernel: RowKernels = serving().Rows(self.X, self.scale, self.intercept)
         self._extents: Array | None = None
+        self._sizes: Any = None
 
     def __getstate__(self) -> tuple[Any, float, bool]:
         return self.X, self.scale, self.intercept  # a copy in another process chooses its own backend
@@ -74,6 +75,13 @@ class Design:
             self._extents = found
         return self._extents
 
+    @property
+    def sizes(self) -> Any:
+        """|X|', kept; for small designs, as it is a second X."""
+        if self._sizes is None:
+            self._sizes = (self.X if self.X.dtype == np.uint8 else abs(self.X)).T
+        return self._sizes
+
     def forward(self, W: Array) -> Array:
         """The predictors Xtilde W, shape (n, k)."""
         return self.kernel.forward(W)
@@ -100,6 +108,10 @@ class Design:
         `columns`, ascending, names those that are wanted; D - 1 is the intercept.
         """
         return self.kernel.grams(V, columns)
+
+    def block(self, w: Array, columns: npt.NDArray[np.int64]) -> Array:
+        """The rows and columns of `gram` that are named, ascending; D - 1 is the intercept."""
+        return self.kernel.block(w, columns)
 
     def row_norms2(self) -> Array:
         """|xtilde_i|^2, shape (n,)."""

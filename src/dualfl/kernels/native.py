@@ -1,6 +1,7 @@
 """The kernels in C: arrays are made here, and the work is shared out among threads."""
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -9,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from . import _native, twin
-from ._native import built, cd_quadratic, isa, isas, use_isa
+from . import _native
+from ._native import add_words, built, cd_quadratic, dot_words, isa, isas, use_isa
 from ._native import newer as pairs_newer
 from ._native import older as pairs_older
 from .losses import Array, Loss
@@ -19,12 +20,14 @@ from .thread_count import get_threads
 
 __all__ = [
     "Rows",
+    "add_words",
     "built",
     "cd_quadratic",
     "cox_curvature_times",
     "cox_means",
     "cox_residual",
     "curvature_times",
+    "dot_words",
     "isa",
     "isas",
     "pairs_newer",
@@ -40,6 +43,7 @@ FORWARD, BACKWARD, GRADIENT, HESSIAN, RESIDUAL, CURVATURE, RAY = range(7)  # as 
 # Multiply-adds, or predictors, from which on a second thread is worth waking: about a tenth of a millisecond
 WORTH_A_THREAD = 1 << 20
 PREDICTORS_WORTH_A_THREAD = 1 << 16
+SQUARES = 1 << 20  # numbers in the matrices of several weights
 SPARSE_SUMS = 4  # numbers to one nonzero, from which on pairs of nonzeros are the quicker way to second-order sums
 
 
@@ -123,37 +127,77 @@ class Rows:
 
     def gram(self, w: Array) -> Array:
         if not self._sparse_sums():
-            return twin.Rows(self.X, self.scale, self.intercept).gram(w)  # BLAS cannot be beaten here
+            return np.asarray(self._dense_grams(_doubles(w)[:, None], None)[0])
         G = np.zeros((self.D, self.D))
         a, b = np.triu_indices(self.D)
         G[a, b] = G[b, a] = self.grams(_doubles(w)[:, None])[:, 0]
         return G
 
     def grams(self, V: Array, columns: npt.NDArray[np.int64] | None = None) -> Array:
-        if not self._sparse_sums():
-            return twin.Rows(self.X, self.scale, self.intercept).grams(V, columns)
-        m, place, bias = self.D, None, self.D - 1 if self.intercept else -1
-        if columns is not None:
-            m, place = len(columns), np.full(self.D, -1, dtype=np.int32)
-            place[columns] = np.arange(m)
-            bias = int(place[-1]) if self.intercept else -1
-            place = np.ascontiguousarray(place[: self.X.shape[1]])
         V = _doubles(V)
+        if not self._sparse_sums():
+            return self._dense_triangles(V, columns)
+        m, place, bias = self._places(columns)
         out = np.zeros((m * (m + 1) // 2, V.shape[1]))
 
         def band(first: int, last: int) -> None:
             _native.gram(self.rows, V, place, m, bias, out, first, last)
 
-        workers = get_threads() if self.work * V.shape[1] >= WORTH_A_THREAD else 1
+        self._in_bands(band, m, self.work * V.shape[1])
+        return out
+
+    def block(self, w: Array, columns: npt.NDArray[np.int64]) -> Array:
+        if not self._sparse_sums():
+            return np.asarray(self._dense_grams(_doubles(w)[:, None], columns)[0])
+        m = len(columns)
+        G = np.zeros((m, m))
+        a, b = np.triu_indices(m)
+        G[a, b] = G[b, a] = self.grams(_doubles(w)[:, None], columns)[:, 0]
+        return G
+
+    def _places(self, columns: npt.NDArray[np.int64] | None) -> tuple[int, Any, int]:
+        """How many columns are wanted, the place of each among them, and that of the intercept."""
+        if columns is None:
+            return self.D, None, self.D - 1 if self.intercept else -1
+        place = np.full(self.D, -1, dtype=np.int32)
+        place[columns] = np.arange(len(columns))
+        return len(columns), np.ascontiguousarray(place[: self.X.shape[1]]), int(place[-1]) if self.intercept else -1
+
+    def _dense_triangles(self, V: Array, columns: npt.NDArray[np.int64] | None) -> Array:
+        """A few weights at a time, so that whole matrices are never many."""
+        m = self.D if columns is None else len(columns)
+        a, b = np.triu_indices(m)
+        out = np.empty((len(a), V.shape[1]))
+        some = max(1, SQUARES // max(1, m * m))
+        for first in range(0, V.shape[1], some):
+            squares = self._dense_grams(_doubles(V[:, first : first + some]), columns)
+            out[:, first : first + some] = squares[:, a, b].T
+        return out
+
+    def _dense_grams(self, V: Array, columns: npt.NDArray[np.int64] | None) -> Array:
+        m, where, bias = self._places(columns)
+        if where is not None and not sparse.issparse(self.X) and columns is not None:
+            where = np.ascontiguousarray(columns[: m - (bias >= 0)], dtype=np.int32)
+        out = np.zeros((V.shape[1], m, m))
+
+        def band(first: int, last: int) -> None:
+            _native.dense_gram(self.rows, V, where, m, bias, out, first, last)
+
+        self._in_bands(band, m, self.n * m * V.shape[1])
+        return out
+
+    @staticmethod
+    def _in_bands(band: Callable[[int, int], None], m: int, work: int) -> None:
+        """Pairs by their first column, shared out among threads."""
+        workers = get_threads() if work >= WORTH_A_THREAD else 1
         if workers == 1:
             band(0, m)
         else:
             ends = np.linspace(0, m, min(4 * workers, m) + 1).astype(int)
             list(_pool(os.getpid()).map(band, ends[:-1].tolist(), ends[1:].tolist()))
-        return out
 
     def _sparse_sums(self) -> bool:
-        """Whether pairs of nonzeros are fewer than what BLAS does in the same time, and each column is named once."""
+        """Whether pairs of nonzeros take less time than dense sums, and each column is named once."""
         few = self.work * SPARSE_SUMS <= self.n * self.X.shape[1]
         return bool(sparse.issparse(self.X)) and few and bool(self.X.has_canonical_format)
 

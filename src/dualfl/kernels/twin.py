@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from . import twin_epochs, twin_losses, twin_survival
+from . import twin_epochs, twin_losses, twin_survival, twin_words
 from .losses import Array, Loss
 
 BLOCK_NUMBERS = 1 << 18  # float64 numbers a block may hold: 2 MB, about one cache
@@ -141,6 +141,10 @@ class Rows:
         upper = np.triu_indices(rows.D)
         return np.stack([rows.gram(v)[upper] for v in V.T], axis=1)
 
+    def block(self, w: Array, columns: npt.NDArray[np.int64]) -> Array:
+        """Xtilde' diag(w) Xtilde of these columns."""
+        return self._with(columns).gram(w)
+
     def _with(self, columns: npt.NDArray[np.int64]) -> "Rows":
         intercept = bool(self.intercept and len(columns) and columns[-1] == self.features)
         return Rows(self.X[:, columns[: len(columns) - intercept]], self.scale, intercept)
@@ -176,3 +180,4 @@ cd_quadratic = twin_epochs.cd_quadratic
 pairs_older, pairs_newer = twin_epochs.pairs_older, twin_epochs.pairs_newer
 cox_residual, cox_curvature_times = twin_survival.cox_residual, twin_survival.cox_curvature_times
 cox_means = twin_survival.cox_means
+add_words, dot_words = twin_words.add_words, twin_words.dot_words

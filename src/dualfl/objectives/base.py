@@ -176,7 +176,7 @@ class Objective(ABC):
                 f"give a flat vector of length {self.d}."
             )
         for point in self._recent:
-            if np.array_equal(point.x, x):
+            if point.x[:1] == x[:1] and np.array_equal(point.x, x):  # most points differ in their first number
                 return point
         point = self._point(frozen(x))
         self._recent.append(point)

@@ -20,6 +20,7 @@ from dualfl.objectives.losses import Huber, Loss
 from dualfl.typing import Array
 
 TAIL_ROWS = 2048  # about so many rows, evenly spaced, are enough for means that are only diagonal
+MANY = 2  # times the directions: so many columns are not added up one by one
 
 
 def curvatures(loss: Loss, Z: Array, y: Array, s: Array) -> Array:
@@ -62,8 +63,8 @@ def mean_block(W: Array) -> Array:
 def hessian(design: Design, W: Array) -> Array:
     """f'', from weighted Gram matrices."""
     k, D = len(W), design.D
-    if k == 1 or not kernels.is_sparse(design.X):
-        return blockwise(D, W, design.gram)
+    if k == 1:
+        return design.gram(W[0, 0])
     a, b = moments.pairs(k)
     H = np.empty((D, k, D, k))
     for i, j, triangle in zip(a, b, design.grams(np.ascontiguousarray(W[a, b].T)).T):
@@ -122,5 +123,6 @@ def metric(
 
 
 def turns(design: Design, k: int, U: Array, rank: int) -> bool:
-    """Whether a metric is first added up by columns; with many pairs of outputs BLAS would be asked once for each."""
-    return rank == U.shape[1] and (k == 1 or kernels.is_sparse(design.X))
+    """Whether a metric is first added up by columns: not where they are many more than the directions, nor with many
+    pairs of outputs, for each of which BLAS would be asked once."""
+    return rank == U.shape[1] and design.D <= MANY * rank and (k == 1 or kernels.is_sparse(design.X))

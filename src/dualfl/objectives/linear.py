@@ -297,7 +297,7 @@ class LinearModel(Objective):
             shared: tuple[Array, Array] = known[1]
             return shared
         W = self.newton_curvatures(x, 1.0)
-        C = moments.moment(self.design, curvature.row_curvatures(W, self.s))
+        C = self.design.gram(curvature.row_curvatures(W, self.s))
         found = sealed(C), sealed(curvature.mean_block(W))
         self._moment.clear()
         self._moment[x.tobytes()] = own, found
@@ -315,7 +315,7 @@ class LinearModel(Objective):
         slopes = kernels.residual(self.loss, Z, self.y, self.s)[1][:, 0]
         own = z if self.offset is None else z - self.offset
         q = self.design.backward(np.ascontiguousarray((w * own - slopes)[:, None]))[:, 0]
-        return moments.moment(self.design, curvature.row_curvatures(w[None, None], self.s)), q
+        return self.design.gram(curvature.row_curvatures(w[None, None], self.s)), q
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         """C Omega and the trace of C for the C of `moment`, and its S; for more features than C may have."""

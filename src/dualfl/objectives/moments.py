@@ -1,6 +1,5 @@
-"""Second-order sums over the rows of a linear model, by BLAS on blocks of rows.
+"""Second-order sums over the rows of a linear model, by BLAS on blocks of rows; `Design.gram` has the simplest.
 
-    moment   sum_i w_i x_i x_i'                                    D x D
     metric   sum_i (q_i q_i') (x) V_i,     q_i = U' x_i            pairs of directions l <= l', of outputs a <= b
     tail     sum_i q_il^2 V_i              for each direction l    the diagonal of the metric alone
 
@@ -73,19 +72,6 @@ def _dense(design: Design, rows: slice) -> AnyArray:
         block[:, :features] *= design.scale
     block[:, features:] = 1.0
     return block
-
-
-def moment(design: Design, w: Array) -> Array:
-    """sum_i w_i x_i x_i' for w >= 0."""
-    if is_sparse(design.X):
-        return design.gram(w)
-    total = np.zeros((design.D, design.D))
-    even = bool((w == w[0]).all())
-    for rows, block in blocks(design, design.D):
-        if not even:
-            block *= np.sqrt(w[rows])[:, None]
-        total += block.T @ block
-    return total * w[0] if even else total
 
 
 def squares(design: Design, w: Array) -> Array:

@@ -96,10 +96,8 @@ def linear(f: LinearModel, x: Array, drift: float = 0.0) -> Rounding:
 
 def product(f: LinearModel, R: Array) -> Array:
     """|X|'R, where that costs nothing to speak of: the sums themselves instead of Cauchy's and Schwarz's bound."""
-    X: Any = f.design.X
-    sizes = X if X.dtype == np.uint8 else abs(X)
     out = np.empty((f.design.D, R.shape[1]))
-    out[: X.shape[1]] = abs(f.design.scale) * np.asarray(sizes.T @ R)
+    out[: f.design.X.shape[1]] = abs(f.design.scale) * np.asarray(f.design.sizes @ R)
     if f.design.intercept:
         out[-1] = R.sum(axis=0)
     return out

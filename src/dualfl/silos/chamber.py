@@ -102,6 +102,7 @@ class Chamber:
         self.dealing = dealing
         self.least = Least()
         self._chosen: dict[Rows, SiloRows] = {}
+        self._dealt: dict[int, npt.NDArray[Any]] = {}  # the fold of every row, by the number of folds
         self._models: dict[Cost, Any] = {}  # fits differ in their penalty, and share everything else
         self.request: Request | None = None
 
@@ -157,7 +158,7 @@ class Chamber:
     # -- rows -----------------------------------------------------------------------------------------
 
     def settle(self, rows: SiloRows, by_class: bool) -> None:
-        self._rows, self._chosen, self._models = rows, {}, {}
+        self._rows, self._chosen, self._models, self._dealt = rows, {}, {}, {}
         self.dealing = replace(self.dealing, by_class=by_class)
 
     @property
@@ -175,9 +176,25 @@ class Chamber:
         if rows.which in ("without", "only"):
             return self.chosen(ALL)
         if rows not in self._chosen:
-            inside = dealt(self.rows, self.dealing, rows.folds) == rows.fold
-            self._chosen[rows] = self.rows.rows(np.flatnonzero(inside == (rows.which == "test")))
-        found = self._chosen[rows]
+            self._chosen[rows] = self._fold(self.rows, rows)
+        return self._told(self._chosen[rows], rows)
+
+    def counted(self, rows: Rows) -> SiloRows | None:
+        """The same without columns, where only targets and weights count: no row is copied for it."""
+        if rows in (ALL, *self._chosen) or rows.which in ("without", "only"):
+            return self.chosen(rows)
+        if not rows.of(self.name):
+            return None
+        return self._told(self._fold(replace(self.rows, X=np.empty((self.rows.n, 0))), rows), rows)
+
+    def _fold(self, source: SiloRows, rows: Rows) -> SiloRows:
+        if rows.folds not in self._dealt:
+            self._dealt[rows.folds] = dealt(self.rows, self.dealing, rows.folds)
+        inside = self._dealt[rows.folds] == rows.fold
+        return source.rows(np.flatnonzero(inside == (rows.which == "test")))
+
+    def _told(self, found: SiloRows, rows: Rows) -> SiloRows | None:
+        """None if no row counts; refused where there are too few to be told of."""
         if 0 < found.n < self.least.fold:  # sums over one or two rows are these rows
             told = f"one of {rows.folds} folds has too few rows of this silo ('least_per_fold' of its policy)"
             raise Unfit(f"{self.name}: {told}, {found.n}; take fewer folds.", f"{told}; take fewer folds")

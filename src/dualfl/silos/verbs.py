@@ -155,7 +155,7 @@ def measure(
     how = loss_from_json(loss)
     lines = np.zeros((len(rows), 5 + classes))
     for line, one in zip(lines, rows):
-        found = chamber.chosen(Rows(**one))
+        found = chamber.counted(Rows(**one))
         if found is None:
             continue
         y = np.asarray(found.y, dtype=np.float64)

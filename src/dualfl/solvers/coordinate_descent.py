@@ -163,7 +163,7 @@ def minimise_model(Q: Array, q: Array, P: Separable, start: Array, goal: float) 
         # A step on a large face is dear, and worth it once sweeps no longer change which coordinates it has.
         waited = 0 if len(z) <= CHEAP or waited == WAIT or np.array_equal(zeros, z == 0) else waited + 1
         if waited == 0:
-            _face_step(Q, P, z, Q @ z - q)
+            face_step(Q, P, z, Q @ z - q)
         m = Q @ z - q
         residual, now = float(np.linalg.norm(P.steepest(z, m))), value(z, m)
         falls = before - now > LITTLE * abs(first - now)
@@ -174,7 +174,7 @@ def minimise_model(Q: Array, q: Array, P: Separable, start: Array, goal: float) 
     return z
 
 
-def _face_step(Q: Array, P: Separable, z: Array, m: Array) -> None:
+def face_step(Q: Array, P: Separable, z: Array, m: Array) -> None:
     """Newton on the coordinates that are neither zero (under an l1) nor at a bound, to the best point on the way.
 
     Along a line where Q is singular the step is as long as rounding allows, and the kinks of the l1 part end it.

@@ -51,8 +51,8 @@ class Auto(Algorithm):
     cost : {'exchanges', 'floats', 'time'}, default 'exchanges'
         "time" is that on the network that is stated, or in one process, where exchanges cost nothing.
     least_rows : int, default 5
-        Clients with fewer rows send no second-order sums. For smooth losses without a penalty the others' serve;
-        otherwise, or if no client has so many, a first-order method runs.
+        Clients with fewer rows send no second-order sums; those of the others serve, and secant pairs. If no client
+        has so many, a first-order method runs.
     memory : float, default 4000000000.0
         Bytes that a client or the server may take beside its rows.
     proof : bool, default False
@@ -152,9 +152,11 @@ class Auto(Algorithm):
         """The fewest exchanges."""
         what, race = describe(facts, penalty), self.cost == "exchanges"
         if 0 < facts.least < self.least_rows:
-            if facts.smooth and facts.moments and penalty is None and k.n >= self.least_rows:
-                chosen, why = self.newton(k, facts, what)
-                return chosen, f"{why}; clients with fewer than {self.least_rows} rows send gradients only"
+            if k.n >= self.least_rows:
+                with_few = self.beside_few_rows(k, facts, penalty, what, race)
+                if with_few is not None:
+                    chosen, why = with_few
+                    return chosen, f"{why}; clients with fewer than {self.least_rows} rows send gradients only"
             return self.first_order(
                 k, facts, penalty, f"a client has {facts.least} rows, and second-order sums of fewer than "
                 f"{self.least_rows} could reveal them"
@@ -182,6 +184,19 @@ class Auto(Algorithm):
                 f"and fedipm takes d up to {fedipm.LARGEST:,}"
             )  # fmt: skip
         return self.first_order(k, facts, penalty, f"{what} has no second-order method here")
+
+    def beside_few_rows(
+        self, k: Constants, facts: Facts, penalty: Penalty | None, what: str, race: bool
+    ) -> Choice | None:
+        """What takes gradients of some clients and second-order sums of the others."""
+        if facts.smooth and facts.moments and penalty is None:
+            return self.newton(k, facts, what)
+        if facts.smooth and facts.moments and self.fits_prox_newton(k, penalty):
+            chosen = prox_newton.ProxNewton(race, least_rows=self.least_rows)
+            return chosen, f"{what} with the penalty in Newton's model"
+        if facts.piecewise and facts.loss and k.d <= fedipm.LARGEST:
+            return fedipm.FedIPM(race, self.least_rows), f"{what} by interior points that stay at home"
+        return None
 
     def newton(self, k: Constants, facts: Facts, what: str) -> Choice:
         """Newton's method with what of the Hessian is worth its price, or L-BFGS if nothing is, or nothing fits."""

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dualfl.objectives.rounding import UNIT
 from dualfl.typing import Array
 
 CANCELLED = 1e-13  # of a second moment: a variance below it is rounding
-FAR = 3.0  # deviations from zero: a column with a larger mean is centred before it is sketched
+FAR = 3.0  # deviations from zero: beyond, first-order methods lose a column in its mean
 FAINT = 1e-12  # of a column's own curvature: less ridge than this is as good as none
 
 
@@ -38,11 +39,9 @@ class Coordinates:
         return Coordinates(np.ones(D), np.zeros(D))
 
     @property
-    def mild(self) -> bool:
-        """Whether columns are nearly as good: units within a factor of ten, and means not far above deviations."""
-        return bool(np.ptp(np.log10(self.scale[: len(self.scale) - bool(self.centre.any())])) <= 1) and bool(
-            (np.abs(self.centre * self.scale) <= FAR * self.scale[-1]).all()
-        )
+    def apart(self) -> int:
+        """1 if the last feature, which is free, is centred away from all others, and 0 otherwise."""
+        return int(self.centre.any())
 
     def to(self, z: Array) -> Array:
         """theta."""
@@ -67,6 +66,30 @@ class Coordinates:
             Z[-1, :-1] = Z[:-1, -1] = 0.0  # but for rounding
         return np.asarray((Z + Z.T) / 2)
 
+    def diagonal(self, own: Array) -> Array:
+        """The diagonal of that moment from the one of the columns'."""
+        return np.asarray(np.maximum(own - self.centre**2 * own[-1], 0.0) * self.scale**2)
+
+    def sketched(self, CW: Array, cross: Array, W: Array) -> tuple[Array, float]:
+        """The moment of these features times Omega, from C W and the last column of C, for W = scale Omega; and about
+        how far off it is, by its norm.
+
+        Columns are centred here, where their means are known, and the last row of Omega is 0. Of a column of mean 1e6
+        and deviation 1 that leaves four digits.
+        """
+        noise = UNIT * float(np.linalg.norm(self.scale[:, None] * CW)) if self.apart else 0.0
+        return self.pull(CW - np.outer(cross, self.centre @ W)), noise
+
+    def agrees(self, scale: Array) -> bool:
+        """Whether these are the units of `scale`, but for a feature that is apart."""
+        D = len(scale) - self.apart
+        return bool(np.allclose(self.scale[:D], scale[:D], rtol=1e-9, atol=0.0))
+
+    @property
+    def far(self) -> bool:
+        """Whether a mean is far above its deviations."""
+        return bool((np.abs(self.centre * self.scale) > FAR * self.scale[-1]).any())
+
     def slope(self, g: Array) -> float:
         """|E'(z)| of a flat E'(theta)."""
         return float(np.linalg.norm(self.pull(g.reshape(len(self.scale), -1))))
@@ -74,6 +97,15 @@ class Coordinates:
     def norm(self, x: Array) -> float:
         """|z| of a flat theta."""
         return float(np.linalg.norm(self.back(x.reshape(len(self.scale), -1))))
+
+
+def ridge_scale(M: Array) -> Array:
+    """The scale that makes a ridge (D x k) the same everywhere, as far as columns have one.
+
+    Whoever has the ridge has it, so that clients can sketch in these units before anybody has seen the data.
+    """
+    ridge = M.mean(axis=1)
+    return np.asarray(np.sqrt(ridge.max() / np.where(ridge > 0, ridge, 1.0)) if ridge.any() else np.ones(len(M)))
 
 
 def chosen(C: Array, M: Array, curved: float, whole: bool) -> Coordinates:

@@ -31,6 +31,11 @@ energy. Alike clients save a few exchanges, others lose one vector.
 Certificate. The better of D(a) and D(a_0), scaled and balanced as R demands; piecewise_sums.py has that, and all that
 a client computes.
 
+Clients with fewer rows than `least_rows` send losses and the slope v of their smoothed loss, a being on the central
+path at theta, and no metric: r0 = v, r1 = 0, H = 0. While their rows are off their kinks, or weigh little, that
+changes nothing. A row that ends on its kink is as stiff as 1/t, H does not know it, and the safeguard takes over, where
+secant pairs at equal t teach H the missing ranks.
+
 Safeguard. No theorem covers clipped steps. If comp + res has not fallen for `patience` exchanges, t falls slowly for a
 few; if that does not help, the method changes to one that has a proof: damped Newton steps on
 
@@ -55,15 +60,17 @@ from dualfl.algorithms.few_exchanges.dependence import NONE
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.interior_point import central, first, metric, smoothed
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
-from dualfl.algorithms.few_exchanges.piecewise_sums import PiecewiseSilo, lower_bound, reach_of
+from dualfl.algorithms.few_exchanges.piecewise_sums import PiecewiseSilo, lower_bound, of_few_rows, reach_of
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
-from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
+from dualfl.algorithms.few_exchanges.secants import Vectors, updated
+from dualfl.algorithms.few_exchanges.upload_limits import check_size, has_few_rows
 from dualfl.algorithms.states import replace
 from dualfl.typing import Array
 
 LARGEST = 2000
 CALM = 3  # exchanges in which t falls slowly, before the method is given up
 CUT = 0.2  # of t, on the path that is proven
+PAIRS = 60  # that are kept
 RAY = (1.0, 0.5, 0.25, 0.125, 0.0625, *(2.0**-i for i in (6, 9, 12, 16, 20, 25, 30)), 0.0)
 
 
@@ -103,6 +110,9 @@ class Server:
     guesses: Array | None = None  # of columns that are others: see `dependence`
     copies: Array | None = None  # those that are
     base: Array | None = None  # of the current step on E_t; then the safeguard is on
+    part: bool = False  # some clients send no second-order sums
+    S: Vectors = ()  # secant pairs, which teach H what it lacks then
+    Y: Vectors = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +124,7 @@ class FedIPM(Algorithm):
     race : bool, default True
         Whether several trial points travel in one exchange.
     least_rows : int, default 5
-        Clients with fewer rows refuse to send sums of second derivatives.
+        Clients with fewer rows send losses and gradients, and no second-order sums.
     patience : int, default 5
         Exchanges without progress until it ends.
 
@@ -176,7 +186,7 @@ class FedIPM(Algorithm):
             )  # fmt: skip
             return self.raced(self.known(s, m), m, at)
         if s.base is not None:
-            m = yield ask(self.follow, th=s.th, t=s.t, base=s.base)
+            m = yield ask(self.follow, th=s.th, t=s.t, base=s.base, pair=s.part)
             return self.followed(s, m, at)
         m = yield ask(
             self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, switch=s.switch, guesses=guesses
@@ -194,8 +204,9 @@ class FedIPM(Algorithm):
         R = self.regulariser(s, at)
         guesses = dependence.guessed(symmetric(m.h, at.d), R.m == 0)
         guesses = guesses[R.m[guesses[:, 0].astype(int)] == 0]
+        s = replace(s, part=bool(m.few > 0))
         s = replace(s, reach=reach_of(R, m, s.th), guesses=guesses if len(guesses) else None)
-        if not self.race:
+        if not self.race or s.part:
             return self.stepped(s, m, at)
         bound = self.proven(s, part(m, "local_"), at, None)
         s = self.stepped(replace(s, bound=bound), m, at)
@@ -257,13 +268,15 @@ class FedIPM(Algorithm):
         values = m.ray + np.array([R.value(x) for x in points])
         predicted = m.slope + R.value(s.th) - R.value(base)
         enough = values <= values[-1] + 1e-4 * np.array(RAY) * predicted
+        if s.part and not np.array_equal(s.th, base):
+            s = replace(s, S=(*s.S, s.th - base)[-PAIRS:], Y=(*s.Y, m.base_v - m.v)[-PAIRS:])
         if not enough[0]:
             best = int(np.argmin(np.where(enough, values, np.inf)))
             # 0 only by rounding: then nothing is left to gain for this t
             return replace(
                 s, th=points[best], t=s.t if RAY[best] > 0 else max(CUT * s.t, lowest(m.loss, s.size)), bound=bound
             )
-        H = symmetric(m.h, at.d)
+        H = updated(symmetric(m.h, at.d), R.m, s.S, s.Y)
         central = R.residual_beside(H, s.th, m.v) <= m.comp  # so that the gap is 2 comp at most, and comp falls with t
         t = max(CUT * s.t, lowest(m.loss, s.size)) if central else s.t
         th = R.newton(H, m.r0 + t * m.r1, s.th)
@@ -298,17 +311,16 @@ class FedIPM(Algorithm):
     @client_step
     def begin(self, f: ClientCost, c: Any, at: Place, th: Array) -> tuple[Upload, Local]:
         """Exchange 1: what the client regularises, its dual variables at theta, and its own solution."""
-        check_rows(self.name, at.j, f.objective, self.least_rows)
-        silo = PiecewiseSilo(f, at)
+        few, silo = has_few_rows(f.objective, self.least_rows), PiecewiseSilo(f, at)
         size = float(silo.s @ np.abs(silo.P.b).mean(axis=0))
         u = silo.margins(th)
         a = first(silo.P, u, size or 1.0)
         D = metric(silo.P, u, a, size or 1.0)
         sums = silo.sums(u, a, D) | {"M": silo.R.M, "tilt": silo.R.c, "size": size, "row": 1 / f.n}
-        sums |= silo.doubts(at, D)
+        sums |= silo.doubts(at, D) | {"few": float(few)}
         if self.race:
-            sums |= silo.alone()
-        return at.send(**sums), Local(a, D)
+            sums |= dict.fromkeys(("local", "local_v"), np.zeros(at.d)) | {"local_ab": 0.0} if few else silo.alone()
+        return at.send(**(of_few_rows(sums) if few else sums)), Local(a, D)
 
     @client_step
     def both(
@@ -344,12 +356,16 @@ class FedIPM(Algorithm):
         a, D = (c.rival_a, c.rival_D) if switch else (c.a, c.D)
         assert a is not None and D is not None
         silo = PiecewiseSilo(f, at)
+        if has_few_rows(f.objective, self.least_rows):
+            return at.send(**silo.slope(th, t, end), **silo.no_copies(guesses)), Local(a, D)
         ends = silo.at_the_end(end, a, D, centre)
         sums, a, D = silo.step(th, t, keep, a, D)
         return at.send(**sums, **ends, **silo.copies(guesses)), Local(a, D)
 
     @client_step
-    def follow(self, f: ClientCost, c: Local, at: Place, th: Array, t: float, base: Array) -> tuple[Upload, Local]:
+    def follow(
+        self, f: ClientCost, c: Local, at: Place, th: Array, t: float, base: Array, pair: bool
+    ) -> tuple[Upload, Local]:
         """The safeguard: a on the central path at theta, and E_t on the way there from `base`."""
         silo = PiecewiseSilo(f, at)
         u, begun = silo.margins(th), silo.margins(base)
@@ -357,4 +373,7 @@ class FedIPM(Algorithm):
         D = metric(silo.P, u, a, t)
         ray = [float(silo.s @ smoothed(silo.P, begun + r * (u - begun), t).sum(axis=0)) for r in RAY]
         slope = float(silo.s @ (central(silo.P, begun, t) * (u - begun)).sum(axis=0))
-        return at.send(**silo.sums(u, a, D), ray=np.array(ray), slope=slope), Local(a, D)
+        sums = silo.sums(u, a, D) | {"ray": np.array(ray), "slope": slope}
+        if pair:
+            (sums["base_v"],) = silo.pull(central(silo.P, begun, t))
+        return at.send(**(of_few_rows(sums) if has_few_rows(f.objective, self.least_rows) else sums)), Local(a, D)

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from dualfl.algorithms.client_cost import ClientCost
 from dualfl.algorithms.few_exchanges.coordinates import chosen, chosen_by
 from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT
-from dualfl.kernels import Design
+from dualfl.kernels import Design, is_sparse
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.solvers.base import default_solver
@@ -84,22 +84,29 @@ def first_order_minimiser(f: ClientCost, own: Array, cross: Array, S: Array) -> 
     share, regularised = MEAN_SHARE * float(data.mean()), ridge[ridge > 0]
     more = max(share - float(regularised.min(initial=share)), 0.0 if ridge.all() else FREE * share)
     wide = np.repeat(scale, M.shape[1])
-    if rows is None or not np.ptp(scale[:features]):
+    centre = at.centre[:features] if rows is not None and at.far and not is_sparse(rows.model.design.X) else None
+    if rows is None or (centre is None and not np.ptp(scale[:features])):
         stop = GradientNorm(NORM * float(np.linalg.norm(f.gradient(np.zeros(f.d)))), cap=STEPS)
         return np.asarray(f.local(more, np.zeros(f.d), stop=stop).x)
-    problem = rescaled(rows.model, scale).tilted(ridge.ravel() + more, wide * rows.c)
+    c = np.asarray(rows.c, dtype=float).reshape(D, -1)
+    if centre is not None:
+        c = c - at.centre[:, None] * c[-1]
+    problem = rescaled(rows.model, scale, centre).tilted(ridge.ravel() + more, wide * c.ravel())
     stop = GradientNorm(NORM * float(np.linalg.norm(problem.gradient(np.zeros(f.d)))), cap=STEPS)
     x = wide * default_solver(problem).solve(problem, None, stop).x
+    if centre is not None:
+        X = x.reshape(D, -1)
+        X[-1] -= at.centre @ X
     return np.asarray(x if f.origin is None else x - f.origin)
 
 
-def rescaled(model: LinearModel, scale: Array) -> LinearModel:
-    """The model with its columns multiplied by `scale`, a copy of them, and without its ridge."""
+def rescaled(model: LinearModel, scale: Array, centre: Array | None = None) -> LinearModel:
+    """The model with its columns less `centre` and multiplied by `scale`, a copy of them, and without its ridge."""
     design, features = model.design, model.design.X.shape[1]
     by = design.scale * scale[:features]
-    X: Any = design.X
+    X: Any = design.X if centre is None else design.X - centre / design.scale
     view = model.fresh()
-    scaled = sp.csr_array(X.astype(np.float64)) @ sp.diags_array(by) if bool(sp.issparse(X)) else X * by
+    scaled = sp.csr_array(X.astype(np.float64)) @ sp.diags_array(by) if is_sparse(X) else X * by
     view.design = Design(scaled, intercept=design.intercept)
     view.ridge = view.mu = 0.0
     for known in ("L_row", "_top"):

@@ -29,7 +29,7 @@ from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges import dependence, dual_bound, vertex_bound
 from dualfl.algorithms.few_exchanges.centring import centring, lowered, lowest, reach
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, tipped
-from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, first, metric, pieces
+from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, central, first, metric, pieces
 from dualfl.algorithms.few_exchanges.packing import part, symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.kernels.losses import EPSILON_INSENSITIVE, HINGE, QUANTILE
@@ -41,6 +41,7 @@ from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 ALONE, ACCURACY = 40, 1e-6  # iterations, and relative gap, of a client's own solution
+HELD = 1e-6  # of the mean square of the columns: a ridge beside which nobody needs `vertex_bound`
 NEVER = 1e20  # stands for infinity in what is sent, also in masked sums
 SCALES = 1 - np.array([0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5])
 
@@ -56,6 +57,9 @@ class PiecewiseSilo:
         self.s: Array = rows.model.s
         self.weight = at.weight
         self.R = Regulariser.at(at, rows.ridge, rows.c)
+        # In one process time counts: where a ridge holds everything, the other bounds do, and its sums are half of all.
+        held = not self.R.flat.any() and float(self.R.m.min()) >= HELD * float(np.mean(rows.model.column_sizes**2))
+        self.by_vertex = not (held and getattr(f, "remembers", False))
         # 0 < lo and hi < 0 do not occur; 0 at the end of a box leaves no room to scale into it
         self.centred = bool((self.P.lo < 0).all() and (self.P.hi > 0).all())
 
@@ -141,13 +145,29 @@ class PiecewiseSilo:
         u = self.margins(end)
         ends = np.clip(a + D * u, self.P.lo, self.P.hi)
         loss = self.P.loss(u)
-        sums = self.dual(ends) | self.room(ends, centre) | {"loss": float(self.s @ loss.sum(axis=0))}
+        sums = self.dual(ends) | {"loss": float(self.s @ loss.sum(axis=0))}
+        if self.by_vertex:
+            sums |= self.room(ends, centre)
         sums["comp"] = float(self.s @ np.maximum(loss - ends * u, 0.0).sum(axis=0))
         return {f"end_{k}": v for k, v in sums.items()}
 
     def copies(self, guesses: Array) -> dict[str, Array]:
         """Which columns are not what the server guessed; nothing if it did not guess."""
         return {"unlike": dependence.unlike(self.model.design, guesses)} if len(guesses) else {}
+
+    def slope(self, th: Array, t: float, end: Array) -> dict[str, Any]:
+        """What a client with few rows sends: its losses, and one slope, which is its dual point at the end as well."""
+        u = self.margins(th)
+        a = central(self.P, u, t)
+        sums = of_few_rows(self.sums(u, a, metric(self.P, u, a, t)))
+        there: dict[str, Any] = {name: sums[name] for name in ("ab", "v", "plus_ab", "plus_v", "comp") if name in sums}
+        there |= {"room": np.zeros_like(sums["h"]), "own_room": np.zeros(len(sums["v"])), "rough": 0.0}
+        there["loss"] = float(self.s @ self.P.loss(self.margins(end)).sum(axis=0))
+        return sums | {f"end_{name}": x for name, x in there.items()}
+
+    def no_copies(self, guesses: Array) -> dict[str, Array]:
+        """Whether columns are others is not told, so none is taken to be."""
+        return {"unlike": np.ones(len(guesses))} if len(guesses) else {}
 
     def room(self, a: Array, centre: Array) -> dict[str, Any]:
         """G of `vertex_bound`, and how far off it may be."""
@@ -194,6 +214,20 @@ class PiecewiseSilo:
         return found
 
 
+def of_few_rows(sums: dict[str, Any]) -> dict[str, Any]:
+    """The sums of a client with few rows: losses, and the slope v of its smoothed loss; no metric.
+
+    Its dual point goes with those of one sign, wherever these are scaled: that is a dual point, too.
+    """
+    found = dict(sums) | {"r0": sums["v"]}
+    for name in ("h", "r1", "plus_ab", "plus_v"):
+        if name in sums:
+            found[name] = np.zeros_like(sums[name])
+    if "sizes2" in found:  # one number for all columns bounds them all
+        found["sizes2"] = np.full_like(sums["sizes2"], np.max(sums["sizes2"]))
+    return found
+
+
 # -- at the server: what the sums prove ------------------------------------------------------------
 
 
@@ -212,6 +246,8 @@ def lower_bound(
     if end is None or centre is None or not hasattr(m, "end_v"):
         return here
     there = part(m, "end_")
+    if not hasattr(there, "room"):
+        return max(here, proven(R, there, doubt, spread, None))
     beside = vertex_bound.proven(R, there, end, doubt, spread, centre, copies)
     return max(here, proven(R, there, doubt, spread, None), beside)
 

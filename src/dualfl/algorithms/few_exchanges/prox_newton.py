@@ -18,6 +18,11 @@ are not zero, or whose |g_k| is at least 0.7 of the l1 strength, the largest fir
 many coordinates as are not zero once more, so it doubles while it is too small, up to `most`.
 The block is chosen one exchange ahead, from the gradient before.
 
+Clients with fewer rows than `least_rows` send the loss and its gradient, and nothing else of their rows. H then lacks
+what they have, a matrix of as many ranks as they have rows, and secant pairs teach it: H is updated by BFGS's formula
+with all pairs so far, around what the others sent last. Every such matrix is positive definite, so that steps still
+descend.
+
 Certificate. The slopes of the losses at x, scaled, are a dual point: smooth_sums.py and dual_bound.py.
 """
 
@@ -37,9 +42,10 @@ from dualfl.algorithms.few_exchanges.composite_bound import Frame, framed
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.packing import part, symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
-from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, Null, SmoothSilo, all_rows, lower_bound
+from dualfl.algorithms.few_exchanges.secants import Vectors, updated
+from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, Null, SmoothSilo, all_rows, lower_bound, of_few_rows
 from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise, lighter
-from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
+from dualfl.algorithms.few_exchanges.upload_limits import check_size, has_few_rows
 from dualfl.algorithms.states import replace
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised
@@ -57,6 +63,7 @@ ENOUGH = 1e-5  # of the slope at x: a step on a block, which is a part of the mo
 NEAR_BY = 0.1  # of the energy: a step that promises less is near the minimiser
 NEAR = 0.7  # of the l1 strength, from where on a coordinate that is zero may soon not be
 ALONE = 30  # Newton steps, or hundreds of first-order ones, of a client's own solution
+PAIRS = 60  # that are kept
 LARGEST = 4_000_000
 
 
@@ -80,6 +87,10 @@ class Server:
     guesses: Array | None = None  # of columns that are others: see `dependence`
     copies: Array | None = None  # those that are
     outputs: int = 1  # coefficients of a feature
+    part: bool = False  # some clients send no second-order sums
+    g: Array | None = None  # at x, where pairs are kept
+    S: Vectors = ()  # secant pairs, the newest last
+    Y: Vectors = ()
     wary: bool = False  # the last Newton step led too far: the next one is deployed only after it was tried
 
 
@@ -92,7 +103,7 @@ class ProxNewton(Algorithm):
     race : bool, default True
         Whether several trial points travel in one exchange.
     least_rows : int, default 5
-        Clients with fewer rows refuse to send sums of second derivatives.
+        Clients with fewer rows send losses and gradients, and no second-order sums.
     full : int, default 1000
         Most coefficients for which the whole Hessian is sent.
     most : int, default 2500
@@ -168,11 +179,11 @@ class ProxNewton(Algorithm):
     def opened(self, s: Server, m: Any, at: Place) -> Server:
         null = [getattr(m, name, None) for name in ("classes", "features")]
         s = replace(s, M=m.M, sizes2=m.sizes2, grid=float(m.grid), classes=null[0], features=null[1])
-        s = replace(s, outputs=round(m.outputs) if all_rows(m) else 1)
+        s = replace(s, outputs=round(m.outputs) if all_rows(m) else 1, part=bool(m.few > 0))
         R = self.regulariser(s, at)
         if self.race:
             bound = self.local_bound(self.regulariser(s, at, least=True), m, self.doubt(s, at))
-            s = replace(s, bound=bound, rival=R.nearest(m.local))
+            s = replace(s, bound=bound, rival=R.nearest(m.local / max(1 - float(m.few), 1e-9)))
         s = self.accepted(replace(s, guesses=self.guessed(s, R, m)), m, s.trial, at)
         return s if s.rival is None else replace(s, model=s.rival, frame=None)
 
@@ -187,7 +198,7 @@ class ProxNewton(Algorithm):
     def guessed(self, s: Server, R: Regulariser, m: Any) -> Array | None:
         """Columns that may be others, and have no curvature but that of the losses."""
         k, d = s.outputs, len(m.g)
-        if not all_rows(m) or not hasattr(m, "h") or d > self.full:
+        if not all_rows(m) or not hasattr(m, "h") or d > self.full or s.part:
             return None
         G = np.einsum("iaja->ij", symmetric(m.h, d).reshape(d // k, k, d // k, k))
         bare = (R.m == 0).reshape(-1, k).all(axis=1)
@@ -209,7 +220,7 @@ class ProxNewton(Algorithm):
     def proven(self, s: Server, m: Any, x: Array, at: Place) -> float:
         """What the sums at x prove of E*."""
         null = None
-        if s.classes is not None and s.features is not None:
+        if s.classes is not None and s.features is not None and not s.part:
             null = Null(s.classes.reshape(len(s.features), -1), s.features)
         return lower_bound(self.regulariser(s, at, least=True), m, x, self.doubt(s, at), null)
 
@@ -232,7 +243,7 @@ class ProxNewton(Algorithm):
 
     def stepped(self, s: Server, m: Any, at: Place) -> Server:
         """Accept the trial, or go back to a point on the way to it."""
-        R = self.regulariser(s, at)
+        R, s = self.regulariser(s, at), self.paired(s, m, s.trial)
         E = m.loss + R.value(s.trial)
         if E <= s.E + ARMIJO * s.predicted + 1e-14 * abs(s.E) or np.array_equal(s.trial, s.x):
             after = self.accepted(replace(s, wary=s.wary and s.predicted == 0), m, s.trial, at)
@@ -246,17 +257,26 @@ class ProxNewton(Algorithm):
             return replace(s, trial=points[best], predicted=0.0, model=points[best])
         return replace(s, trial=s.x, predicted=0.0, model=s.x)  # rounding, or a step that led nowhere: Newton once more
 
+    @staticmethod
+    def paired(s: Server, m: Any, z: Array) -> Server:
+        """With what the gradient at z teaches, where H lacks something."""
+        if s.g is None or np.array_equal(z, s.x) or not m.loss < HUGE:
+            return s
+        return replace(s, S=(*s.S, z - s.x)[-PAIRS:], Y=(*s.Y, m.g - s.g)[-PAIRS:])
+
     def accepted(self, s: Server, m: Any, x: Array, at: Place) -> Server:
         R = self.regulariser(s, at)
+        s = replace(s, g=m.g if s.part else None)
         bound = max(s.bound, self.proven(s, m, x, at))
         E = m.loss + R.value(x)
         if at.d > self.full and (s.index is None or not hasattr(m, "h")):
             return replace(s, x=x, trial=x, E=E, predicted=0.0, bound=bound, index=self.active(R, x, m.g), model=x)
         if at.d > self.full:
-            z = self.newton_on(R, m, x, s.index)
+            z = self.newton_on(R, m, x, s)
         else:
             frame = None if s.frame is None else Frame(*s.frame)
             H = symmetric(m.h, at.d) if frame is None else frame.hessian(m.h)[1]
+            H = updated(H, R.m, s.S, s.Y)
             aim = dual_bound.leaning(R, x, self.doubt(s, at).off(m.spread, m.g, R.M * np.abs(x)), s.outputs)
             z = R.newton(H, aim - m.g, x)
             if hasattr(m, "working_h"):
@@ -292,10 +312,13 @@ class ProxNewton(Algorithm):
         return np.asarray(np.sort(order[: min(room, self.most)]))
 
     @staticmethod
-    def newton_on(R: Regulariser, m: Any, x: Array, index: Any) -> Array:
-        """The Newton step in the coordinates `index`; the others rest."""
-        H = symmetric(m.h, len(index)) + np.diag(R.m[index])
-        H = definite(H)
+    def newton_on(R: Regulariser, m: Any, x: Array, s: Server) -> Array:
+        """The Newton step in the coordinates of the block; the others rest."""
+        index = s.index
+        assert index is not None
+        inside = [not np.delete(step, index).any() for step in s.S]  # a step beside the block says nothing of it
+        S, Y = (tuple(v[index] for v, here in zip(pairs, inside) if here) for pairs in (s.S, s.Y))
+        H = definite(updated(symmetric(m.h, len(index)), R.m[index], S, Y) + np.diag(R.m[index]))
         P = Separable(*(part[index] for part in (R.P.l1, R.P.beta, R.P.lo, R.P.hi)))
         q = H @ x[index] - m.g[index] - R.m[index] * x[index] + R.c[index]
         z = x.copy()
@@ -332,8 +355,9 @@ class ProxNewton(Algorithm):
     def begin(self, f: ClientCost, c: Any, at: Place, x: Array, hessian: bool, straight: float) -> tuple[Upload, Any]:
         """Exchange 1: the sums at x, and the minimiser of the client's own cost."""
         silo = SmoothSilo(f)
-        check_rows(self.name, at.j, f.objective, self.least_rows)
+        few = has_few_rows(f.objective, self.least_rows)
         sums = silo.sums(x, hessian, straight=straight) | {
+            "few": float(few),
             "M": silo.m,
             "sizes2": silo.sizes2 + at.grid,
             "grid": at.grid,
@@ -342,9 +366,11 @@ class ProxNewton(Algorithm):
         sums |= silo.null()
         if hessian and not x.any():
             sums |= silo.working()
-        if self.race:
+        if self.race and few:  # its own minimiser would tell its rows
+            sums |= dual_point(silo, x) | {"local": np.zeros(at.d)}
+        elif self.race:
             sums |= alone(silo, Regulariser.at(at, silo.m, np.zeros(at.d)), x, hessian)
-        return at.send(**sums), c
+        return at.send(**(of_few_rows(sums) if few else sums)), c
 
     @client_step
     def both(
@@ -353,8 +379,11 @@ class ProxNewton(Algorithm):
     ) -> tuple[Upload, Any]:  # fmt: skip
         silo = SmoothSilo(f)
         sums = silo.sums(x, index=index, straight=straight) | {"ray": silo.ray(x, base, RAY)}
-        sums |= {f"rival_{k}": v for k, v in silo.sums(rival, index=index, straight=straight).items()}
-        return at.send(**sums, **silo.copies(guesses)), c
+        there = silo.sums(rival, index=index, straight=straight)
+        sums |= silo.copies(guesses)
+        if has_few_rows(f.objective, self.least_rows):
+            sums, there = of_few_rows(sums), of_few_rows(there)
+        return at.send(**sums, **{f"rival_{k}": v for k, v in there.items()}), c
 
     @client_step
     def step(
@@ -363,17 +392,22 @@ class ProxNewton(Algorithm):
     ) -> tuple[Upload, Any]:  # fmt: skip
         silo = SmoothSilo(f)
         sums = silo.sums(x, index=index, straight=straight, frame=(*frame, at.weight) if frame else ())
-        return at.send(**sums, **silo.copies(guesses), ray=silo.ray(x, base, RAY)), c
+        sums |= silo.copies(guesses) | {"ray": silo.ray(x, base, RAY)}
+        return at.send(**(of_few_rows(sums) if has_few_rows(f.objective, self.least_rows) else sums)), c
 
 
 def alone(silo: SmoothSilo, R: Regulariser, x: Array, newton: bool) -> dict[str, Any]:
     """The minimiser of one client's cost with the common penalty, and its dual point."""
     x = own_minimiser(silo, R, x) if newton else first_order(silo, R, x)
+    return dual_point(silo, x) | {"local": x}
+
+
+def dual_point(silo: SmoothSilo, x: Array) -> dict[str, Any]:
+    """The slopes of the losses at x."""
     m = silo.sums(x, hessian=False)
     zero = float(m["conj"][-1])
     off = float(m["off"])
     return {
-        "local": x,
         "local_ab": float(m["loss"] - m["g"] @ x) - off,
         "local_v": -m["g"],
         "local_off": off,

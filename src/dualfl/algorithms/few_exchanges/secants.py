@@ -31,3 +31,24 @@ def two_loops(g: Array, S: Vectors, Y: Vectors, solve: Callable[[Array], Array])
     for u, y, a in zip(S, Y, reversed(weights)):
         q += (a - (y @ q) / (u @ y)) * u
     return q if g @ q > 0 else solve(g)  # at rounding level a direction may point nowhere
+
+
+def updated(H: Array, m: Array, S: Vectors, Y: Vectors) -> Array:
+    """H once BFGS's formula has taught it the pairs; m is curvature beside it, which acts on every step too.
+
+    H + diag(m) stays positive semidefinite. A step along which it has no curvature at all only gains the pair's.
+    """
+    if not S:
+        return H
+    B = H + np.diag(m)
+    unit = np.sqrt(np.maximum(np.diag(B), 0.0))
+    unit = np.where(unit > 0, unit, 1.0)
+    for step, change in zip(S, Y):
+        y, Bs = change + m * step, B @ step
+        if not step @ y > CURVED * float(np.linalg.norm(unit * step)) * float(np.linalg.norm(y / unit)):
+            continue
+        along = float(step @ Bs)
+        B += np.outer(y, y / float(step @ y))
+        if along > 0:
+            B -= np.outer(Bs, Bs / along)
+    return np.asarray((B + B.T) / 2 - np.diag(m))

@@ -157,21 +157,28 @@ def eigenbasis(Z: Array, B: Array, S: Array, at: Coordinates, M: Array) -> Basis
     return Basis(np.ascontiguousarray(V[:, :q]), values, B, S, at, M)
 
 
-def nystroem(Y: Array, Omega: Array, trace: float, S: Array, at: Coordinates, M: Array) -> Basis:
-    """The eigenvectors of the Nystroem approximation Y (Omega'Y)^-1 Y' of C, from Y = C Omega; all in z."""
-    shift = 1e-10 * np.linalg.norm(Y)
+def nystroem(Y: Array, Omega: Array, own: Array, S: Array, at: Coordinates, M: Array, noise: float = 0.0) -> Basis:
+    """The eigenvectors of the Nystroem approximation Y (Omega'Y)^-1 Y' of C, from Y = C Omega and the diagonal of C.
+
+    All in z, and all without a feature that is apart, which is the very first direction. `noise` is about how far off
+    Y may be: what is smaller than that is not told from it.
+    """
+    D, apart = len(own), at.apart
+    Y, Omega = Y[: D - apart], Omega[: D - apart]
+    shift = max(1e-10 * float(np.linalg.norm(Y)), 4 * noise / np.sqrt(D))
     core = Omega.T @ (Y + shift * Omega)
     factor = cholesky((core + core.T) / 2, lower=True)
-    V, sigma, _ = np.linalg.svd(np.linalg.solve(factor, (Y + shift * Omega).T).T, full_matrices=False)
-    values = np.maximum(sigma**2 - shift, 0.0)
-    left = max(trace - float(values.sum()), 0.0) / max(len(Y) - len(values), 1)
-    rest = np.full(len(Y) - len(values), min(left, float(values[-1])))
-    return Basis(np.ascontiguousarray(V), np.concatenate([values, rest]), outputs(S), S, at, M)
+    vectors, sigma, _ = np.linalg.svd(np.linalg.solve(factor, (Y + shift * Omega).T).T, full_matrices=False)
+    found = np.maximum(sigma**2 - shift, 0.0)
+    left = max(float(own[: D - apart].sum() - found.sum()), 0.0) / max(len(Y) - len(found), 1)
+    rest = np.full(len(Y) - len(found), min(left, float(found[-1])))
+    V = np.zeros((D, apart + len(found)))
+    V[D - apart :, :apart], V[: D - apart, apart:] = np.eye(apart), vectors
+    return Basis(V, np.concatenate([own[D - apart :], found, rest]), outputs(S), S, at, M)
 
 
 def diagonal(own: Array, S: Array, at: Coordinates, M: Array) -> Basis:
-    """All that the diagonal of C tells: one direction to begin with, and the mean of the others."""
-    own = np.maximum(own - at.centre**2 * own[-1], 0.0) * at.scale**2
+    """All that the diagonal of C tells: one direction to begin with, and the mean of the others; `own` is in z."""
     V = np.zeros((len(own), 1))
     V[-1] = 1.0
     return Basis(V, np.append(own[-1], own[:-1]), outputs(S), S, at, M)

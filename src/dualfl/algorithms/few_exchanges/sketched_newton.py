@@ -21,8 +21,9 @@ Clients with fewer rows than `least_rows` send no curvature. Then H0 is never ta
 learn what it lacks, a matrix of as many ranks as these clients have rows.
 
 More features than `widest`: C does not travel. Clients send C Omega for a common random Omega of a few hundred columns,
-more of them while the last eigenvalue of the sketch is still felt beside mu, and all of them once more, in better
-coordinates, if the units of columns or their means turn out to be all that was sketched.
+more of them while the last eigenvalue of the sketch is still felt beside mu. They sketch in units in which the ridge is
+the same everywhere, and the server centres the columns by their means, which it has. Without a ridge nobody knows the
+units before the first exchange, so the sketch comes with the second.
 
 E* is bounded by all gradients seen (see `bundle_bound`), where a ridge acts on every coefficient; and by a whole
 Hessian (see `metric_bound`), whatever is regularised. Near the minimiser directions are chosen in which the last
@@ -42,7 +43,7 @@ from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round,
 from dualfl.algorithms.cuts import mean_cut
 from dualfl.algorithms.few_exchanges import dependence, metric_bound
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
-from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen_by
+from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen_by, ridge_scale
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.packing import symmetric
 from dualfl.algorithms.few_exchanges.secants import learnt, two_loops
@@ -60,6 +61,7 @@ from dualfl.algorithms.few_exchanges.sketched_sums import (
     Wanted,
     directions,
     first_sums,
+    scaled_directions,
     sums_at,
     without_second_order,
 )
@@ -159,35 +161,47 @@ class SketchedNewton(Algorithm):
 
     def start(self, at: Place) -> Round:
         m = yield ask(self.first, columns=self.columns)
-        M, Omega, CO, trace, C = m.M.reshape(-1, len(m.S)), 0, None, 0.0, None
+        M, Omega, CO, own, C = m.M.reshape(-1, len(m.S)), 0, None, None, None
         if hasattr(m, "C"):
             C = symmetric(m.C, len(M))
             basis = sketch.basis_of(C, m.S, M)
         else:
-            Omega, CO, trace = self.columns, m.CO, float(m.own.sum())
             where = chosen_by(m.own, m.cross, M, float(np.abs(m.S).max()), whole=False)
-            if where.mild:
-                plain = Coordinates.plain(len(M))
-                basis = sketch.nystroem(CO, directions(at, len(CO), 0, Omega), trace, m.S, plain, M)
-            else:  # what was sketched are the units of a few columns: once more, in better coordinates
-                basis, Omega, CO = sketch.diagonal(m.own, m.S, where, M), 0, None
-                trace = float(basis.variances.sum())
+            basis, CO, own = self.sketched(where, m, M, at)
+            Omega = 0 if CO is None else self.columns
         metric = sketch.first_metric(basis, C)
         newton = metric.solve(basis, getattr(m, "q", -m.g))
         rivals = np.stack([newton, m.theta]) if self.local else newton[None]
         s = Server(
             np.zeros(at.d), float(m.E), m.g, rivals[-1], rivals, -newton, basis, metric, float(m.E), float(m.mu),
-            m.sizes2, float(m.grid), Omega=Omega, CO=CO, trace=trace, spent=floats(vars(m)), heaviest=heaviest(at.N),
+            m.sizes2, float(m.grid), Omega=Omega, CO=CO, own=own, spent=floats(vars(m)), heaviest=heaviest(at.N),
             part=bool(m.few > 0),
         )  # fmt: skip
         budget = self.budget(s)
         sketched = C is not None or CO is not None
         more = more_columns(basis, Omega, self.columns) if sketched else self.columns
-        guesses = dependence.guessed(C, ~basis.M.any(axis=1)) if C is not None and budget.small else None
-        s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)], prove=budget.small)
+        whole = C is not None and budget.small
+        guesses = dependence.guessed(C, ~basis.M.any(axis=1)) if C is not None and whole else None
+        s = replace(s, more=more, request=(budget.far_rank, budget.near_rank)[: len(rivals)], prove=whole)
         s = replace(s, close=self.local or -float(m.g @ newton) <= CLOSE * abs(s.E))
         s = replace(s, guesses=guesses if guesses is not None and len(guesses) else None)
         return replace(s, bounds=s.bounds.with_point(s.mu, mean_cut(s.x, s.E, s.g, m.off, m.off_g, at.N), self.cuts))
+
+    def sketched(self, where: Coordinates, m: Any, M: Array, at: Place) -> tuple[sketch.Basis, Array | None, Array]:
+        """The basis of the first sketch, the sketch, and the diagonal of the moment, all in these coordinates.
+
+        Clients have sketched in units of the ridge. If these are not enough, because a column has none, it is asked
+        for once more.
+        """
+        own, W = where.diagonal(m.own), scaled_directions(at, M, self.columns)
+        if M[: len(M) - where.apart].all() and where.agrees(ridge_scale(M)):
+            CO, noise = where.sketched(m.CO, m.cross, W)
+            Omega = directions(at, len(M), 0, self.columns, where.apart)
+            try:
+                return sketch.nystroem(CO, Omega, own, m.S, where, M, noise), CO, own
+            except np.linalg.LinAlgError:  # clients with ridges that differ have sketched different things
+                pass
+        return sketch.diagonal(own, m.S, where, M), None, own
 
     def round(self, s: Server, at: Place) -> Round:
         X = s.rivals if len(s.rivals) else self.trials(s)
@@ -374,7 +388,9 @@ class SketchedNewton(Algorithm):
         basis, columns = s.basis, s.Omega + s.more
         fresh_columns = basis.at.pull(m.CO)
         CO = fresh_columns if s.CO is None else np.concatenate([s.CO, fresh_columns], axis=1)
-        basis = sketch.nystroem(CO, directions(at, len(CO), 0, columns), s.trace, basis.S, basis.at, basis.M)
+        Omega = directions(at, len(CO), 0, columns, basis.at.apart)
+        assert s.own is not None
+        basis = sketch.nystroem(CO, Omega, s.own, basis.S, basis.at, basis.M)
         fresh = replace(s, basis=basis, metric=sketch.first_metric(basis), Omega=columns, CO=CO, sent=False)
         more = more_columns(basis, columns, self.columns)
         return replace(fresh, more=more, request=(self.budget(fresh).near_rank,))

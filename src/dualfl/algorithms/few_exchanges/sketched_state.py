@@ -46,8 +46,8 @@ class Server:
     S: tuple[Array, ...] = ()
     Y: tuple[Array, ...] = ()
     Omega: int = 0  # columns of the sketch so far; 0: C is known as a whole
-    CO: Array | None = None  # C Omega, and the trace of C
-    trace: float = 0.0
+    CO: Array | None = None  # C Omega, and the diagonal of C, in the coordinates of the basis
+    own: Array | None = None
     more: int = 0  # columns to ask for
     sent: bool = False  # whether the clients have the basis
     request: tuple[int, ...] = ()  # ranks of the metrics that come with the trials

@@ -13,7 +13,7 @@ from dualfl.algorithms.contract import Place
 from dualfl.algorithms.cuts import LARGEST
 from dualfl.algorithms.few_exchanges import dependence
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
-from dualfl.algorithms.few_exchanges.coordinates import Coordinates
+from dualfl.algorithms.few_exchanges.coordinates import Coordinates, ridge_scale
 from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
 from dualfl.algorithms.few_exchanges.packing import upper
 from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, row_reach
@@ -51,7 +51,7 @@ def first_sums(f: MomentCost, at: Place, columns: int, widest: int, local: bool)
     sums: dict[str, Any] = {"g": g, "mu": f.mu, "M": M, "sizes2": SmoothSilo(f).sizes2 + at.grid, "grid": at.grid}
     sums |= at.measured(f, zero, E)
     if f.objective.shape[0] > widest:
-        CO, _, S = f.sketched_moment(zero, directions(at, f.objective.shape[0], 0, columns))
+        CO, _, S = f.sketched_moment(zero, scaled_directions(at, M.reshape(f.objective.shape[0], -1), columns))
         own, cross = f.column_moments(zero)
         sums |= {"CO": CO, "S": S, "own": own, "cross": cross}
         return sums | ({"theta": first_order_minimiser(f, own, cross, S)} if local else {})
@@ -127,8 +127,9 @@ def beside(f: MomentCost, at: Place, asked: Wanted) -> dict[str, Any]:
     if asked.prove and len(asked.U):
         sums["reach"] = row_reach(f.objective, asked.U, at.weight, asked.B, asked.inner)
     if asked.columns[1] > asked.columns[0]:
-        Omega = Coordinates(asked.scale, asked.centre).to(directions(at, len(asked.scale), *asked.columns))
-        sums["CO"] = f.sketched_moment(np.zeros(at.d), Omega)[0]
+        where, (first, last) = Coordinates(asked.scale, asked.centre), asked.columns
+        Omega = directions(at, len(asked.scale), first, last, where.apart)
+        sums["CO"] = f.sketched_moment(np.zeros(at.d), where.to(Omega))[0]
     if len(asked.guesses):
         rows = rows_of(f.objective)
         unlike = None if rows is None else dependence.unlike(rows.model.design, asked.guesses)
@@ -136,7 +137,15 @@ def beside(f: MomentCost, at: Place, asked: Wanted) -> dict[str, Any]:
     return sums
 
 
-def directions(at: Place, D: int, first: int, last: int) -> Array:
-    """Columns of the random matrix that server and clients have in common."""
+def directions(at: Place, D: int, first: int, last: int, apart: int) -> Array:
+    """Columns of the random matrix that server and clients have in common; 0 for a feature that is apart."""
     drawn = [replace(at, round=-1).common(f"column {i}").signs((D,)) for i in range(first, last)]
-    return np.stack(drawn, axis=1)
+    Omega = np.stack(drawn, axis=1)
+    Omega[D - apart :] = 0.0
+    return Omega
+
+
+def scaled_directions(at: Place, M: Array, columns: int) -> Array:
+    """The first of them in units in which the ridge M is the same everywhere; a last feature without one is apart."""
+    Omega = directions(at, len(M), 0, columns, int(not M[-1].any()))
+    return np.asarray(ridge_scale(M)[:, None] * Omega)

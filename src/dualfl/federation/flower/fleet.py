@@ -1,7 +1,9 @@
-"""A silo's line to the coordinator: Flower's fleet API, spoken by the process that has the data.
+"""A silo's line to the coordinator: it logs in at Flower's fleet API, and talks to the letterbox beside it.
 
 Flower's own SuperNode fetches the app that a coordinator submits, and hands messages to another process. Here nothing
-is fetched but messages, and only their bytes go on, to `answer`. No port is opened.
+is fetched but letters (`deploy.post`), and only their bytes go on, to `answer`. No port is opened. One request hands an
+answer over and waits for the next letter, so a silo with nothing to do asks three times a minute, and one that is asked
+hears it at once. Whatever gets lost on the way is repeated: the letter lies in its box until it has been answered.
 
 Flower lets a node that was killed in again only when its heartbeats have been missed for a minute. So the number that
 this silo was given is noted in its folder, and whoever starts there logs the lost one out first. A copy of the folder
@@ -26,47 +28,22 @@ from typing import Any
 
 import httpx
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
-from flwr.app import Error, Message
-from flwr.app.message import remove_content_from_message
-from flwr.common.constant import TIMESTAMP_HEADER, ErrorCode
-from flwr.common.serde import message_to_proto
-from flwr.proto.fleet_pb2 import (
-    ActivateNodeRequest,
-    DeactivateNodeRequest,
-    PullMessagesRequest,
-    PushMessagesRequest,
-    RegisterNodeFleetRequest,
-)
+from flwr.common.constant import TIMESTAMP_HEADER
+from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest, RegisterNodeFleetRequest
 from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
 from flwr.proto.node_pb2 import Node
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
-from flwr.supercore.inflatable.inflatable_object import (
-    get_all_nested_objects,
-    get_object_tree,
-    no_object_id_recompute,
-)
-from flwr.supercore.inflatable.inflatable_protobuf_utils import (
-    make_confirm_message_received_fn_protobuf,
-    make_pull_object_fn_protobuf,
-    make_push_object_fn_protobuf,
-)
-from flwr.supercore.inflatable.inflatable_utils import (
-    ObjectPullError,
-    pull_and_inflate_object_from_tree,
-    push_objects,
-)
 from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 from flwr.supernode.fleet_http_client import FleetHttpClient
 
 from dualfl.errors import DualflError
-from dualfl.federation.flower.records import from_content, to_content
+from dualfl.federation.flower.envelope import HOLD, PIECE, TALK, pack, unpack
 from dualfl.files import mark, write_atomically
 
-NOT_OURS = "This silo runs no app; it answers messages of dualfl and nothing else."
 HEARTBEAT = 30.0  # seconds, as Flower is told; it waits for two of them
 BEAT = 15.0  # seconds between two that are sent
 RETRIED = (429, 502, 503, 504)  # the proxy is busy, or the SuperLink behind it is being started
-PERSISTENCE = 60.0  # seconds for which an answer is tried to be handed over
+PATIENCE = httpx.Timeout(HOLD + 20.0, connect=15.0)  # seconds; the coordinator makes it wait for HOLD of them
 SKEW = 60.0  # seconds by which clocks may differ before it is said
 
 # What went wrong, and what an operator can do about it.
@@ -109,11 +86,13 @@ class Headers:
         self.told |= {f"dualfl-{name}": value for name, value in told.items()}
         self.told[FLEET_HTTP_PUBLIC_KEY_HEADER] = base64.b64encode(public).decode()
 
-    def intercept(self, context: Any, call_next: Any) -> Any:
+    def signed(self) -> dict[str, str]:
         now = datetime.datetime.fromtimestamp(time.time(), datetime.UTC).isoformat()
         signature = base64.b64encode(sign_message(self.private, now.encode())).decode()
-        signed = {TIMESTAMP_HEADER: now, FLEET_HTTP_SIGNATURE_HEADER: signature}
-        context.request.headers.update(self.told | signed)
+        return self.told | {TIMESTAMP_HEADER: now, FLEET_HTTP_SIGNATURE_HEADER: signature}
+
+    def intercept(self, context: Any, call_next: Any) -> Any:
+        context.request.headers.update(self.signed())
         return call_next(context)
 
 
@@ -131,9 +110,11 @@ class Fleet:
         private: Any = load_ssh_private_key(login, None)
         self.note, self.secure = note, ca is not None
         self.public = public_key_to_bytes(private.public_key())
-        interceptors = [Headers(private, self.public, told)]
+        self.headers = Headers(private, self.public, told)
         root = None if ca is None else ca.read_bytes()
-        self.client = FleetHttpClient.from_server_address(address, ca is None, root, interceptors)
+        self.client = FleetHttpClient.from_server_address(address, ca is None, root, [self.headers])
+        self.address = f"{'http' if ca is None else 'https'}://{address}{TALK}"
+        self.answer: tuple[str, bytes] | None = None  # what was computed and is not handed over yet
         self.node: Any = None
         self._heart: threading.Thread | None = None
         self._ended = threading.Event()
@@ -188,80 +169,43 @@ class Fleet:
                     if not known:
                         self.node = None
 
-    # -- messages --------------------------------------------------------------------------------------
+    # -- letters ---------------------------------------------------------------------------------------
 
     def once(self, answer: Callable[[bytes], bytes]) -> bool:
-        """Answer one message, if there is one."""
+        """Hand over what was answered last, wait for a letter, and answer it; False if none came."""
         if self.node is None:
             self.open()
         with self._in_words():
-            found = self.client.PullMessages(PullMessagesRequest(node=self.node))
-        if not found.messages_list:
+            words, body = self._talk()
+        self.answer = None
+        if "letter" not in words:
             return False
-        run, tree = found.messages_list[0].metadata.run_id, found.message_object_trees[0]
-        try:
-            message = self._pull(run, tree)
-            self._push(run, self._reply(message, answer))
-        except httpx.HTTPStatusError as error:
-            if error.response.status_code == 401:
-                raise NotLetIn(self._why_refused(error)) from error
-            # the run has ended meanwhile: nobody waits for this answer
-        except (ObjectPullError, httpx.HTTPError):
-            pass  # lost on the way; the coordinator asks again, and gets the same answer
+        self.answer = str(words["letter"]), answer(body)
         return True
 
-    def _reply(self, message: Any, answer: Callable[[bytes], bytes]) -> Any:
-        try:
-            request = from_content(message.content)
-        except Exception:  # whatever it is, it is not one of ours
-            return Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, NOT_OURS), reply_to=message)
-        return Message(to_content(answer(request)), reply_to=message)
+    def _talk(self) -> tuple[dict[str, Any], bytes]:
+        """The next letter. An answer that is large goes in pieces, of which the last one waits for it."""
+        words: dict[str, Any] = {"node": str(self.node.node_id), "wait": HOLD}
+        if self.answer is None:
+            return self._say(words)
+        id, body = self.answer
+        place, size = 0, len(body)
+        while True:
+            piece = body[place : place + PIECE]
+            found, letter = self._say(words | {"answer": id, "place": place, "size": size}, piece)
+            if "had" not in found:
+                return found, letter
+            place = int(found["had"])
 
-    def _pull(self, run: int, tree: Any) -> Any:
-        message = pull_and_inflate_object_from_tree(
-            tree,
-            make_pull_object_fn_protobuf(self._patiently(self.client.PullObject), self.node, run),
-            make_confirm_message_received_fn_protobuf(
-                self._patiently(self.client.ConfirmMessageReceived), self.node, run
-            ),
-            return_type=Message,
+    def _say(self, words: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        said = self.client._client.post(
+            self.address, content=pack(words, body), headers=self.headers.signed(), timeout=PATIENCE
         )
-        message.metadata.__dict__["_message_id"] = tree.object_id  # which a message does not hold itself
-        return message
-
-    def _push(self, run: int, reply: Any) -> None:
-        reply.metadata.__dict__["_message_id"] = reply.object_id
-        bare = message_to_proto(remove_content_from_message(reply) if reply.has_content() else reply)
-        with no_object_id_recompute():
-            request = PushMessagesRequest(
-                node=self.node, messages_list=[bare], message_object_trees=[get_object_tree(reply)]
-            )
-            taken = self._patiently(self.client.PushMessages)(request)
-            push_objects(
-                get_all_nested_objects(reply),
-                make_push_object_fn_protobuf(
-                    self._patiently(self.client.PushObject), self.node, run_id=run, session_id=taken.session_id
-                ),
-                object_ids_to_push=set(taken.objects_to_push),
-            )
-
-    def _patiently(self, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Again while nobody answers: what a silo has computed is worth a minute's trying."""
-
-        def tried(request: Any) -> Any:
-            end, pause = time.monotonic() + PERSISTENCE, 0.5
-            while True:
-                try:
-                    return call(request)
-                except (httpx.TransportError, httpx.HTTPStatusError) as error:
-                    final = isinstance(error, httpx.HTTPStatusError) and error.response.status_code not in RETRIED
-                    if final or time.monotonic() > end or self._ended.is_set():
-                        raise
-                self.alive()
-                time.sleep(pause)
-                pause = min(2 * pause, 5.0)
-
-        return tried
+        said.raise_for_status()
+        try:
+            return unpack(said.content)
+        except ValueError as error:
+            raise httpx.RemoteProtocolError(f"no letter came, but something else: {error}") from error
 
     # -- words -----------------------------------------------------------------------------------------
 

@@ -133,8 +133,8 @@ class InTurn:
     def push(self, messages: Mapping[int, bytes]) -> dict[int, str]:
         return self.transport.push(messages)
 
-    def pull(self, ids: Sequence[str]) -> list[Came]:
-        came = self.transport.pull(ids)
+    def pull(self, ids: Sequence[str], seconds: float) -> list[Came]:
+        came = self.transport.pull(ids, seconds)
         self.turn.check()
         return came
 

@@ -13,6 +13,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 PARENT = "DUALFL_PARENT"  # the number of the process that must outlive this one
 PR_SET_PDEATHSIG = 1
@@ -29,6 +31,16 @@ def hold() -> None:
         threading.Thread(target=look, args=(parent,), daemon=True).start()
     if os.getppid() != parent:  # it ended before anybody was told
         os._exit(1)
+
+
+def end_with(wait: Callable[[], Any]) -> None:
+    """End this process when `wait` returns: what it waited for was a part without which this one is of no use."""
+
+    def follow() -> None:
+        wait()
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def told_by_kernel() -> bool:

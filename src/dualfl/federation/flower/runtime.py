@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from dualfl.errors import DualflError, InputError
+from dualfl.errors import InputError
 from dualfl.federation.flower import lifeline
+from dualfl.federation.flower.control import Control
+from dualfl.federation.flower.control import RunFailed as RunFailed
 from dualfl.files import write_atomically
 
 APP = """[build-system]
@@ -52,8 +54,7 @@ job = ""
 TESTED = ("1.41.0",)  # `fleet` and `deploy.superlink` use parts of Flower that are not public
 
 
-class RunFailed(DualflError):
-    """A run on Flower that ended without a result."""
+LOOK, ASKED = 0.05, 3.0  # seconds between two looks at a run's folder, and two questions to the SuperLink
 
 
 class Lost(RunFailed):
@@ -250,21 +251,12 @@ def taken(arguments: Sequence[str], output: str, errors: str) -> dict[str, Any]:
     return found
 
 
-def submit(app: Path, job: Path, flower_home: Path, federation: str | None = None) -> str:
+def submit(app: Path, job: Path, flower_home: Path, silos: int | None = None) -> str:
     """Start the app on this job; returns the id of the run. Whatever ran on it before has had its turn."""
     write_atomically(job / "submission", secrets.token_hex(8).encode())
     for name in ("rows.jsonl", "outcome.json", "result.pkl"):
         (job / name).unlink(missing_ok=True)
-    more = ["--federation-config", federation] if federation else []
-    about = f"job={json.dumps(str(job.absolute()))}"
-    found = flwr(["run", str(app.absolute()), "dualfl", "-c", about, *more], flower_home)
-    return str(found["run-id"])
-
-
-def status(run: str, flower_home: Path) -> str:
-    """finished:completed, finished:failed, running, ..."""
-    found = flwr(["list", "dualfl", "--run-id", run], flower_home)
-    return str(found["runs"][0]["status"])
+    return Control(flower_home).start(app.absolute(), {"job": str(job.absolute())}, silos)
 
 
 def watch(
@@ -275,7 +267,7 @@ def watch(
     alive: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Wait for the outcome; `on_line` hears of every line of progress, `alive` may raise if something has died."""
-    place, looked = 0, time.monotonic()
+    place, looked, control = 0, time.monotonic(), Control(flower_home)
     while True:
         with contextlib.suppress(FileNotFoundError):
             with open(job / "rows.jsonl") as file:
@@ -291,12 +283,12 @@ def watch(
                 raise (Lost if outcome.get("lost") else RunFailed)(outcome["error"])
             return outcome
         alive()
-        if time.monotonic() - looked > 10:  # the app may have died without a word
+        if time.monotonic() - looked > ASKED:  # the app may have died without a word
             looked = time.monotonic()
             try:
-                now = status(run, flower_home)
+                now = control.status(run)
             except RunFailed as error:
                 raise Lost(f"The SuperLink does not answer ({error}).") from error
             if now.startswith("finished") and not (job / "outcome.json").exists():
                 raise Lost(f"Flower ended the run ({now}) before the server app said how it went.")
-        time.sleep(0.3)
+        time.sleep(LOOK)

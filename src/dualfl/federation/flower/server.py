@@ -12,7 +12,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid: Any, context: Any) -> None:
-    from dualfl.federation.flower.grid import GridTransport
+    from dualfl.federation.flower.grid import transport_of
     from dualfl.federation.flower.job import perform
 
-    perform(Path(context.run_config["job"]), GridTransport(grid))
+    perform(Path(context.run_config["job"]), transport_of(grid))

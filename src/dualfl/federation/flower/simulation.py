@@ -104,7 +104,7 @@ def launch(folder: Path, N: int, bar: Bar) -> None:
     )
     try:
         runtime.wait_for_port(port, superlink)
-        run = runtime.submit(app, folder, home, f"num-supernodes={N} client-resources-num-cpus=1")
+        run = runtime.submit(app, folder, home, N)
         runtime.watch(run, folder, home, lambda line: bar.update(Row(*line)) if isinstance(line, list) else None)
     except runtime.RunFailed as error:
         # The words of the app are better than Flower's; the log helps where there are none.

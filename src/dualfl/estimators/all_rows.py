@@ -1,0 +1,252 @@
+"""A fit in one process, without messages: Newton's method on all rows, and a proof.
+
+Where only sums over rows would travel, a sum does not care how rows are grouped, and in one process nobody needs to be
+asked. Then a fit is what follows, and nothing else; what silos would have sent is counted as if they had.
+
+    x  <-  argmin_z  <g, z - x> + (z - x)'H(z - x)/2 + l1 |z|_1          g, H: gradient and Hessian of the smooth part
+
+E(z) is measured, and a step that does not keep 1e-4 of what it promises is shortened along its ray. Without an l1
+penalty the Hessian proves how near x is (`self_concordance`, in coordinates in which H has a unit diagonal). The bound
+of E* is then known, and the Newton step from x is taken as well: what it leaves is about the square of what was left.
+With an l1 penalty and a free intercept duality proves it (`estimators.proof`); a lasso has a way of its own
+(`all_rows_lasso`).
+
+Whoever is not done with that, because columns depend on each other, classes are separable, or rounding stands against
+it, is returned to the algorithms of the library, which know more ways: `minimised` says None.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs  # SciPy's own functions check what is known here
+
+from dualfl.algorithms.contract import Algorithm
+from dualfl.algorithms.few_exchanges.one_shot import OneShot
+from dualfl.algorithms.few_exchanges.prox_newton import ProxNewton
+from dualfl.algorithms.few_exchanges.self_concordance import Curvature, gain, lower_bound
+from dualfl.algorithms.few_exchanges.sketched_metric import EXACT
+from dualfl.algorithms.few_exchanges.sketched_newton import SketchedNewton
+from dualfl.engines.best import SMALLEST
+from dualfl.engines.engine import Result
+from dualfl.engines.history import History
+from dualfl.engines.progress import Bar
+from dualfl.estimators.account import Account, Found
+from dualfl.estimators.all_rows_lasso import Lasso
+from dualfl.estimators.proof import FreeIntercept
+from dualfl.estimators.solving import FitLimits
+from dualfl.objectives import L1, Squared
+from dualfl.objectives.base import Point
+from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.losses import Huber, SquaredHinge
+from dualfl.objectives.rounding import roundings
+from dualfl.problem import Problem
+from dualfl.solvers.coordinate_descent import Separable, minimise_model
+from dualfl.typing import Array, frozen
+
+ARMIJO = 1e-4
+RAY = tuple(2.0**-i for i in range(1, 31))
+STEPS = 40  # a problem that takes more is not one for this
+CLOSE = 1e-3  # of E: with such a decrement a proof is worth trying
+WIDEST = 2000  # coefficients of a squared loss
+
+
+def suits(f: LinearModel, l1: float) -> bool:
+    """Whether Newton's method on all rows is the way to go."""
+    loss = f.loss
+    if f.k > 1 or not loss.smooth or loss.self_concordance is None or isinstance(loss, Huber | SquaredHinge):
+        return False
+    if is_lasso(f, l1):
+        return True
+    if l1 and (f.free is None or not loss.nonnegative):
+        return False  # the proof is another one there
+    return f.d <= WIDEST if isinstance(loss, Squared) else f.d * (f.d + 1) // 2 <= EXACT
+
+
+def is_lasso(f: LinearModel, l1: float) -> bool:
+    return isinstance(f.loss, Squared) and l1 > 0 and f.ridge == 0
+
+
+def minimised(f: LinearModel, l1: float, limits: FitLimits, silos: int) -> Result | None:
+    """The fit with its proof; None if this is not the way to it."""
+    method = method_of(f, l1)
+    how = Lasso if is_lasso(f, l1) else WithL1 if l1 else Smooth
+    quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    with quiet, Bar(method.name, limits.rounds, limits.progress) as bar:
+        fit = how(f, l1, limits, silos, bar)
+        found = fit.search()
+        if found is None:
+            return None
+        bar.update(fit.account.note(found.energy, found.gap))
+    rows, what = fit.account.rows, f" and {L1(l1)}" if l1 else ""
+    why = f"{f.loss} loss with {f.d:,} coefficients{what} by sums over all rows, in this process"
+    return Result(
+        theta=frozen(found.x), shape=f.shape, energy=found.energy, certificate=found.gap, certificate_reason="",
+        stopped="tol", algorithm=method, constants=None, history=History(rows, [[0] * silos for _ in rows]), state=None,
+        silos=[], choice=f"auto runs {method.name}: {why}.", rounding=found.rounding,
+    )  # fmt: skip
+
+
+def method_of(f: LinearModel, l1: float) -> Algorithm:
+    """What the library calls it."""
+    if isinstance(f.loss, Squared) and f.d <= WIDEST:
+        return OneShot(least_rows=1)
+    return ProxNewton(race=False, least_rows=1) if l1 else SketchedNewton(local=False, least_rows=1)
+
+
+class Smooth:
+    """Newton's method, and a proof by the Hessian."""
+
+    def __init__(self, f: LinearModel, l1: float, limits: FitLimits, silos: int, bar: Bar) -> None:
+        self.f, self.l1, self.limits, self.bar = f, l1, limits, bar
+        self.M = np.broadcast_to(np.asarray(f.convexity, dtype=float), (f.d,))
+        self.account = Account(silos)
+
+    def search(self) -> Found | None:
+        """Newton's steps, until a proof says that they are enough."""
+        point, before, H = self.f.at(self.start()), np.inf, None
+        energy, constant = self.energy(point), isinstance(self.f.loss, Squared)
+        for _ in range(min(STEPS, self.limits.rounds)):
+            if not np.isfinite(energy) or not energy < before:
+                return None
+            self.bar.update(self.account.note(energy))
+            self.account.exchange(self.f.d * (self.f.d + 3) // 2 + 4, self.f.d)
+            H = self.hessian(point.x) if H is None or not constant else H
+            step = self.step(point, H)
+            if step is None:
+                return None
+            trial, promised = step
+            bound = -np.inf if constant else self.bound(point, energy, promised)
+            before = energy
+            there = self.moved(point, energy, trial, promised)
+            if there is None:
+                return None
+            point, energy = there
+            if constant:  # the sums of one point tell of all
+                again = self.step(point, H)
+                bound = -np.inf if again is None else self.bound(point, energy, again[1])
+            if (found := self.proven(point, energy, bound)) is not None:
+                return found
+        return None
+
+    def proven(self, point: Point, energy: float, bound: float) -> Found | None:
+        """What the bound says of this point, if that is enough."""
+        if not bound > -np.inf:
+            return None
+        off = self.f.rounding(point.x).value + roundings(len(point.x)) * self.penalty(point.x)
+        gap = max(energy + off - bound, off, SMALLEST)
+        return Found(point.x, energy, off, gap) if gap <= self.limits.tol * self.limits.scale(energy) else None
+
+    def penalty(self, x: Array) -> float:
+        return 0.0
+
+    def energy(self, point: Point) -> float:
+        return point.value
+
+    def start(self) -> Array:
+        """Zero, or where parabolas lead that touch the losses where targets suggest."""
+        sums = self.f.working_sums()
+        if sums is None:
+            return np.zeros(self.f.d)
+        H, q = sums
+        H.ravel()[:: len(H) + 1] += self.M
+        scaled = unit_diagonal(H)
+        if scaled is None:
+            return np.zeros(self.f.d)
+        h, L = scaled
+        return np.asarray(dpotrs(L, q / h, lower=True)[0] / h)
+
+    def hessian(self, x: Array) -> Array:
+        H = self.f.design.gram(self.f.newton_curvatures(x, 0.0)[0, 0])
+        H.ravel()[:: len(H) + 1] += self.M
+        return H
+
+    def step(self, point: Point, H: Array) -> tuple[Array, float] | None:
+        """Where Newton leads, and what the slope promises of it."""
+        scaled = unit_diagonal(H)
+        if scaled is None:
+            return None
+        self.h, L = scaled
+        self.S = H / np.outer(self.h, self.h)
+        half = dtrtrs(L, point.gradient / self.h, lower=True)[0]
+        back = dtrtrs(L, half, lower=True, trans=True)[0]
+        return point.x - back / self.h, -float(half @ half)
+
+    def bound(self, point: Point, energy: float, promised: float) -> float:
+        """What the Hessian at this point proves of E*; -inf while that is nothing, or not worth the while."""
+        if not -promised <= CLOSE * self.limits.scale(energy):
+            return -np.inf
+        f, x, h = self.f, point.x, self.h
+        off, K = f.rounding(x), roundings(f.n + 2 * f.design.D)
+        extents = f.design.extents
+        constant = f.loss.self_concordance
+        assert constant is not None
+        reach = constant * float(np.linalg.norm(extents / h)) * (1 + 1e-6)
+        far = float(extents @ np.abs(x)) + (0.0 if f.offset is None else float(np.abs(f.offset).max()))
+        r, off_r = point.gradient / h, (off.gradient + roundings(2) * np.abs(point.gradient)) / h
+        direct = np.full(len(h), np.sqrt(K))  # entries of S are off by K, of diagonals that are 1
+        found = gain(Curvature(self.S, np.zeros(len(h)), min(2 * K * far, 1.0), reach, direct=direct), r, off_r)
+        return lower_bound(energy - off.value, abs(energy) + off.value, found, 8)
+
+    def moved(self, point: Point, energy: float, trial: Array, promised: float) -> tuple[Point, float] | None:
+        """The trial, or the best point of the ray that leads to it."""
+        there = self.f.at(trial)
+        _ = there.gradient  # in one pass with the value
+        now = self.energy(there)
+        if now <= energy + ARMIJO * promised or abs(promised) <= 1e-13 * abs(energy):
+            return there, now
+        ray, p = point.ray(trial - point.x), trial - point.x
+        values = ray.values(RAY) + np.array([self.penalty(point.x + t * p) for t in RAY])
+        best = int(np.nanargmin(np.where(np.isfinite(values), values, np.inf)))
+        if not values[best] < energy:
+            return None
+        there = self.f.at(point.x + RAY[best] * p)
+        return there, self.energy(there)
+
+
+class WithL1(Smooth):
+    """The same with an l1 penalty in Newton's model, and a proof by duality."""
+
+    def __init__(self, f: LinearModel, l1: float, limits: FitLimits, silos: int, bar: Bar) -> None:
+        super().__init__(f, l1, limits, silos, bar)
+        assert f.free is not None
+        zero, infinite = np.zeros(f.d), np.full(f.d, np.inf)
+        self.P = Separable(np.where(f.free, 0.0, l1), zero, -infinite, infinite)
+
+    def penalty(self, x: Array) -> float:
+        return float(self.P.l1 @ np.abs(x))
+
+    def energy(self, point: Point) -> float:
+        return point.value + self.penalty(point.x)
+
+    def start(self) -> Array:
+        return np.zeros(self.f.d)
+
+    def step(self, point: Point, H: Array) -> tuple[Array, float] | None:
+        if not (np.diag(H) > 0).all():
+            return None
+        g, x = point.gradient, point.x
+        slope = float(np.linalg.norm(self.P.steepest(x, g)))
+        goal = (1e-12 if isinstance(self.f.loss, Squared) else 1e-3) * slope
+        z = minimise_model(H, H @ x - g, self.P, x, goal)
+        return z, min(float(g @ (z - x)) + self.penalty(z) - self.penalty(x), 0.0)
+
+    def bound(self, point: Point, energy: float, promised: float) -> float:
+        """Whether it is worth the while; the next point is the one of which something is proven."""
+        squared = isinstance(self.f.loss, Squared)
+        return energy if squared or -promised <= CLOSE * self.limits.scale(energy) else -np.inf
+
+    def proven(self, point: Point, energy: float, bound: float) -> Found | None:
+        if not bound > -np.inf:
+            return None
+        bound = FreeIntercept(Problem([self.f], penalty=L1(self.l1))).bound(point.x)
+        return super().proven(point, energy, bound)
+
+
+def unit_diagonal(H: Array) -> tuple[Array, Array] | None:
+    """The roots h of the diagonal, and Cholesky's factor of H/hh'; None if H is not definite."""
+    diagonal = np.diag(H)
+    if not (np.isfinite(H).all() and (diagonal > 0).all()):
+        return None
+    h = np.sqrt(diagonal)
+    L, failed = dpotrf(H / np.outer(h, h), lower=True, clean=False)
+    return None if failed else (h, L)
