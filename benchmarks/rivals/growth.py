@@ -60,6 +60,7 @@ def classes(d: int, k: int, n: int = 10_000, kind: Any = np.float64) -> tuple[An
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(k, d)).astype(kind)
     y = rng.integers(0, k, size=n)
+    y[:k] = np.arange(k)  # every class has a row
     X = rng.standard_normal((n, d), dtype=np.float32).astype(kind, copy=False)
     X *= 3
     X += centres[y]
