@@ -127,6 +127,24 @@ def decimal_commas(ground: Ground, folder: Path) -> str:
     return "" if len(model["columns"]) == 2 else f"decimal commas made {len(model['columns'])} columns of two"
 
 
+def numbers_with_a_unit(unit: str) -> Act:
+    def act(ground: Ground, folder: Path) -> str:
+        text = rows(60, lambda i: f"{i % 17}{unit},{i % 5},{sick(i)}", "dose,age,sick")
+        fault, model = fitted(folder, tables(folder, text))
+        if fault:
+            return "" if fault.startswith("refused") else fault
+        return "" if len(model["columns"]) == 2 else f"numbers with a unit made {len(model['columns'])} columns of two"
+
+    return act
+
+
+def curves_tell_of_gaps(ground: Ground, folder: Path) -> str:
+    path = folder / "s.csv"
+    path.write_text(ground["s.csv"].read_text() + ",1,old\n7,,new\n")
+    done = command("km", path, "--time", "days", "--event", "died")
+    return "" if "2 rows without an entry" in done.output else "rows with gaps were left out without a word"
+
+
 def codes_in_two_files(ground: Ground, folder: Path) -> str:
     first = rows(40, lambda i: f"0{1 + i % 3},{i % 7},{sick(i)}", "ward,x,sick")
     second = rows(40, lambda i: f"{1 + i % 3},{i % 7},{sick(i + 3)}", "ward,x,sick")
@@ -401,4 +419,6 @@ TRAPS = (
             *("fit", "DATA", "--target", "sick", *FIT, "--drop", "age", "--categorical", "age", "--out", "OUT"),
         ),
     ),
+    *(Trap(f"numbers with {unit!r} in every row", "refused", numbers_with_a_unit(unit)) for unit in (" mg", "%", "€")),
+    Trap("km, rows with gaps", "their number is told", curves_tell_of_gaps),
 )

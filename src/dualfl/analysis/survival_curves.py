@@ -64,12 +64,15 @@ class Curves:
     stratified: ChiSquare | None
     pooled: ChiSquare | None
     spent: tuple[Spent, ...] = ()
+    with_gaps: int = 0  # rows without a time, an event or an entry, of silos on this machine
 
 
 def curves_of_tables(tables: Sequence[Table], wishes: CurveWishes) -> Curves:
     """Of silos on this machine."""
     silos = SilosHere([Chamber(table) for table in tables])
-    return replace(drive(drawing(silos, wishes), silos), spent=silos.ledger.entries)
+    found = drive(drawing(silos, wishes), silos)
+    lost = sum(table.rows for table in tables) - found.rows - found.without_arm
+    return replace(found, spent=silos.ledger.entries, with_gaps=lost)
 
 
 def drawing(silos: Silos, wishes: CurveWishes) -> Conversation[Curves]:

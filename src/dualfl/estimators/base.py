@@ -17,7 +17,7 @@ from dualfl.arguments import conforms, shown
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser, NotSupported
 from dualfl.estimators import all_rows
-from dualfl.estimators.silos import KINDS, Parts, checked_silos, how_many, one_table, split
+from dualfl.estimators.silos import KINDS, checked_silos, how_many, one_table, split
 from dualfl.estimators.solving import FitCost, FitLimits, Task, shifted, solving, warn_unless_certified
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Cox, Ordered
@@ -53,10 +53,10 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         sample_weight : how much each row counts; None counts every row once.
         offset : a number a row that is added to its predictor, such as the logarithm of an exposure.
         """
-        whole, parts = one_table(self, X, y, groups, sample_weight, offset)
-        if self._fit_all_rows(whole, parts):
+        whole, labels = one_table(self, X, y, groups, sample_weight, offset)
+        if self._fit_all_rows(whole, labels):
             return self
-        return self._fit_here(split(whole, parts), joined=True)
+        return self._fit_here(split(whole, labels), joined=True)
 
     def fit_silos(self, silos: Any, names: Sequence[str] | None = None) -> Self:
         """Fit to silos.
@@ -94,7 +94,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     # -- the fit ----------------------------------------------------------------------------------
 
-    def _fit_all_rows(self, whole: SiloRows, parts: Parts | None) -> bool:
+    def _fit_all_rows(self, whole: SiloRows, labels: AnyArray | None) -> bool:
         """The fit without messages, which is possible where sums over all rows are all that is asked for."""
         plain = type(self)._fitting is FederatedLinear._fitting
         if not plain or not isinstance(self.algorithm, str) or self.algorithm != "auto" or not whole.mass > 0:
@@ -109,7 +109,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         if not all_rows.suits(f, l1):
             return False
         with one_blas_thread():
-            result = all_rows.minimised(f, l1, limits, how_many(whole, parts))
+            result = all_rows.minimised(f, l1, limits, how_many(whole, labels))
         if result is None:
             return False
         self._note([shifted(result, costs[0].shift)], sample)

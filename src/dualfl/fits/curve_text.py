@@ -27,6 +27,9 @@ def curve_text(found: Curves, lines: int) -> str:
             f"bands at {100 * wishes.level:.12g}%",
         ),
     ]
+    if found.with_gaps:
+        columns = ", ".join([*roles.values(), wishes.request.target])
+        text.append(entry("left out", f"{found.with_gaps:,} rows without an entry in one of {columns}"))
     if found.without_arm:
         text.append(entry("left out", f"{found.without_arm:,} rows without an entry in {wishes.by}"))
     for name, test in (("stratified by silo, exact", found.stratified), ("pooled, approximate", found.pooled)):

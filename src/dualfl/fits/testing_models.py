@@ -108,7 +108,9 @@ def term_names(one: Kept, terms: Sequence[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for term in terms:
         if term not in blocks and term not in one.model.schema.names:
-            raise InputError(f"--terms: {nearest('term', term, (*blocks, *one.model.schema.names))}")
+            raise InputError(
+                f"--terms: {nearest('term', term, tuple(dict.fromkeys((*blocks, *one.model.schema.names))))}"
+            )
         found[term] = blocks.get(term, (term,))
     return found
 

@@ -27,6 +27,8 @@ NO_WIDTH = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\uf
 WHOLE = re.compile(r"[-+]?\d+")
 GROUPING = ".' \u2019\u00a0\u202f"  # signs between thousands
 DECIMAL_COMMA = re.compile(rf"[-+]?(?:\d{{1,3}}(?:[{GROUPING}]\d{{3}})+|\d*),\d+(?:[eE][-+]?\d+)?")
+UNIT = re.compile(r"(?P<before>[€$£¥]?) ?[-+]?\d+(?:\.\d+)? ?(?P<behind>(?:[^\W\d_]|[%‰°€$£¥µ/])[^\d]{0,11})?")
+MOST_AS_NAMES, NEARLY_ALL = 10, 0.9  # numbers with a unit that may be categories; part of a column
 BOOLEAN = frozenset({"true", "false"})
 EXACT = 2.0**53  # whole numbers from here on are not all told apart as floats
 KEPT = 1000  # characters of a text that is kept as it is
@@ -205,6 +207,22 @@ def decimal_commas(values: AnyArray) -> dict[str, list[int]]:
     commas = {text for text in counts if DECIMAL_COMMA.fullmatch(text)}
     numbers = {text for text in counts if commas and USUAL.number(text) is not None}
     return rows_with(values, commas) if commas and _most(counts, commas | numbers) else {}
+
+
+def with_unit(values: AnyArray) -> tuple[str, dict[str, list[int]]]:
+    """Of texts: the unit that stands behind, or before, nearly all of many different numbers, such as mg in 12 mg, and
+    the entries that have it, with their rows; "" and none if there is none."""
+    counts = _counted(values)
+    found: dict[str, set[str]] = {}
+    for text in counts:
+        parts = UNIT.fullmatch(text)
+        unit = "" if parts is None else parts["before"] + (parts["behind"] or "").strip()
+        if unit:
+            found.setdefault(unit, set()).add(text)
+    unit, entries = max(found.items(), key=lambda one: len(one[1]), default=("", set()))
+    if len(entries) <= MOST_AS_NAMES or sum(counts[text] for text in entries) < NEARLY_ALL * counts.total():
+        return "", {}
+    return unit, rows_with(values, entries)
 
 
 def is_grouped(text: str) -> bool:

@@ -22,6 +22,7 @@ from dualfl.tables.cells import (
     odd_entries,
     quoted,
     rows_with,
+    with_unit,
 )
 from dualfl.tables.dates import WORD, is_date
 from dualfl.tables.delimited import is_class_target, likely_encoding
@@ -276,6 +277,8 @@ class _Column:
             yield from self._date_texts(dates, levels)
         elif self.kind == "numbers" or commas:
             yield from self._odd(commas.keys())
+        elif not chosen and with_unit(values)[0]:
+            yield self._unit(*with_unit(values))
         else:
             yield from self._words(levels)
 
@@ -319,6 +322,12 @@ class _Column:
         odd = {text for text in known if USUAL.number(text) is None}
         if odd:
             yield self._not_among("numbers", rows_with(self.values, odd), stops=True)
+
+    def _unit(self, unit: str, entries: dict[str, list[int]]) -> Finding:
+        what = f"numbers with {unit!r}, of which a fit would make categories"
+        mend = {} if self.is_target else {"categorical": [self.name]}
+        rows, advice = sum(map(len, entries.values())), f"take {unit!r} out of the file"
+        return self._found("odd", what, stops=True, mend=mend, advice=advice, rows=rows, quotes=quoted(entries, 2))
 
     def _not_among(self, kind: str, odd: dict[str, list[int]], stops: bool) -> Finding:
         what = f"entries that are none, where most are {kind}"

@@ -30,6 +30,7 @@ from dualfl.tables.cells import (
     parsed,
     quoted,
     tidy,
+    with_unit,
 )
 from dualfl.tables.dates import AmbiguousDates, days_between, is_date
 from dualfl.tables.delimited import csv_rows, parquet_columns
@@ -182,6 +183,13 @@ def check_odd(table: Table, name: str, remedies: Remedies) -> None:
             f"correct {'it' if len(odd) == 1 else 'them'}, or {remedies.missing(list(odd)[:3])}, or "
             f"{remedies.categorical.format(name)}.",
             f"its data file has entries in column {name!r} that are no numbers, and most entries there are numbers",
+        )
+    unit, entries = with_unit(values)
+    if unit:
+        raise Unfit(
+            f"{table.name} has numbers with {unit!r} in column {name!r}, such as {quoted(entries, 1)}, and would make "
+            f"categories of them; take {unit!r} out of the file, or {remedies.categorical.format(name)}.",
+            f"its data file has numbers with a unit in column {name!r}",
         )
 
 

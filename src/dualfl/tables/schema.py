@@ -353,6 +353,8 @@ def settled(draft: Draft, total: Mapping[str, ColumnSummary], request: Request, 
             features.append(_feature(name, column, request, coding))
     if not features:
         besides = f" besides the target {request.target!r}" if request.target else ""
+        if not constant:
+            raise InputError(f"There is no column{besides} to learn from; add some, or name them by --columns.")
         raise InputError(
             f"Every column{besides} has one value in all rows of all files "
             f"({', '.join(constant[:5])}), so there is nothing to learn from; add columns that differ."
