@@ -365,7 +365,8 @@ def evaluate(
     if predictor.kind == "hazards":
         return to_wire(survival_sums(predictor, found), centre, counts=False)
     if len(predictor.classes_):
-        return to_wire(classification_sums(predictor, found, bins), centre, counts=False)
+        sums = classification_sums(predictor, found, bins, together=chamber.least.cell)
+        return to_wire(sums, centre, counts=False)
     return to_wire(regression_sums(predictor, found, quantile), centre, counts=predictor.kind == "counts")
 
 
