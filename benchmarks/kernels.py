@@ -2,6 +2,7 @@
 
     python -m benchmarks.kernels              prints the tables
     python -m benchmarks.kernels --save       writes them to results/kernels.md too
+    python -m benchmarks.kernels sums --save  one part of tiny, sums, mnist, cifar; to a file of its own
     python -m benchmarks.kernels --one        one thread each, and its CPU time: ratios that hold on a busy machine
 
 MNIST and CIFAR-10 are read from the folder that DUALFL_DATA names; what is absent is said and left out. Contenders take
@@ -288,14 +289,54 @@ def tiny(limit: Limits) -> None:
     table("| who | microseconds a call | times faster |", rows)
 
 
+def sums(limit: Limits) -> None:
+    """Second-order sums X'WX: of the multiply-adds of the upper triangle, which share of the peak."""
+    rng = np.random.default_rng(0)
+    say("### Second-order sums of dense rows, and of sparse ones")
+    say()
+    rows = []
+    for n, d in ((20_000, 50), (10_000, 200), (4_000, 784)):
+        X = rng.normal(size=(n, d))
+        designs = {"float64": Design(X), "float32": Design(X.astype(np.float32))}
+        designs["bytes"] = Design(rng.integers(0, 256, size=(n, d), dtype=np.uint8))
+        for kind, design in designs.items():
+            for many in (1, 4) if kind == "float64" else (1,):
+                rows.append(sums_of(f"{n:,} x {d:,}, {kind}", design, rng.random((n, many)), n * d * (d + 1), limit))
+    for n, d, each in ((20_000, 120, 14), (20_000, 784, 150)):
+        X = sparse.random(n, d, density=each / d, format="csr", random_state=1)
+        nonzeros = np.diff(X.indptr).astype(float)
+        pairs = float(nonzeros @ (nonzeros + 1))
+        for many in (1, 10):
+            name = f"{n:,} x {d:,}, CSR, {each} a row"
+            rows.append(sums_of(name, Design(sparse.csr_array(X)), rng.random((n, many)), pairs, limit))
+    table("| rows | weights | ms | NumPy ms | times faster | of the FMA peak |", rows)
+
+
+def sums_of(name: str, design: Design, V: np.ndarray, work: float, limit: Limits) -> str:
+    """One line; `work` is the number of operations for one weight."""
+
+    def plain() -> list[np.ndarray]:
+        X = design.X.toarray() if sparse.issparse(design.X) else design.X
+        return [X.T @ (v[:, None] * X) for v in V.T]
+
+    t = quickest({"ours": lambda: design.grams(V), "NumPy": plain}, 2)
+    share = work * V.shape[1] / t["ours"] / limit.fma
+    return (
+        f"| {name} | {V.shape[1]} | {1e3 * t['ours']:.3g} | {1e3 * t['NumPy']:.3g} "
+        f"| **{t['NumPy'] / t['ours']:.1f}** | {share:.0%} |"
+    )
+
+
 def main() -> None:
     if ONE:
         kernels.set_threads(1)
         threadpool_limits(1)
+    asked = [word for word in sys.argv[1:] if not word.startswith("--")]
+    chosen = [one for one in (tiny, sums, mnist, cifar) if not asked or one.__name__ in asked]
     limit = limits()
     say("# Kernels")
     say()
-    say(f"Printed by `python -m benchmarks.kernels --save{' --one' if ONE else ''}`.")
+    say(f"Printed by `python -m benchmarks.kernels {' '.join([*asked, '--save'])}{' --one' if ONE else ''}`.")
     say()
     say(
         f"{kernels.describe()}; NumPy {np.__version__}; "
@@ -307,14 +348,15 @@ def main() -> None:
         f"multiply-add {limit.fma / 1e9:.0f} GFLOP/s."
     )
     say()
-    for benchmark in (tiny, mnist, cifar):
+    for benchmark in chosen:
         try:
             benchmark(limit)
         except InputError as missing:
             say(f"**{benchmark.__name__} was left out.** {missing}")
             say()
     if "--save" in sys.argv[1:]:
-        PLACE.write_text("\n".join(lines))
+        place = PLACE.with_stem("-".join([PLACE.stem, *asked]))
+        place.write_text("\n".join(lines))
 
 
 if __name__ == "__main__":

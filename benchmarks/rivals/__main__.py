@@ -2,7 +2,7 @@
 
     python -m benchmarks.rivals                     both tables
     python -m benchmarks.rivals a8a lasso-wide      these rows only
-    python -m benchmarks.rivals --save              writes results/rivals.md too
+    python -m benchmarks.rivals --save              writes results/rivals.md too, the sections that were run
 
 Every program has one thread. The rivals (scikit-learn with its liblinear, skglm, celer, glum, statsmodels) take part
 where they are installed: `pip install skglm celer glum statsmodels`. A rival gets the loosest tolerance whose true
@@ -30,6 +30,9 @@ from dualfl.errors import InputError  # noqa: E402
 PLACE = Path(__file__).parents[2] / "results" / "rivals.md"
 RIVALS = ("scikit-learn", "skglm", "celer", "glum", "statsmodels", "numpy", "scipy")
 RATIO, MEAN = 1.5, 1.0
+INTRODUCTION = """# dualfl and its rivals
+
+Each section was printed by one run of its command; a ratio is one of its own run."""
 lines: list[str] = []
 
 
@@ -53,8 +56,6 @@ def clock(seconds: float) -> str:
 
 
 def everyday(chosen: list[str]) -> None:
-    say("## Fits of every day")
-    say()
     say("| fit | program | tolerance | true error | CPU | ratio to the best rival | |")
     say("|---|---|---:|---:|---:|---:|---|")
     ratios = []
@@ -84,8 +85,6 @@ def everyday(chosen: list[str]) -> None:
 
 
 def growing(chosen: list[str]) -> None:
-    say("## Growth")
-    say()
     say("Memory is what a fit takes beyond the program itself, the data included; the aim is twice the data + 200 MB.")
     say()
     say("| problem | program | tolerance | true error | CPU | ratio to the best rival | memory | |")
@@ -104,10 +103,8 @@ def verdict(cpu: float, ratio: float, reached: bool, milliseconds: float | None)
     return f"{'kept' if ratio <= RATIO else 'missed'}: at most {RATIO:g}"
 
 
-def main() -> None:
-    asked = [word for word in sys.argv[1:] if not word.startswith("--")]
-    say("# dualfl and its rivals")
-    say()
+def head(asked: list[str]) -> None:
+    """What printed a section, and with what."""
     say(f"Printed by `{' '.join(['python -m benchmarks.rivals', *asked, '--save'])}`.")
     say()
     say(
@@ -115,10 +112,34 @@ def main() -> None:
         f"load of the machine when this began: {os.getloadavg()[0]:.1f}."
     )
     say()
-    everyday([key for key in FITS if not asked or key in asked])
-    growing([key for key in CELLS if not asked or key in asked])
+
+
+def saved(new: list[str]) -> str:
+    """The file with the sections that were run in the place of the old ones of the same title; others stay."""
+    sections = {part.split("\n", 1)[0]: part for text in (kept(), "\n".join(new)) for part in cut(text)}
+    return INTRODUCTION + "\n\n" + "\n\n".join(part.strip() for part in sections.values()) + "\n"
+
+
+def kept() -> str:
+    return PLACE.read_text() if PLACE.exists() else ""
+
+
+def cut(text: str) -> list[str]:
+    return [f"## {part}" for part in text.split("\n## ")[1:]]
+
+
+def main() -> None:
+    asked = [word for word in sys.argv[1:] if not word.startswith("--")]
+    print(INTRODUCTION)
+    for title, known, run in (("Fits of every day", FITS, everyday), ("Growth", CELLS, growing)):
+        chosen = [key for key in known if not asked or key in asked]
+        if chosen:
+            say(f"\n## {title}")
+            say()
+            head(asked)
+            run(chosen)
     if "--save" in sys.argv[1:]:
-        PLACE.write_text("\n".join(lines) + "\n")
+        PLACE.write_text(saved(lines))
 
 
 if __name__ == "__main__":

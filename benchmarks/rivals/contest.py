@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 TRUE_ERROR = 1e-6
+REFERENCE = 1e-9  # what dualfl proves of E*, before the contest
 LADDER = tuple(10.0**-i for i in range(1, 15))
 
 
@@ -53,46 +54,53 @@ def model_of(estimator: Any, told: str = "") -> Model:
     return Model(W, np.atleast_1d(np.asarray(estimator.intercept_, dtype=float)), told)
 
 
+class Try(NamedTuple):
+    """A fit at one tolerance."""
+
+    tol: float
+    energy: float
+    cpu: float
+    told: str
+
+
 def contest(
     contenders: Sequence[Contender], energy: Callable[[Model], float], turns: int, patience: float
 ) -> list[Timed]:
     """Every contender at the loosest tolerance that reaches the error, by turns.
 
-    E* is the lowest energy that anybody reached, each going two steps of the ladder further. `patience` is what one fit
-    may take before tighter tolerances are given up.
+    E* is the lowest energy that anybody reached, and dualfl once more to a proven 1e-9. `patience` is what one fit may
+    take before tighter tolerances are given up. With one turn the time is that of the try itself.
     """
-    tries = {one.name: climb(one, energy, patience) for one in contenders}
-    least = min(E for steps in tries.values() for _, E in steps)
-    chosen = {}
+    least = energy(quietly(contenders[0].fit, REFERENCE))
+    chosen: dict[str, Try] = {}
     for one in contenders:
-        good = [(tol, E) for tol, E in tries[one.name] if relative(E, least) <= TRUE_ERROR]
-        chosen[one.name] = good[0] if good else min(tries[one.name], key=lambda step: step[1])
-    seconds: dict[str, list[float]] = {one.name: [] for one in contenders}
-    told: dict[str, str] = {}
-    for _ in range(turns):
+        tries = climb(one, energy, least, patience)
+        least = min(least, *(each.energy for each in tries))
+        good = [each for each in tries if relative(each.energy, least) <= TRUE_ERROR]
+        chosen[one.name] = good[0] if good else min(tries, key=lambda each: each.energy)
+    seconds = {one.name: [chosen[one.name].cpu] if turns == 1 else [] for one in contenders}
+    for _ in range(turns if turns > 1 else 0):
         for one in contenders:
             began = time.process_time()
-            model = quietly(one.fit, chosen[one.name][0])
+            quietly(one.fit, chosen[one.name].tol)
             seconds[one.name].append(time.process_time() - began)
-            told[one.name] = model.told
     return [
-        Timed(name, tol, relative(E, least), median(seconds[name]), told[name]) for name, (tol, E) in chosen.items()
+        Timed(name, each.tol, relative(each.energy, least), median(seconds[name]), each.told)
+        for name, each in chosen.items()
     ]
 
 
-def climb(one: Contender, energy: Callable[[Model], float], patience: float) -> list[tuple[float, float]]:
-    """(tolerance, energy) from the loosest on, until two more steps gain nothing worth speaking of."""
-    steps: list[tuple[float, float]] = []
+def climb(one: Contender, energy: Callable[[Model], float], least: float, patience: float) -> list[Try]:
+    """From the loosest tolerance on, until one reaches the error."""
+    tries: list[Try] = []
     for tol in one.tols:
-        began = time.process_time()
-        steps.append((tol, energy(quietly(one.fit, tol))))
         gc.collect()
-        energies = [E for _, E in steps]
-        if time.process_time() - began > patience:
+        began = time.process_time()
+        model = quietly(one.fit, tol)
+        tries.append(Try(tol, 0.0, time.process_time() - began, model.told)._replace(energy=energy(model)))
+        if tries[-1].cpu > patience or relative(tries[-1].energy, least) <= TRUE_ERROR:
             break
-        if len(energies) > 3 and relative(energies[-4], min(energies)) <= TRUE_ERROR / 10:
-            break
-    return steps
+    return tries
 
 
 def quietly(fit: Callable[[float], Model], tol: float) -> Model:

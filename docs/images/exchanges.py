@@ -21,7 +21,7 @@ import matplotlib.pyplot as plt
 
 import dualfl
 from dualfl.algorithms.registry import ALGORITHMS
-from dualfl.colours import COLOURS
+from dualfl.colours import style_of
 from dualfl.errors import DualflError
 
 TOL, MOST = 1e-4, 500
@@ -82,7 +82,7 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
 
 
 def highlighted(name: str) -> str:
-    return {"auto": COLOURS[1], "dualfl": COLOURS[0]}.get(name, "#8fb8d6")
+    return style_of(name).colour if name in ("auto", "dualfl") else "#8fb8d6"
 
 
 def main(words: list[str]) -> None:

@@ -143,3 +143,30 @@ def test_what_is_not_for_newton_is_sent_back(name):
     else:
         model = Ridge(alpha=0.0).fit(X, X @ np.arange(6.0))
         np.testing.assert_allclose(model.coef_, np.arange(6.0), atol=1e-8)
+
+
+@pytest.mark.parametrize("penalize_intercept", [False, True])
+@pytest.mark.parametrize("unit", [1.0, 1e4])
+@pytest.mark.parametrize("small", [False, True])
+def test_a_softmax(penalize_intercept, unit, small, monkeypatch):
+    if not small:
+        monkeypatch.setattr(all_rows, "is_small_softmax", lambda f: False)
+    X, z, rng = data(200, 4, seed=2)
+    X = X * [1, unit, 1, 1] + [0, 0, 3, 0]
+    y = np.digitize(z + 0.5 * rng.normal(size=200), [-0.5, 0.5])
+    model = LogisticRegression(penalize_intercept=penalize_intercept).fit(X, y, groups=np.arange(200) % 3)
+    assert model.algorithm_.startswith("auto runs sketched-newton" if small else "auto runs lbfgs")
+    assert "in this process" in model.algorithm_ and model.certificate_ <= 1e-6 * model.objective_
+
+    def at(m):
+        Z = X.astype(LONG) @ m.coef_.T.astype(LONG) + m.intercept_.astype(LONG)
+        Z -= Z.max(axis=1, keepdims=True)
+        loss = np.log(np.exp(Z).sum(axis=1)) - Z[np.arange(200), y]
+        kept = np.append(m.coef_, m.intercept_ if penalize_intercept else []).astype(LONG)
+        return loss.mean() + kept @ kept / 400
+
+    best = LogisticRegression(penalize_intercept=penalize_intercept, tol=1e-10, algorithm=Auto(least_rows=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        best.fit(X, y, groups=np.arange(200) % 3)
+    assert at(model) - min(at(model), at(best)) <= model.certificate_

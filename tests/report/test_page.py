@@ -16,10 +16,10 @@ from folders import EVIL, curve, write_coefficients, write_comparison, write_eve
 from reader import SCRIPT, Reader, without_library
 
 from dualfl.cli import main
+from dualfl.colours import COLOURS, DARK
 from dualfl.data import Mix
 from dualfl.engines.history import History, Row
-from dualfl.report.figure import COLOURS
-from dualfl.report.page import DARK, numbers, page, safe_json, thinned, write_page
+from dualfl.report.page import numbers, page, safe_json, thinned, write_page
 from dualfl.report.results import labels, partition_file, read, read_partition
 
 ASSETS = resources.files("dualfl.report") / "assets"

@@ -118,6 +118,10 @@ class MomentCost(ClientCost, Protocol):
         """The diagonal of C, and its last column."""
         ...
 
+    def feature_moment(self, x: Array) -> Array:
+        """C alone, which takes no k x k block a row."""
+        ...
+
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """The sums that a sketch of the Hessian at x needs."""
         ...

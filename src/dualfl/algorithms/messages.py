@@ -196,6 +196,46 @@ def _block(values: Sequence[Any], sizes: Sequence[float]) -> Any:
     return total
 
 
+class RunningTotal:
+    """`total` of uploads that come one after the other, in client order: the same bits, and no upload is kept."""
+
+    def __init__(self, alone: bool) -> None:
+        self.alone = alone  # only one client was asked
+        self.block: dict[str, Any] = {}  # of the block under way
+        self._before: dict[str, Any] = {}
+        self._number = -1
+
+    def begins(self, client: int) -> bool:
+        """Whether this one is the first of another block."""
+        return client // BLOCK != self._number
+
+    def add(self, client: int, upload: Mapping[str, Any], size: float) -> None:
+        if self.begins(client):
+            self._close()
+            self._number = client // BLOCK
+        if self.alone and size == 1.0 and all(plain(value) for value in upload.values()):
+            self.block = dict(upload)
+            return
+        for field, value in upload.items():
+            shape = _shape(value)
+            if field not in self.block:
+                self.block[field] = np.zeros(shape) if shape else 0.0
+            if not shape:
+                self.block[field] += size * value
+            elif isinstance(value, np.ndarray):
+                self.block[field] += value if size == 1.0 else size * value
+            else:
+                value.add_to(self.block[field], size)
+
+    def _close(self) -> None:
+        before, self.block, part = self._before, {}, self.block
+        self._before = {name: before[name] + part[name] for name in part} if before else part
+
+    def result(self) -> dict[str, Any]:
+        self._close()
+        return self._before
+
+
 def total(uploads: Sequence[Mapping[str, Any]], clients: Sequence[int], sizes: Sequence[float]) -> dict[str, Any]:
     """sum_j m_j u_j of each field, in THE order. `clients` are the numbers of those who answered, ascending."""
     if len(clients) == 1 and sizes[clients[0]] == 1.0 and all(plain(value) for value in uploads[0].values()):

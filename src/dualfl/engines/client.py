@@ -121,6 +121,10 @@ class LocalCost:
         """The diagonal of C, and its last column."""
         return self.objective.column_moments(self.place(x))
 
+    def feature_moment(self, x: Array) -> Array:
+        """C alone, which takes no k x k block a row."""
+        return self.objective.feature_moment(self.place(x))
+
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """The sums that a sketch of the Hessian at x needs."""
         return self.objective.metric(self.place(x), U, B, rank, straight)

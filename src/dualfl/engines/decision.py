@@ -6,12 +6,13 @@ Whoever starts a run decides once, before there is an engine; engines take algor
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Protocol
 
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place
 from dualfl.algorithms.few_exchanges.auto import Auto
-from dualfl.algorithms.messages import floats, largest, mean
+from dualfl.algorithms.messages import RunningTotal, averaged, floats, largest
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer
 from dualfl.engines.driver import Driver
 from dualfl.engines.exchanges import Exchanges, Gathered, Step, drive
@@ -111,11 +112,16 @@ class ClientsHere:
 
     def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
         sizes, mass, silos = self.problem.sizes, self.problem.mass, self.silos
-        answers = [
-            answer(algorithm, f, silos[j], request, self.place, j, sizes[j] / mass, silos[j].answered)
-            for j, f in enumerate(self.costs)
-        ]
-        wires = [reply.wire for reply, _ in answers]
-        means = largest(wires) if asked.reduce == "max" else mean(wires, clients, sizes, mass)
-        works = [reply.work for reply, _ in answers]
-        return Gathered(means, wires[0], works, sum(map(floats, wires)), [silo for _, silo in answers])
+        total, works, moved, weight = RunningTotal(len(clients) == 1), [], [], 0
+        maxima: dict[str, float] = {}
+        for j, f in enumerate(self.costs):  # added as they come: gradients of many clients are not held together
+            reply, silo = answer(algorithm, f, silos[j], request, self.place, j, sizes[j] / mass, silos[j].answered)
+            if asked.reduce == "max":
+                maxima = vars(largest([reply.wire, maxima or reply.wire]))
+            else:
+                total.add(j, reply.wire, sizes[j])
+            works.append(reply.work)
+            moved.append(replace(silo, reply=None))
+            weight += floats(reply.wire)
+        means = averaged(total.result(), clients, sizes, mass) if not maxima else SimpleNamespace(**maxima)
+        return Gathered(means, reply.wire, works, weight, moved)

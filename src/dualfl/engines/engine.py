@@ -16,7 +16,7 @@ import numpy as np
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place, bad_answer
-from dualfl.algorithms.messages import averaged, floats, largest, mean, not_finite, total
+from dualfl.algorithms.messages import RunningTotal, averaged, floats, largest, mean, not_finite
 from dualfl.engines.client import ClientMemory, Envelope, Reply
 from dualfl.engines.driver import Driver
 from dualfl.engines.exchanges import Ahead, Exchanges, Gathered, Measured, Measurement, Step, drive
@@ -30,6 +30,9 @@ from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.typing import Array, frozen
 
 __all__ = ["Account", "Ahead", "Energy", "Engine", "Gathered", "Result", "bound", "check_fit"]
+
+
+SMALL = 4096  # numbers: uploads of so many are kept until their block is added up
 
 
 class Account(NamedTuple):
@@ -120,36 +123,45 @@ class Result:
 
 
 class RunningReduction:
-    """The mean (or the maxima) of answers as they come, a block of clients at a time, with the bits of `mean`."""
+    """The mean (or the maxima) of answers as they come, one client after the other, with the bits of `mean`."""
 
-    def __init__(self, engine: Engine, asked: Ask, request: Envelope) -> None:
-        self.engine, self.asked, self.request = engine, asked, request
-        self._sums: dict[str, Any] | None = None
+    def __init__(self, engine: Engine, asked: Ask, request: Envelope, clients: Sequence[int]) -> None:
+        self.engine, self.asked, self.request, self.clients = engine, asked, request, clients
+        self._maxima: dict[str, float] = {}
+        self._total = RunningTotal(len(clients) == 1)
+        self._unseen: list[tuple[int, Mapping[str, Any]]] = []  # small ones of this block
 
-    def add(self, clients: Sequence[int], wires: Sequence[Mapping[str, Any]]) -> None:
-        """The uploads of one block."""
-        engine = self.engine
+    def add(self, client: int, wire: Mapping[str, Any]) -> None:
+        """The upload of one client; they come in ascending order."""
         if self.asked.reduce == "max":
-            if any(not_finite(value) for wire in wires for value in wire.values()):
-                engine._blame(self.request, clients, wires)
-            part = vars(largest(wires))
-            part.pop("mass")
-            sums = self._sums
-            self._sums = part if sums is None else {name: max(sums[name], part[name]) for name in part}
+            self._look([(client, wire)])
+            self._maxima = {name: max(float(wire[name]), self._maxima.get(name, -np.inf)) for name in wire}
             return
+        # Infinity and NaN survive any sum, so one look at the sum of a block will do, while its uploads are still here.
+        if self._total.begins(client):
+            self._check_block()
+        if floats(wire) <= SMALL:
+            self._unseen.append((client, wire))
+        else:
+            self._look([(client, wire)])
         with np.errstate(over="ignore", invalid="ignore"):
-            part = total(wires, clients, engine.sizes) if wires[0] else {}
-            # Infinity and NaN survive any sum, so one look at the sum will do.
-            if any(not_finite(value) for value in part.values()):
-                engine._blame(self.request, clients, wires)
-            sums = self._sums
-            self._sums = part if sums is None else {name: sums[name] + part[name] for name in part}
+            self._total.add(client, wire, self.engine.sizes[client])
 
-    def result(self, clients: Sequence[int]) -> SimpleNamespace:
-        sums = {} if self._sums is None else self._sums
+    def _check_block(self) -> None:
+        if any(not_finite(value) for value in self._total.block.values()):
+            self._look(self._unseen)
+        self._unseen = []
+
+    def _look(self, uploads: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+        if any(not_finite(value) for _, wire in uploads for value in wire.values()):
+            self.engine._blame(self.request, [j for j, _ in uploads], [wire for _, wire in uploads])
+
+    def result(self) -> SimpleNamespace:
         if self.asked.reduce == "max":
-            return SimpleNamespace(**sums, mass=1.0)
-        means = averaged(sums, clients, self.engine.sizes, self.engine.mass)
+            return SimpleNamespace(**self._maxima, mass=1.0)
+        self._check_block()
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = averaged(self._total.result(), self.clients, self.engine.sizes, self.engine.mass)
         if any(not_finite(value) for value in vars(means).values()):
             self.engine._blame(self.request, (), ())
         return means
@@ -328,9 +340,9 @@ class Engine(ABC):
             self._blame(request, clients, wires)
         return means
 
-    def running(self, asked: Ask, request: Envelope) -> RunningReduction:
-        """The mean (or the maxima) of answers that come block by block."""
-        return RunningReduction(self, asked, request)
+    def running(self, asked: Ask, request: Envelope, clients: Sequence[int]) -> RunningReduction:
+        """The mean (or the maxima) of answers that come one by one."""
+        return RunningReduction(self, asked, request, clients)
 
     def _blame(self, request: Envelope, clients: Sequence[int], wires: Sequence[Mapping[str, Any]]) -> None:
         """One bad client must not poison the mean, and must be named."""

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -27,10 +26,10 @@ from dualfl.engines.engine import (
     Engine,
     Gathered,
     Result,
-    RunningReduction,
     bound,
     check_fit,
 )
+from dualfl.engines.room import SAMPLE, check_room
 from dualfl.engines.survey import untilted
 from dualfl.errors import InputError
 from dualfl.objectives.average import common_ridge
@@ -42,6 +41,7 @@ from dualfl.typing import Array
 __all__ = ["Account", "InProcess", "Result", "bind"]
 
 WORTH_A_THREAD = 2e-3  # seconds that an exchange must take before threads pay
+HELD = 1 << 23  # numbers in uploads that wait to be added up
 ENTRIES = 1 << 15  # of a client's rows, times its outputs: with fewer the time goes to the interpreter, one at a time
 
 
@@ -113,23 +113,29 @@ class InProcess(Engine):
                 return answer(algorithm, costs[j], silo, request, place, j, weights[j], silo.answered)
 
         began = time.perf_counter()
-        running = self.running(asked, request)
+        running = self.running(asked, request, clients)
         wire: Mapping[str, Any] = {}
         works: list[Work] = []
         moved: list[ClientMemory] = []
         weight = 0
-        # Uploads are added as they come, block by block in THE order, and let go: only a few are held together.
-        at_once = BLOCK if self.threads == 1 else 8 * BLOCK * self.threads
-        for some in (clients[i : i + at_once] for i in range(0, len(clients), at_once)):
+        # Uploads are added as they come, in THE order, and let go: only a few are held together.
+        first, at_once = 0, 1
+        while first < len(clients):
+            some = clients[first : first + at_once]
             answers = self._each(one, some)
+            for j, (reply, silo) in zip(some, answers):
+                running.add(j, reply.wire)
+                works.append(reply.work)
+                weight += floats(reply.wire)
+                moved.append(replace(silo, reply=None))  # nobody asks again here
             wire = wire or answers[0][0].wire
-            add_blocks(running, some, [reply.wire for reply, _ in answers])
-            works += [reply.work for reply, _ in answers]
-            weight += sum(floats(reply.wire) for reply, _ in answers)
-            moved += [replace(silo, reply=None) for _, silo in answers]  # nobody asks again here
-            del answers  # or they would be there while the next ones come
+            first += len(some)
+            if first - len(some) < SAMPLE <= first < len(clients):
+                check_room(algorithm.name, [silo.state for silo in moved[:SAMPLE]], len(clients))
+            at_once = self._at_once(floats(wire))
+            del answers, reply, silo  # or they would be there while the next ones come
         self._pace = time.perf_counter() - began
-        return Gathered(running.result(clients), wire, works, weight, self.moved(clients, moved))
+        return Gathered(running.result(), wire, works, weight, self.moved(clients, moved))
 
     def _each(self, work: Callable[[int], Any], clients: Sequence[int]) -> list[Any]:
         few = self.threads == 1 or len(clients) == 1 or not self._divisible
@@ -146,6 +152,10 @@ class InProcess(Engine):
                 return [work(j) for j in piece]
 
         return [result for part in self._pool.map(several, pieces) for result in part]
+
+    def _at_once(self, weight: int) -> int:
+        """How many clients may answer before their uploads of so many numbers are added up."""
+        return 1 if self.threads == 1 else int(np.clip(HELD // max(1, weight), self.threads, 8 * BLOCK * self.threads))
 
     def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
         values = self._each(
@@ -165,13 +175,6 @@ class InProcess(Engine):
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
-
-
-def add_blocks(running: RunningReduction, clients: Sequence[int], wires: Sequence[Mapping[str, Any]]) -> None:
-    """Block by block, as `mean` would."""
-    for _, places in groupby(range(len(clients)), key=lambda place: clients[place] // BLOCK):
-        block = list(places)
-        running.add([clients[place] for place in block], [wires[place] for place in block])
 
 
 def work_of(f: Objective) -> float:

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -44,10 +44,10 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """Uploads, one a client, or one sum a block if they were added up here."""
+    """One sum a block, if uploads were added up here; otherwise those of `singles`, one a client."""
 
     wires: list[dict[str, Any]]
-    blocks: list[int]
+    singles: list[int]
     sample: dict[str, Any]
     works: list[Work]
     floats: int
@@ -71,22 +71,29 @@ class Holder:
 
     def answer(self, asked: Asked) -> Answered:
         deadline = time.perf_counter() + asked.seconds
-        found = [self._one(asked, j, after, deadline) for j, after in zip(asked.clients, asked.after)]
+        sent: list[dict[str, Any]] = []
+        bad: list[tuple[int, dict[str, Any]]] = []
+        works, weight, moved, sample = [], 0, [], None
+        for _, block in groupby(zip(asked.clients, asked.after), key=lambda one: one[0] // BLOCK):
+            members = list(block)
+            found = [self._one(asked, j, after, deadline) for j, after in members]
+            clients, wires = [j for j, _ in members], [reply.wire for reply, _, _ in found]
+            works += [reply.work for reply, _, _ in found]
+            weight += sum(map(floats, wires))
+            moved += [(j, old, new) for j, (_, old, new) in zip(clients, found)]
+            sample = sample or wires[0]
+            # Bad numbers travel singly, so that the server can name their client.
+            bad += [(j, w) for j, w in zip(clients, wires) if any(not_finite(value) for value in w.values())]
+            sent += [total(wires, clients, self.sizes)] if asked.summed else wires  # a block is let go once it is added
         # All have answered: only now does anybody move on.
-        for j, (_, old, new) in zip(asked.clients, found):
+        for j, old, new in moved:
             self.before[j], self.silos[j] = old, new
-        replies = [reply for reply, _, _ in found]
-        works, weight = [reply.work for reply in replies], sum(floats(reply.wire) for reply in replies)
-        wires = [reply.wire for reply in replies]
-        # Bad numbers travel singly, so that the server can name their client.
-        if not asked.summed or any(not_finite(value) for wire in wires for value in wire.values()):
-            return Answered(wires, [], wires[0], works, weight)
-        blocks = sorted({j // BLOCK for j in asked.clients})
-        sums = []
-        for block in blocks:
-            mine = [i for i, j in enumerate(asked.clients) if j // BLOCK == block]
-            sums.append(total([wires[i] for i in mine], [asked.clients[i] for i in mine], self.sizes))
-        return Answered(sums, blocks, emptied(wires[0]), works, weight)
+        assert sample is not None
+        if asked.summed and bad:
+            return Answered([wire for _, wire in bad], [j for j, _ in bad], sample, works, weight)
+        return Answered(
+            sent, [] if asked.summed else asked.clients, emptied(sample) if asked.summed else sample, works, weight
+        )
 
     def _one(self, asked: Asked, j: int, after: Id, deadline: float) -> tuple[Reply, ClientMemory, ClientMemory]:
         silo = self.silos[j]
@@ -181,7 +188,7 @@ class OnRay(Engine):
 
     def _means(self, asked: Ask, request: Envelope, clients: Sequence[int], answers: list[Answered]) -> SimpleNamespace:
         wires = [wire for each in answers for wire in each.wires]
-        if all(each.blocks for each in answers):  # in the order of the blocks, since actors are
+        if not any(each.singles for each in answers):  # in the order of the blocks, since actors are
             sums = dict(wires[0])
             for wire in wires[1:]:
                 for name, value in wire.items():
@@ -189,10 +196,9 @@ class OnRay(Engine):
             means = averaged(sums, clients, self.sizes, self.mass)
             if not any(not_finite(value) for value in vars(means).values()):
                 return means
-        if any(each.blocks for each in answers):  # somebody sent bad numbers: only those are looked at
-            singles = [(each, mine) for each, (_, mine) in zip(answers, self._spread(clients)) if not each.blocks]
-            wires = [wire for each, _ in singles for wire in each.wires]
-            self._blame(request, [j for _, mine in singles for j in mine], wires)
+        if self.whole and asked.reduce == "sum":  # somebody sent bad numbers: only those are looked at
+            bad = [each for each in answers if each.singles]
+            self._blame(request, [j for each in bad for j in each.singles], [w for each in bad for w in each.wires])
         return self.reduce(asked, request, clients, [Reply(wire, Work()) for wire in wires])
 
     def _spread(self, clients: Sequence[int]) -> list[tuple[int, list[int]]]:

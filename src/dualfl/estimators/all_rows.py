@@ -9,7 +9,7 @@ E(z) is measured, and a step that does not keep 1e-4 of what it promises is shor
 penalty the Hessian proves how near x is (`self_concordance`, in coordinates in which H has a unit diagonal). The bound
 of E* is then known, and the Newton step from x is taken as well: what it leaves is about the square of what was left.
 With an l1 penalty and a free intercept duality proves it (`estimators.proof`); a lasso has a way of its own
-(`all_rows_lasso`).
+(`all_rows_lasso`), and a large softmax goes by L-BFGS.
 
 Whoever is not done with that, because columns depend on each other, classes are separable, or rounding stands against
 it, is returned to the algorithms of the library, which know more ways: `minimised` says None.
@@ -20,12 +20,15 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs  # SciPy's own functions check what is known here
 
+from dualfl import kernels
 from dualfl.algorithms.contract import Algorithm
+from dualfl.algorithms.cuts import mean_cut, proven
 from dualfl.algorithms.few_exchanges.one_shot import OneShot
 from dualfl.algorithms.few_exchanges.prox_newton import ProxNewton
 from dualfl.algorithms.few_exchanges.self_concordance import Curvature, gain, lower_bound
 from dualfl.algorithms.few_exchanges.sketched_metric import EXACT
 from dualfl.algorithms.few_exchanges.sketched_newton import SketchedNewton
+from dualfl.algorithms.server import ServerLBFGS
 from dualfl.engines.best import SMALLEST
 from dualfl.engines.engine import Result
 from dualfl.engines.history import History
@@ -37,22 +40,30 @@ from dualfl.estimators.solving import FitLimits
 from dualfl.objectives import L1, Squared
 from dualfl.objectives.base import Point
 from dualfl.objectives.linear import LinearModel
-from dualfl.objectives.losses import Huber, SquaredHinge
+from dualfl.objectives.losses import Huber, Softmax, SquaredHinge
 from dualfl.objectives.rounding import roundings
 from dualfl.problem import Problem
 from dualfl.solvers.coordinate_descent import Separable, minimise_model
+from dualfl.solvers.lbfgs import LBFGS
+from dualfl.solvers.moment_metric import mean_curvature
+from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array, frozen
 
 ARMIJO = 1e-4
 RAY = tuple(2.0**-i for i in range(1, 31))
 STEPS = 40  # a problem that takes more is not one for this
 CLOSE = 1e-3  # of E: with such a decrement a proof is worth trying
+TRIES, MOST_PASSES = 4, 2000  # of L-BFGS, each to a smaller gradient
+MOST_COEFFICIENTS = 250_000  # of which L-BFGS keeps a hundred copies: 200 MB
+BALANCING = 8  # Newton steps on intercepts alone
 WIDEST = 2000  # coefficients of a squared loss
 
 
 def suits(f: LinearModel, l1: float) -> bool:
-    """Whether Newton's method on all rows is the way to go."""
+    """Whether one of these methods is the way to go."""
     loss = f.loss
+    if isinstance(loss, Softmax):
+        return l1 == 0 and f.ridge > 0 and f.d <= MOST_COEFFICIENTS
     if f.k > 1 or not loss.smooth or loss.self_concordance is None or isinstance(loss, Huber | SquaredHinge):
         return False
     if is_lasso(f, l1):
@@ -66,10 +77,26 @@ def is_lasso(f: LinearModel, l1: float) -> bool:
     return isinstance(f.loss, Squared) and l1 > 0 and f.ridge == 0
 
 
+def is_small_softmax(f: LinearModel) -> bool:
+    """Whether the Hessian of all outputs is small; adding to all outputs changes nothing, so there is one less."""
+    D, m = f.design.D, f.k - 1
+    return isinstance(f.loss, Softmax) and D * (D + 1) // 2 * (m * (m + 1) // 2) <= EXACT
+
+
 def minimised(f: LinearModel, l1: float, limits: FitLimits, silos: int) -> Result | None:
     """The fit with its proof; None if this is not the way to it."""
     method = method_of(f, l1)
-    how = Lasso if is_lasso(f, l1) else WithL1 if l1 else Smooth
+    how = (
+        FewOutputs
+        if is_small_softmax(f)
+        else ManyOutputs
+        if f.k > 1
+        else Lasso
+        if is_lasso(f, l1)
+        else WithL1
+        if l1
+        else Smooth
+    )
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     with quiet, Bar(method.name, limits.rounds, limits.progress) as bar:
         fit = how(f, l1, limits, silos, bar)
@@ -88,6 +115,8 @@ def minimised(f: LinearModel, l1: float, limits: FitLimits, silos: int) -> Resul
 
 def method_of(f: LinearModel, l1: float) -> Algorithm:
     """What the library calls it."""
+    if f.k > 1 and not is_small_softmax(f):
+        return ServerLBFGS()
     if isinstance(f.loss, Squared) and f.d <= WIDEST:
         return OneShot(least_rows=1)
     return ProxNewton(race=False, least_rows=1) if l1 else SketchedNewton(local=False, least_rows=1)
@@ -240,6 +269,84 @@ class WithL1(Smooth):
             return None
         bound = FreeIntercept(Problem([self.f], penalty=L1(self.l1))).bound(point.x)
         return super().proven(point, energy, bound)
+
+
+class FewOutputs(Smooth):
+    """A small softmax: Newton's method, and a proof by the ridge."""
+
+    def hessian(self, x: Array) -> Array:
+        H, k = self.f.hessian(x), self.f.k
+        if self.f.free is not None:  # adding to all intercepts changes nothing, and costs something here
+            H[-k:, -k:] += float(np.trace(H[-k:, -k:])) / k**2
+        return H
+
+    def bound(self, point: Point, energy: float, promised: float) -> float:
+        """Whether it is worth the while; the next point is the one of which something is proven."""
+        return energy if -promised <= CLOSE * self.limits.scale(energy) else -np.inf
+
+    def proven(self, point: Point, energy: float, bound: float) -> Found | None:
+        if not bound > -np.inf:
+            return None
+        x = point.x if self.f.free is None else balanced(self.f, point.x)
+        energy = self.f.value(x)
+        return super().proven(self.f.at(x), energy, ridge_bound(self.f, x, energy))
+
+
+class ManyOutputs:
+    """A large softmax by L-BFGS, whose passes are its price; a Hessian of k outputs costs k^2/2 as much as of one.
+
+    With the ridge mu a gradient g proves |g|^2/(2 mu) (`cuts`), or about that where intercepts are free (`proof`).
+    """
+
+    def __init__(self, f: LinearModel, l1: float, limits: FitLimits, silos: int, bar: Bar) -> None:
+        self.f, self.limits, self.bar, self.account = f, limits, bar, Account(silos)
+
+    def search(self) -> Found | None:
+        f, x = self.f, np.zeros(self.f.d)
+        energy = f.value(x)
+        goal = np.sqrt(2 * f.ridge * self.limits.tol * self.limits.scale(energy))
+        for _ in range(TRIES):
+            self.bar.update(self.account.note(energy))
+            before = f.cost.gradients
+            x = LBFGS().solve(f, x, GradientNorm(goal, cap=MOST_PASSES)).x
+            for _ in range(round(f.cost.gradients - before)):
+                self.account.exchange(f.d + 2, f.d)
+            x = x if f.free is None else balanced(f, x)
+            energy, off = f.value(x), f.rounding(x)
+            gap = max(energy + off.value - ridge_bound(f, x, energy), off.value, SMALLEST)
+            if gap <= self.limits.tol * self.limits.scale(energy):
+                return Found(x, energy, off.value, gap)
+            if not np.isfinite(energy) or len(self.account.rows) > self.limits.rounds:
+                return None
+            # about the square of the gradient is left; half of it for what the intercepts cost
+            goal *= min(0.3, np.sqrt(self.limits.tol * self.limits.scale(energy) / gap) / 2)
+        return None
+
+
+def ridge_bound(f: LinearModel, x: Array, energy: float) -> float:
+    """A lower bound of E* by the ridge."""
+    if f.free is not None:
+        return FreeIntercept(Problem([f])).bound(x)
+    off = f.rounding(x)
+    cut = mean_cut(x, energy, f.gradient(x), off.value, float(np.linalg.norm(off.gradient)), 1)
+    return proven(f.ridge, [cut])
+
+
+def balanced(f: LinearModel, x: Array) -> Array:
+    """x with the best intercepts for its coefficients: Newton's method on predictors, without a pass over the rows.
+
+    A bound beside free intercepts loses as much as their gradient; that of the others counts by its square.
+    """
+    W, Z = f.matrix(x).copy(), np.array(f.predictors_at(x))
+    for _ in range(BALANCING):
+        r = kernels.residual(f.loss, Z, f.y, f.s)[1].sum(axis=0)
+        if float(np.abs(r).max()) <= roundings(f.n):
+            break
+        step = np.linalg.pinv(mean_curvature(f.loss, Z, f.y, f.s), hermitian=True) @ r
+        if not np.isfinite(step).all():
+            return x
+        W[-1], Z = W[-1] - step, Z - step
+    return frozen(W.ravel())
 
 
 def unit_diagonal(H: Array) -> tuple[Array, Array] | None:

@@ -32,31 +32,24 @@ Parts = dict[str, npt.NDArray[np.intp]]  # the rows of each silo, by name
 
 def one_table(
     estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any, offset: Any = None
-) -> tuple[SiloRows, Parts | None]:
-    """One table, and which of its rows belong to which silo; None: all rows are one silo."""
+) -> tuple[SiloRows, AnyArray | None]:
+    """One table, and the silo of each of its rows; None: all rows are one silo."""
     X, y = _checked(estimator, X, y, reset=True)
-    weights = _weights(sample_weight, X)
+    weights = row_weights(sample_weight, X)
     whole = SiloRows("all", X, y, weights, None if offset is None else check_offset(offset, X.shape[0]))
-    return whole, None if groups is None else rows_by_silo(groups, whole.n)
+    return whole, None if groups is None else silo_labels(groups, whole.n)
 
 
-def split(whole: SiloRows, parts: Parts | None) -> list[SiloRows]:
+def split(whole: SiloRows, labels: AnyArray | None) -> list[SiloRows]:
     """The silos of a table that have a row which counts."""
-    return _counting([whole] if parts is None else _slices(whole, parts))
+    return counting([whole] if labels is None else _slices(whole, rows_by_silo(labels, whole.n)))
 
 
-def how_many(whole: SiloRows, parts: Parts | None) -> int:
+def how_many(whole: SiloRows, labels: AnyArray | None) -> int:
     """The number of these silos."""
-    if parts is None or whole.weights is None:
-        return 1 if parts is None else len(parts)
-    return sum(bool((whole.weights[rows] > 0).any()) for rows in parts.values())
-
-
-def split_by_groups(
-    estimator: Any, X: Any, y: Any, groups: Any, sample_weight: Any, offset: Any = None
-) -> list[SiloRows]:
-    """One table, and for each row the silo it belongs to; None: all rows are one silo."""
-    return split(*one_table(estimator, X, y, groups, sample_weight, offset))
+    if labels is None:
+        return 1
+    return len(_distinct(labels if whole.weights is None else labels[whole.weights > 0]))
 
 
 def _slices(whole: SiloRows, parts: Parts) -> list[SiloRows]:
@@ -90,9 +83,16 @@ def _row_slice(X: Any, first: int, last: int) -> Any:
 
 def rows_by_silo(groups: Any, n: int) -> Parts:
     """The rows of each silo, in the order of their names."""
-    labels = column_or_1d(
-        np.array(groups, dtype=object) if isinstance(groups, list | tuple) else groups
-    )  # nan stays nan
+    names, number = _distinct(silo_labels(groups, n), inverse=True)
+    order = np.argsort(number, kind="stable")
+    return dict(zip(map(str, names), np.split(order, np.cumsum(np.bincount(number))[:-1])))
+
+
+def silo_labels(groups: Any, n: int) -> AnyArray:
+    """The silo of each row, or a sentence."""
+    labels: AnyArray = groups
+    if not isinstance(groups, np.ndarray) or groups.ndim != 1:
+        labels = column_or_1d(np.array(groups, dtype=object) if isinstance(groups, list | tuple) else groups)
     if len(labels) != n:
         raise InputError(f"groups names the silo of each row, but it has {len(labels)} entries for {n} rows.")
     missing = _unnamed(labels)
@@ -101,13 +101,16 @@ def rows_by_silo(groups: Any, n: int) -> Parts:
             f"groups names the silo of each row, and row {missing[0]} has {labels[missing[0]]}; name its silo, or "
             "leave the row out."
         )
+    return labels
+
+
+def _distinct(labels: AnyArray, inverse: bool = False) -> Any:
+    """The names of the silos in order, and which of them each row has."""
     try:
-        names, number = np.unique(labels, return_inverse=True)
+        return np.unique(labels, return_inverse=True) if inverse else np.unique(labels)
     except TypeError:
         kinds = ", ".join(sorted({type(label).__name__ for label in labels}))
         raise InputError(f"groups mixes labels that have no common order ({kinds}); give all as text.") from None
-    order = np.argsort(number, kind="stable")
-    return dict(zip(map(str, names), np.split(order, np.cumsum(np.bincount(number))[:-1])))
 
 
 def _unnamed(labels: AnyArray) -> npt.NDArray[np.intp]:
@@ -126,7 +129,7 @@ def checked_silos(estimator: Any, silos: Sequence[Any], names: Sequence[str] | N
     names = [str(j) for j in range(len(silos))] if names is None else [str(name) for name in names]
     if len(names) != len(silos):
         raise InputError(f"There are {len(silos)} silos and {len(names)} names; give one each.")
-    return _counting([_one(estimator, silo, name, first=j == 0) for j, (silo, name) in enumerate(zip(silos, names))])
+    return counting([_one(estimator, silo, name, first=j == 0) for j, (silo, name) in enumerate(zip(silos, names))])
 
 
 def _one(estimator: Any, silo: Any, name: str, first: bool) -> SiloRows:
@@ -134,7 +137,7 @@ def _one(estimator: Any, silo: Any, name: str, first: bool) -> SiloRows:
         raise InputError(f"Silo {name} must be a pair (X, y) or (X, y, weights), but it is {type(silo).__name__!r}.")
     try:
         X, y = _checked(estimator, silo[0], silo[1], reset=first)
-        return SiloRows(name, X, y, _weights(silo[2] if len(silo) == 3 else None, X))
+        return SiloRows(name, X, y, row_weights(silo[2] if len(silo) == 3 else None, X))
     except ValueError as error:
         raise InputError(f"Silo {name}: {error}") from error
 
@@ -148,19 +151,19 @@ def _checked(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, AnyArray
     return X, y
 
 
-def _weights(given: Any, X: Any) -> Array | None:
+def row_weights(given: Any, X: Any) -> Array | None:
     if given is None:
         return None
     weights: Array = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
     return weights
 
 
-def _counting(silos: list[SiloRows]) -> list[SiloRows]:
+def counting(silos: list[SiloRows]) -> list[SiloRows]:
     """Those with a row that counts; a silo whose weights are all zero has nothing to say."""
-    counting = [silo for silo in silos if silo.mass > 0]
-    if not counting:
+    some = [silo for silo in silos if silo.mass > 0]
+    if not some:
         raise InputError("All sample weights are zero, so no row counts; give some rows a positive weight.")
-    return counting
+    return some
 
 
 def tables(X: Any, groups: Any) -> list[Any]:

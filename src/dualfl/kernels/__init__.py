@@ -3,6 +3,7 @@
 from .backends import backend, describe, isa, isas, use_backend, use_isa
 from .contract import SolvesByLBFGS
 from .design import Design, is_sparse
+from .disk_rows import RowsOnDisk
 from .epochs import cd_quadratic, lbfgs, pairs_newer, pairs_older, saga_epoch, sample_gradient, sdca_epoch, svrg_epoch
 from .losses import Loss
 from .predictors import curvature_times, ray, residual, value
@@ -15,6 +16,7 @@ __all__ = [
     "Design",
     "Loss",
     "RiskSets",
+    "RowsOnDisk",
     "SolvesByLBFGS",
     "add_words",
     "backend",

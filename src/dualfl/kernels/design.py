@@ -10,6 +10,7 @@ from scipy import sparse
 
 from .backends import serving
 from .contract import RowKernels
+from .disk_rows import BlockedRows, RowsOnDisk
 from .losses import Array, Loss
 
 KEPT_AS_THEY_ARE = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.uint8))
@@ -23,7 +24,7 @@ def is_sparse(X: Any) -> bool:
 class Design:
     """The matrix Xtilde = [scale * X, 1]: n rows, D columns, the ones only with an intercept.
 
-    X is a dense array or a SciPy CSR matrix of float64, float32 or uint8; neither the scaled matrix nor
+    X is a dense array, `RowsOnDisk`, or a SciPy CSR matrix of float64, float32 or uint8; neither the scaled matrix nor
     the column of ones is ever stored. All results are float64. The backend is chosen here, once.
 
     >>> design = Design(np.array([[0, 51], [102, 255]], dtype=np.uint8), scale=1 / 255, intercept=True)
@@ -40,9 +41,14 @@ class Design:
         self.intercept = bool(intercept)
         self.n: int = self.X.shape[0]
         self.D: int = self.X.shape[1] + self.intercept
-        self.kernel: RowKernels = serving().Rows(self.X, self.scale, self.intercept)
+        self.kernel: RowKernels = self._kernel(self.X)
         self._extents: Array | None = None
         self._sizes: Any = None
+
+    def _kernel(self, X: Any) -> RowKernels:
+        if isinstance(X, RowsOnDisk):
+            return BlockedRows(X, self._kernel)
+        return serving().Rows(X, self.scale, self.intercept)
 
     def __getstate__(self) -> tuple[Any, float, bool]:
         return self.X, self.scale, self.intercept  # a copy in another process chooses its own backend
@@ -126,6 +132,8 @@ def _as_stored(X: Any) -> Any:
     """X itself where the kernels can read it; otherwise the one copy they can."""
     if sparse.issparse(X):
         return _sparse_as_stored(X)
+    if isinstance(X, RowsOnDisk):
+        return X
     X = np.asarray(X)
     if X.ndim != 2:
         raise ValueError(f"X has {X.ndim} dimensions: it must have 2, rows and features")

@@ -240,6 +240,10 @@ class Objective(ABC):
         """The diagonal of C, and its last column."""
         raise self._no_moments()
 
+    def feature_moment(self, x: Array) -> Array:
+        """C alone, its trace that of the Hessian's data part over that of the features."""
+        return self.moment(x)[0]
+
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """The sums that a sketch of the Hessian at x needs."""
         raise self._no_moments()

@@ -41,9 +41,18 @@ def newton_curvatures(loss: Loss, Z: Array, y: Array, s: Array, straight: float)
     return np.asarray((s * np.where(r <= delta, 1.0, straight * delta / np.maximum(r, delta)))[None, None])
 
 
-def row_curvatures(W: Array, s: Array) -> Array:
+def traces(loss: Loss, Z: Array, y: Array, s: Array, straight: float) -> Array:
+    """tr W_i of every row, without W: beside many outputs that would be k^2 numbers a row."""
+    if Z.shape[1] == 1:
+        return np.asarray(newton_curvatures(loss, Z, y, s, straight)[0, 0])
+    R = kernels.residual(loss, Z, y, s)[1]  # s (p - e_y): only softmax has more than one output
+    R[np.arange(len(y)), y.astype(np.intp)] += s
+    return np.asarray(s - np.divide(np.einsum("ik,ik->i", R, R), s, out=np.zeros(len(s)), where=s > 0))
+
+
+def row_curvatures(trace: Array, s: Array) -> Array:
     """tr W_i, none below a twentieth of the mean: a row may gain curvature later."""
-    trace = np.maximum(np.einsum("aan->n", W), 0.0)
+    trace = np.maximum(trace, 0.0)
     low = 0.05 * float(trace.sum()) * s
     if not low.any():
         return np.array(s)
@@ -51,6 +60,11 @@ def row_curvatures(W: Array, s: Array) -> Array:
     ratio = c / np.where(s > 0, s, 1.0)
     # Rounding aside, often all are equal; then bytes are multiplied as they are.
     return np.asarray(s * ratio.mean() if np.ptp(ratio) <= 1e-12 * ratio.max() else c)
+
+
+def trace_of(W: Array) -> Array:
+    """tr W_i of every row."""
+    return np.asarray(np.einsum("aan->n", W))
 
 
 def mean_block(W: Array) -> Array:

@@ -13,13 +13,14 @@ import scipy.sparse as sp
 
 from dualfl.arguments import check
 from dualfl.errors import InputError
+from dualfl.kernels import RowsOnDisk
 from dualfl.typing import AnyArray, Array, frozen
 
 
 def check_features(X: Any) -> Any:
     """X as the kernels take it, or a sentence. It is copied only if its type or order demands it, once."""
-    sparse = bool(sp.issparse(X))
-    X = X if sparse else np.asarray(X)
+    sparse, stored = bool(sp.issparse(X)), isinstance(X, RowsOnDisk)
+    X = X if sparse or stored else np.asarray(X)
     if X.ndim != 2:
         raise InputError(f"X must be a table of rows by features, but it has shape {X.shape}.")
     if X.shape[0] == 0:
@@ -38,12 +39,25 @@ def check_features(X: Any) -> Any:
             X = type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
     if X.dtype not in (np.float64, np.float32, np.uint8):
         X = X.astype(np.float64) if sparse else X.astype(np.float64, order="C")
-    if X.dtype.kind == "f" and not _all_finite(X.data if sparse else X):
+    if stored:
+        _check_blocks(X)
+    elif X.dtype.kind == "f" and not _all_finite(X.data if sparse else X):
         row, column = _first_bad(X)
         raise InputError(
             f"X[{row}, {column}] is {X[row, column]}; features must be finite, so fill or drop what is missing."
         )
     return X
+
+
+def _check_blocks(X: RowsOnDisk) -> None:
+    """The same of rows on disk, in one pass."""
+    for rows, part in X.blocks():
+        if X.dtype.kind == "f" and not _all_finite(part):
+            row, column = _first_bad(part)
+            raise InputError(
+                f"Row {rows.start + row:,}, column {column} of {X.path} is {part[row, column]}; features must be "
+                "finite, so fill or drop what is missing."
+            )
 
 
 def _all_finite(values: AnyArray) -> bool:

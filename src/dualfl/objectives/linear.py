@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from dualfl import kernels
 from dualfl.arguments import check
 from dualfl.errors import InputError, NotSupported
-from dualfl.kernels import Design
+from dualfl.kernels import Design, RowsOnDisk
 from dualfl.objectives import curvature, moments, rounding
 from dualfl.objectives.base import Objective, Point, Ray, check_factor
 from dualfl.objectives.inputs import check_features, check_offset, check_scale, check_weights
@@ -36,6 +36,7 @@ Intercept = bool | Literal["free"]
 
 # Predictors that were updated along rays are computed afresh once they may be off by this much, relatively.
 DRIFT = 2.0**-44
+REMEMBERED = 1 << 8  # numbers of a second moment that may be more than the rows have
 
 
 class LinearModel(Objective):
@@ -43,8 +44,9 @@ class LinearModel(Objective):
 
     Parameters
     ----------
-    X : ndarray or sp.csr_array or sp.csr_matrix
-        Rows by features; dense float64, float32 or uint8, or SciPy CSR of these.
+    X : ndarray or sp.csr_array or sp.csr_matrix or RowsOnDisk
+        Rows by features; dense float64, float32 or uint8, or SciPy CSR of these; `dualfl.kernels.RowsOnDisk` for
+        more rows than memory holds.
     y : npt.ArrayLike
         One target a row, as the loss takes them.
     loss : Loss
@@ -71,7 +73,7 @@ class LinearModel(Objective):
 
     def __init__(
         self,
-        X: AnyArray | sp.csr_array | sp.csr_matrix,
+        X: AnyArray | sp.csr_array | sp.csr_matrix | RowsOnDisk,
         y: npt.ArrayLike,
         loss: Loss,
         ridge: float = 0.0,
@@ -297,10 +299,11 @@ class LinearModel(Objective):
             shared: tuple[Array, Array] = known[1]
             return shared
         W = self.newton_curvatures(x, 1.0)
-        C = self.design.gram(curvature.row_curvatures(W, self.s))
+        C = self.design.gram(curvature.row_curvatures(curvature.trace_of(W), self.s))
         found = sealed(C), sealed(curvature.mean_block(W))
         self._moment.clear()
-        self._moment[x.tobytes()] = own, found
+        if C.size <= max(REMEMBERED, self.design.entries):  # of many clients with few rows, more than all their rows
+            self._moment[x.tobytes()] = own, found
         return found
 
     def working_sums(self) -> tuple[Array, Array] | None:
@@ -315,21 +318,30 @@ class LinearModel(Objective):
         slopes = kernels.residual(self.loss, Z, self.y, self.s)[1][:, 0]
         own = z if self.offset is None else z - self.offset
         q = self.design.backward(np.ascontiguousarray((w * own - slopes)[:, None]))[:, 0]
-        return self.design.gram(curvature.row_curvatures(w[None, None], self.s)), q
+        return self.design.gram(curvature.row_curvatures(w, self.s)), q
 
     def sketched_moment(self, x: Array, Omega: Array) -> tuple[Array, float, Array]:
         """C Omega and the trace of C for the C of `moment`, and its S; for more features than C may have."""
         self.cost.passes += 1
         W = self.newton_curvatures(x, 1.0)
-        c = curvature.row_curvatures(W, self.s)
+        c = curvature.row_curvatures(curvature.trace_of(W), self.s)
         Y = self.design.backward(c[:, None] * self.design.forward(np.ascontiguousarray(Omega)))
         return Y, float(c @ self.design.row_norms2()), curvature.mean_block(W)
 
     def column_moments(self, x: Array) -> tuple[Array, Array]:
         """The diagonal of that C, and its last column."""
         self.cost.passes += 1
-        c = curvature.row_curvatures(self.newton_curvatures(x, 1.0), self.s)
+        c = self._row_curvatures(x)
         return moments.squares(self.design, c), moments.last_column(self.design, c)
+
+    def feature_moment(self, x: Array) -> Array:
+        """That C without its S, which has k^2 numbers."""
+        self.cost.passes += 1
+        return self.design.gram(self._row_curvatures(x))
+
+    def _row_curvatures(self, x: Array) -> Array:
+        """What every row counts for in C."""
+        return curvature.row_curvatures(curvature.traces(self.loss, self.predictors_at(x), self.y, self.s, 1.0), self.s)
 
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         """What a sketch of the Hessian at x needs: see `curvature.metric`, and `newton_curvatures` for `straight`."""

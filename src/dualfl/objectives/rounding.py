@@ -81,7 +81,8 @@ def linear(f: LinearModel, x: Array, drift: float = 0.0) -> Rounding:
     P = np.sqrt(f.s @ slopes**2)  # one for each output
     c = f.column_sizes
     off, more = K * (c @ theta), drift * float(np.abs(Z).max(initial=0.0)) if drift else 0.0
-    pull = product(f, f.s[:, None] * slopes) if f.n * f.design.D <= SMALL else c[:, None] * P
+    small = f.n * f.design.D <= SMALL and not isinstance(f.design.X, kernels.RowsOnDisk)
+    pull = product(f, f.s[:, None] * slopes) if small else c[:, None] * P
     ridge, size = f.ridge * np.abs(f.ridge_part(x)), theta.ravel()
     sizes = abs(point.value) + float(f.s @ extra) + float(ridge @ size) + float(pull.ravel() @ size)
     gradient = K * (pull.ravel() + ridge)

@@ -127,6 +127,9 @@ class Tilted(Objective):
     def column_moments(self, x: Array) -> tuple[Array, Array]:
         return self.base.column_moments(x)
 
+    def feature_moment(self, x: Array) -> Array:
+        return self.base.feature_moment(x)
+
     def metric(self, x: Array, U: Array, B: Array, rank: int, straight: float = 0.0) -> tuple[Array, Array, Array]:
         return self.base.metric(x, U, B, rank, straight)
 

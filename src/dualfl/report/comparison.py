@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualfl.colours import COLOURS
+from dualfl.colours import COLOURS, Style, styles
 from dualfl.data.label_mix import Mix
 from dualfl.errors import InputError
 from dualfl.experiments.compare import LEVELS, Comparison, Entry, count_of
@@ -34,6 +34,7 @@ SUMMARY, HISTORY, PICTURE, RECORD = "summary.csv", "history.csv", "convergence.p
 SEEDS = "seeds.csv"  # only where an algorithm ran more than once
 FILES = (SUMMARY, HISTORY, SEEDS, PICTURE, PARTITION, RECORD, REPORT)
 GREY, WIDTH = "0.78", 80
+SHOWN = len(COLOURS)  # curves in colour: more cannot be followed
 GAP = 0.042  # of the panel's height, between two names
 
 
@@ -48,13 +49,15 @@ def comparison_figure(comparison: Comparison, title: str = "") -> Figure:
         raise InputError("There is nothing to draw: no algorithm came to a result.")
     from matplotlib.figure import Figure
 
+    looks: list[Style | None] = [*styles([entry.name for entry in drawn[:SHOWN]])]
+    looks += [None] * (len(drawn) - SHOWN)
     figure = Figure(figsize=(11.0, 5.6), layout="constrained")
     grid = figure.add_gridspec(2, 4, width_ratios=[1.0, 1.0, 1.1, 1.1])
     main = figure.add_subplot(grid[:, :2])
     small = [figure.add_subplot(grid[i, 2 + j], sharey=main) for i in range(2) for j in range(2)]
     for axes, (count, label) in zip([main, *small], [MAIN, *PANELS.items()]):
-        for number, entry in reversed(list(enumerate(drawn))):  # the best on top
-            draw(axes, entry, count, number, large=axes is main)
+        for entry, look in reversed(list(zip(drawn, looks))):  # the best on top
+            draw(axes, entry, count, look, large=axes is main)
         axes.set_yscale("log")
         least = min(first_positive(entry, count) for entry in drawn)
         axes.set_xscale("symlog", linthresh=least if np.isfinite(least) else 1.0)
@@ -65,48 +68,47 @@ def comparison_figure(comparison: Comparison, title: str = "") -> Figure:
         axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
     main.set_ylabel("relative energy error")
-    write_names(main, drawn)
-    others = len(drawn) - len(COLOURS)
-    more = f"; the best {len(COLOURS)} of {len(drawn)} in colour, the others grey" if others > 0 else ""
+    write_names(main, drawn, looks)
+    others = len(drawn) - SHOWN
+    more = f"; the best {SHOWN} of {len(drawn)} in colour, the others grey" if others > 0 else ""
     seeds = max(len(entry.runs) for entry in drawn)
     bands = f"; medians and bands of {seeds} seeds" if seeds > 1 else ""
     figure.suptitle(f"{title}{more}{bands}", fontsize=10.5, x=0.01, ha="left")
     return figure
 
 
-def draw(axes: Axes, entry: Entry, count: str, number: int, *, large: bool) -> None:
-    """One algorithm in one panel: the median of its seeds, and a band if there are several."""
+def draw(axes: Axes, entry: Entry, count: str, look: Style | None, *, large: bool) -> None:
+    """One algorithm in one panel: the median of its seeds, and a band if there are several; grey without a style."""
     x, errors = curves(entry, count)
-    coloured = number < len(COLOURS)
-    colour = COLOURS[number] if coloured else GREY
+    colour = GREY if look is None else look.colour
     y = np.clip(np.median(errors, axis=0), FLOOR, CEILING)
     axes.plot(
         x,
         y,
         color=colour,
-        linestyle=LINES[number % len(LINES)] if coloured else "-",
-        marker=MARKERS[number % len(MARKERS)] if coloured else None,
+        linestyle="-" if look is None else LINES[look.line],
+        marker=None if look is None else MARKERS[look.marker],
         markersize=3.5 if large else 2.5,
         markevery=max(1, len(x) // 8),
-        linewidth=1.5 if coloured else 0.8,
-        zorder=3 if coloured else 1,
+        linewidth=0.8 if look is None else 1.5,
+        zorder=1 if look is None else 3,
     )
-    if len(errors) > 1 and coloured:
+    if len(errors) > 1 and look is not None:
         low, high = (np.clip(end(axis=0), FLOOR, CEILING) for end in (errors.min, errors.max))
         axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
 
 
-def write_names(axes: Axes, drawn: Sequence[Entry]) -> None:
+def write_names(axes: Axes, drawn: Sequence[Entry], looks: Sequence[Style | None]) -> None:
     """The names of the coloured ones at the right edge, as high as their curves end, one above the other where these
     meet."""
     low, high = np.log10(axes.get_ylim())
     ends = [np.clip(np.median(curves(entry, MAIN[0])[1], axis=0)[-1], FLOOR, CEILING) for entry in drawn]
-    heights = spread([(np.log10(end) - low) / (high - low) for end in ends[: len(COLOURS)]], GAP)
-    for number, (entry, height) in enumerate(zip(drawn, heights)):
+    heights = spread([(np.log10(end) - low) / (high - low) for end in ends[:SHOWN]], GAP)
+    for entry, height, look in zip(drawn, heights, looks):
         axes.text(
             *(1.01, height, entry.name),
             transform=axes.transAxes,
-            color=COLOURS[number],
+            color=GREY if look is None else look.colour,
             fontsize=8,
             va="center",
             fontweight="bold",

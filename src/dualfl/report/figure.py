@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualfl.colours import COLOURS
+from dualfl.colours import Style, styles
 from dualfl.engines.history import History
 from dualfl.errors import InputError
 from dualfl.files import write_atomically
@@ -55,7 +55,7 @@ def convergence_figure(histories: Mapping[str, History], title: str = "") -> Fig
 
     figure = Figure(figsize=(6.4, 4.0), layout="constrained")
     axes = figure.add_subplot()
-    drawn = [_draw(axes, number, name, history) for number, (name, history) in enumerate(histories.items())]
+    drawn = [_draw(axes, style, *run) for style, run in zip(styles(list(histories)), histories.items())]
     if any(drawn):
         axes.set_yscale("log")
         axes.legend(frameon=False, fontsize=9)
@@ -70,12 +70,12 @@ def convergence_figure(histories: Mapping[str, History], title: str = "") -> Fig
     return figure
 
 
-def _draw(axes: Any, number: int, name: str, history: History) -> bool:
+def _draw(axes: Any, looks: Style, name: str, history: History) -> bool:
     """One run; whether it had anything to show."""
     style = {
-        "color": COLOURS[number % len(COLOURS)],
-        "linestyle": LINES[number % len(LINES)],
-        "marker": MARKERS[number % len(MARKERS)],
+        "color": looks.colour,
+        "linestyle": LINES[looks.line],
+        "marker": MARKERS[looks.marker],
         "markersize": 5,
     }
     rounds = history.column("round")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualfl.colours import COLOURS
+from dualfl.colours import style_of
 from dualfl.errors import InputError
 from dualfl.experiments.figure1 import Line, Panel, title_of
 from dualfl.report.figure import CEILING, FLOOR
@@ -16,16 +16,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # DualFL in the colour that stands out, thick; what coincides is told apart by marker and dash.
-BLUE, VERMILION, GREEN, PINK, SKY, ORANGE, BLACK = COLOURS
 STYLES: dict[str, dict[str, Any]] = {
-    "dualfl": {"color": VERMILION, "marker": "o", "linestyle": "-", "linewidth": 2.4, "zorder": 5},
-    "fedpd": {"color": BLUE, "marker": "s", "linestyle": "-"},
-    "feddr": {"color": SKY, "marker": "^", "linestyle": (0, (4, 1.5))},
-    "feddualavg": {"color": GREEN, "marker": "D", "linestyle": "-."},
-    "feddyn": {"color": PINK, "marker": "v", "linestyle": (0, (2, 1))},
-    "scaffnew": {"color": ORANGE, "marker": "P", "linestyle": "-"},
-    "apda-inexact": {"color": BLACK, "marker": "X", "linestyle": "--"},
-    "5gcs": {"color": "0.45", "marker": "*", "linestyle": "-"},
+    "dualfl": {"marker": "o", "linestyle": "-", "linewidth": 2.4, "zorder": 5},
+    "fedpd": {"marker": "s", "linestyle": "-"},
+    "feddr": {"marker": "^", "linestyle": (0, (4, 1.5))},
+    "feddualavg": {"marker": "D", "linestyle": "-."},
+    "feddyn": {"marker": "v", "linestyle": (0, (2, 1))},
+    "scaffnew": {"marker": "P", "linestyle": "-"},
+    "apda-inexact": {"marker": "X", "linestyle": "--"},
+    "5gcs": {"marker": "*", "linestyle": "-"},
 }
 FAINT = {"color": "0.72", "linewidth": 1.0, "zorder": 1}
 FAINT_LINES = ("-", "--", ":")
@@ -69,7 +68,7 @@ def draw(axes: Any, panel: Panel) -> None:
     alone = panel.name in ("clients", "rho")
     shown = [line for line in panel.lines if len(line.errors)]
     for number, line in enumerate(shown):
-        style = ramp(number, len(shown)) if alone else STYLES[line.label]
+        style = ramp(number, len(shown)) if alone else STYLES[line.label] | {"color": style_of(line.label).colour}
         draw_line(
             axes, line, number, len(shown), style, line.label.replace("rho", RHO) if alone else title_of(line.label)
         )
@@ -78,7 +77,12 @@ def draw(axes: Any, panel: Panel) -> None:
         axes.plot(np.clip(line.errors, FLOOR, CEILING), label=title_of(line.label), **style)
     for line in panel.check:
         hollow = {"marker": "o", "markersize": 8, "markerfacecolor": "none", "linestyle": "none", "zorder": 6}
-        axes.plot(np.clip(line.errors, FLOOR, CEILING), label="DualFL, paper's AOGM", color=VERMILION, **hollow)
+        axes.plot(
+            np.clip(line.errors, FLOOR, CEILING),
+            label="DualFL, paper's AOGM",
+            color=style_of("dualfl").colour,
+            **hollow,
+        )
     axes.set_yscale("log")
     axes.yaxis.set_major_locator(LogLocator(numticks=9))
     axes.yaxis.set_minor_formatter(NullFormatter())

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dualfl.colours import COLOURS
+from dualfl.colours import COLOURS, style_of
 from dualfl.experiments.matrix import FAMILY, LEVELS, MOST
 from dualfl.experiments.matrix_auto import NETWORKS, Runs, regrets
 from dualfl.experiments.matrix_scores import MatrixTable
 from dualfl.report.comparison import GREY, spread
+from dualfl.report.figure import LINES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,19 +50,23 @@ def profile_figure(found: MatrixTable, about: str) -> Figure:
     figure = Figure(figsize=(8.2, 4.6), layout="constrained")
     axes = figure.add_subplot()
     for name in reversed([*coloured, *(name for name in found.used if name not in coloured)]):
-        number = coloured.index(name) if name in coloured else None
-        colour = GREY if number is None else COLOURS[number]
-        width = 0.8 if number is None else 2.6 if name in NAMED else 1.6
+        look = style_of(name) if name in coloured else None
+        width = 0.8 if look is None else 2.6 if name in NAMED else 1.6
         x = np.sort(exchanges(found, name))
         x = x[np.isfinite(x)]
         share = np.arange(len(x) + 1) / len(found.rows)
         axes.step(
-            np.append(np.append(1, x), MOST), np.append(share, share[-1]), where="post", color=colour, linewidth=width
+            np.append(np.append(1, x), MOST),
+            np.append(share, share[-1]),
+            where="post",
+            color=GREY if look is None else look.colour,
+            linestyle="-" if look is None else LINES[look.line],
+            linewidth=width,
         )
     order = best_first(found)  # where curves end together, the better one's name is the higher one
     ends = [float(np.isfinite(exchanges(found, name)).mean()) - 1e-6 * order.index(name) for name in coloured]
-    for number, (name, height) in enumerate(zip(coloured, spread(ends, 0.05))):
-        axes.text(1.05 * MOST, height, name, color=COLOURS[number], va="center", fontsize=9, fontweight="bold")
+    for name, height in zip(coloured, spread(ends, 0.05)):
+        axes.text(1.05 * MOST, height, name, color=style_of(name).colour, va="center", fontsize=9, fontweight="bold")
     axes.set_xscale("log")
     axes.set_xlim(1, MOST)
     axes.set_ylim(-0.01, 1.02)
@@ -85,12 +90,11 @@ def problems_figure(found: MatrixTable, about: str) -> Figure:
     axes = figure.add_subplot()
     y = np.arange(len(found.rows))[::-1]
     best = np.min([exchanges(found, name) for name in others], axis=0) if others else np.full(len(y), np.inf)
-    for number, (label, values) in enumerate(
-        [*((name, exchanges(found, name)) for name in NAMED if name in found.used), ("the best of the others", best)]
-    ):
+    ours = [(name, exchanges(found, name), style_of(name).colour) for name in NAMED if name in found.used]
+    for label, values, colour in [*ours, ("the best of the others", best, COLOURS[2])]:
         there = np.isfinite(values)
-        axes.plot(values[there], y[there], "o", color=COLOURS[number], label=label, markersize=6)
-        axes.plot(np.full((~there).sum(), NEVER), y[~there], "x", color=COLOURS[number], markersize=5)
+        axes.plot(values[there], y[there], "o", color=colour, label=label, markersize=6)
+        axes.plot(np.full((~there).sum(), NEVER), y[~there], "x", color=colour, markersize=5)
     for i, height in zip(np.flatnonzero(np.isfinite(best)), y[np.isfinite(best)]):
         winner = min(others, key=lambda name: exchanges(found, name)[i])
         axes.annotate(winner, (best[i], height), xytext=(5, 4), textcoords="offset points", fontsize=6, color="0.35")

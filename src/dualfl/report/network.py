@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dualfl.colours import COLOURS
+from dualfl.colours import COLOURS, Style, styles
 from dualfl.errors import InputError
 from dualfl.report.comparison import GAP, GREY, spread
 from dualfl.report.figure import LINES
@@ -33,9 +33,10 @@ def network_figure(lines: Sequence[dict[str, Any]]) -> Figure:
         own = {name: curves(good, clients, name) for name in dict.fromkeys(line["algorithm"] for line in good)}
         own = {name: found for name, found in own.items() if found}
         ranked = sorted(own, key=lambda name: float(np.median(own[name]["energy"][:, -1])))
+        looks = dict(zip(ranked, styles(ranked[: len(COLOURS)])))
         for axes, (measure, label) in zip(row, PANELS.items()):
-            for number, name in reversed(list(enumerate(ranked))):
-                draw(axes, own[name][measure], number)
+            for name in reversed(ranked):
+                draw(axes, own[name][measure], looks.get(name))
             axes.set_xlabel("communication rounds", fontsize=9)
             axes.set_ylabel(label, fontsize=9)
             axes.tick_params(labelsize=8)
@@ -47,9 +48,9 @@ def network_figure(lines: Sequence[dict[str, Any]]) -> Figure:
         ends = [float(np.median(own[name]["accuracy"][:, -1])) for name in ranked[: len(COLOURS)]]
         low, high = row[-1].get_ylim()
         heights = spread([(end - low) / (high - low) for end in ends], 1.8 * GAP)
-        for number, (name, height) in enumerate(zip(ranked, heights)):
+        for name, height in zip(looks, heights):
             row[-1].text(
-                1.01, height, name, transform=row[-1].transAxes, color=COLOURS[number], fontsize=8, va="center"
+                1.01, height, name, transform=row[-1].transAxes, color=looks[name].colour, fontsize=8, va="center"
             )
     return figure
 
@@ -66,11 +67,10 @@ def curves(lines: Sequence[dict[str, Any]], clients: int, name: str) -> dict[str
     return {m: np.array([[line[m] for line in own[:rounds]] for own in seeds.values()], dtype=float) for m in PANELS}
 
 
-def draw(axes: Axes, values: np.ndarray, number: int) -> None:
+def draw(axes: Axes, values: np.ndarray, look: Style | None) -> None:
     x = np.arange(values.shape[1])
-    coloured = number < len(COLOURS)
-    colour = COLOURS[number] if coloured else GREY
-    line = LINES[number % len(LINES)] if coloured else "-"
-    axes.plot(x, np.median(values, axis=0), color=colour, linestyle=line, linewidth=1.4 if coloured else 0.8)
-    if coloured and len(values) > 1:
+    colour = GREY if look is None else look.colour
+    line = "-" if look is None else LINES[look.line]
+    axes.plot(x, np.median(values, axis=0), color=colour, linestyle=line, linewidth=0.8 if look is None else 1.4)
+    if look is not None and len(values) > 1:
         axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=colour, alpha=0.15, linewidth=0)

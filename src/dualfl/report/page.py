@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.colours import COLOURS
+from dualfl.colours import COLOURS, DARK, Style, styles
 from dualfl.errors import InputError
 from dualfl.files import write_atomically
 from dualfl.outputs import check_file
@@ -31,7 +31,6 @@ from dualfl.tables.schema import INTERCEPT
 from dualfl.typing import AnyArray
 from dualfl.version import __version__
 
-DARK = {"#000000": "#f2f2f2", "#0072B2": "#3f9bd8"}  # of COLOURS, what is hard to see on a dark ground
 DASHES = ("solid", "dash", "dashdot", "longdashdot", "dot")  # as LINES
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x")  # as MARKERS
 POINTS = 600  # of a curve at most; what is between them nobody could see
@@ -106,7 +105,7 @@ def figure_data(found: Sequence[Results]) -> dict[str, Any]:
     return {
         "words": {key: label for key, (_, label) in WORDS.items()},
         "colours": [[colour, DARK.get(colour, colour)] for colour in COLOURS],
-        "curves": [curve_data(each, number) for number, each in enumerate(curves)],
+        "curves": [curve_data(each, look) for each, look in zip(curves, styles([each.label for each in curves]))],
         "partitions": [partition_data(one) for one in found],
         "fits": [fit_data(one) for one in found],
         "scores": [[score_data(each) for each in one.parts("curves")] for one in found],
@@ -114,15 +113,14 @@ def figure_data(found: Sequence[Results]) -> dict[str, Any]:
     }
 
 
-def curve_data(each: Named, number: int) -> dict[str, Any]:
-    curve, turn = each.curve, number // len(COLOURS)
-    colour = COLOURS[number % len(COLOURS)]
+def curve_data(each: Named, look: Style) -> dict[str, Any]:
+    curve = each.curve
     some = thinned(len(curve))
     return {
         "label": each.label,
-        "colour": [colour, DARK.get(colour, colour)],
-        "dash": DASHES[turn % len(DASHES)],
-        "symbol": SYMBOLS[(number + turn) % len(SYMBOLS)],
+        "colour": [look.colour, look.dark],
+        "dash": DASHES[look.line],
+        "symbol": SYMBOLS[look.marker],
         "x": {count: numbers(curve.count(count)[some], 6) for count in COUNTS},
         "y": {
             "error": numbers(np.clip(curve.error, FLOOR, CEILING)[some], 5),

@@ -56,6 +56,7 @@ from dualfl.algorithms.contract import (
     theory,
 )
 from dualfl.algorithms.cuts import LARGEST, below
+from dualfl.algorithms.dual.dual_memory import InSpan, Local, kept
 from dualfl.errors import InputError
 from dualfl.objectives.rounding import SPARE, UNIT, of_mean, roundings
 from dualfl.solvers.stopping import (
@@ -70,19 +71,6 @@ from dualfl.typing import Array, sealed
 
 NO_MOMENTUM = 1 - 1e-12  # rho = 1, for nu = mu = L, makes beta = 0/0; there the first round is exact
 ROUNDING = 1e-13  # no gradient is known better than this, relative to its parts
-
-
-@dataclass(frozen=True)
-class Local:
-    """A client's memory. `s` is its bracket of the round before, `sent` what it released last."""
-
-    zeta: Array
-    s: Array
-    sent: Array
-    warm: Array | None  # where its solver goes on
-    t: float
-    G0: float  # the unit of its thresholds
-    drift: float = 0.0  # what rounding may have added to zeta so far
 
 
 @dataclass(frozen=True)
@@ -224,19 +212,19 @@ class DualFL(Algorithm):
         return sent, replace(c, sent=-sent.xi / self.nu, warm=f.warm_at(theta))
 
     @client_step
-    def solve(self, f: ClientCost, c: Local, at: Place, theta: Array) -> tuple[Upload, Local]:
+    def solve(self, f: ClientCost, c: Local | InSpan, at: Place, theta: Array) -> tuple[Upload, Local | InSpan]:
         t, beta = momentum(c.t, self.rho)
-        s = c.zeta + theta - c.sent
-        zeta = s + beta * (s - c.s)
+        s, before = c.brackets(f, theta)
+        zeta = s + beta * (s - before)
         G0 = self.unit(c, at, theta) if c.t == 0 else c.G0
-        y = f.local(0.0, sealed(self.nu * zeta), warm=c.warm, stop=self.stop_rule(at, G0, zeta))
+        y = f.local(0.0, sealed(self.nu * zeta), warm=c.begin(f, zeta), stop=self.stop_rule(at, G0, zeta))
         sent = at.send(theta=y.x if self.upload == "plain" else y.x - y.residual / self.nu)
         # sum_j w_j zeta_j = 0 but for this: each round's rounding errors stay, and momentum carries them on
-        drift = c.drift + SPARE * UNIT * sum(float(np.linalg.norm(v)) for v in (zeta, s, theta, c.sent))
-        after = Local(zeta, s, sent.theta, y.warm, t, G0, drift)
-        return self.with_certificate(sent, y, theta, f, at, after), after
+        size = sum(float(np.linalg.norm(v)) for v in (zeta, s, theta)) + c.released
+        after = Local(zeta, s, sent.theta, y.warm, t, G0, c.drift + SPARE * UNIT * size)
+        return self.with_certificate(sent, y, theta, f, at, after), kept(f, after, theta, at.N, self.nu)
 
-    def unit(self, c: Local, at: Place, theta: Array) -> float:
+    def unit(self, c: Local | InSpan, at: Place, theta: Array) -> float:
         """The G0 of this run; the first broadcast is start - E'(start)/nu."""
         if at.start is None or c.warm is None:  # a solver that cannot begin at the start gains nothing from it
             return self.G0

@@ -34,8 +34,11 @@ from dualfl.objectives.penalties import L1, ElasticNetPenalty, Penalty
 from dualfl.typing import Array
 
 ALIKE = 2.0
+ROUGH = 0.2  # of the gradient: what DiSCO may leave of Newton's equation
 WIDE, MANY_CLASSES = 4000, 30  # columns, and classes, beyond which a gradient takes less time than a useful sketch
-VECTORS = 80  # of the length of the model, that L-BFGS keeps
+PAIRS, FEWEST, BYTES = 30, 5, 1.2e8  # that L-BFGS keeps, at least, and of so many bytes
+SPARE = 12  # vectors of the length of the model, beside the pairs
+PRODUCTS = 16  # features an output: with more, their second moments take more time than a few gradients
 MOST_NUMBERS = 10**7
 # Costs that are no losses of a row, and have a Hessian to send.
 BY_HESSIAN = ("CoxPartialLikelihood", "ProportionalOdds", "OwnIntercept")
@@ -107,7 +110,7 @@ class Auto(Algorithm):
             raise InputError(f'auto: cost = {self.cost!r} is not allowed; it is "exchanges", "floats" or "time".')
         self.require(self.least_rows >= 1, "least_rows", "it must be at least 1 row")
         self.require(self.memory > 0, "memory", "it must be a number of bytes > 0")
-        least = 8.0 * k.d * VECTORS
+        least = 8.0 * k.d * (2 * FEWEST + SPARE)
         if least > self.memory:
             raise InputError(
                 f"auto: memory = {self.memory:.3g} bytes is not enough for anything: L-BFGS, which takes the least, "
@@ -133,7 +136,7 @@ class Auto(Algorithm):
         first = replace(self, cost="exchanges").few(k, facts, penalty)
         candidates = [first]
         if facts.smooth and penalty is None and first[0].name != ServerLBFGS.name:
-            candidates.append((ServerLBFGS(), f"{describe(facts, penalty)} by gradients alone"))
+            candidates.append((self.secants(k, facts), f"{describe(facts, penalty)} by gradients alone"))
         known = [(predicted(chosen.name, k, facts), chosen, why) for chosen, why in candidates if foreseen(chosen)]
         if not known:
             return first
@@ -227,8 +230,12 @@ class Auto(Algorithm):
     def few_floats(self, k: Constants, facts: Facts, penalty: Penalty | None) -> Choice:
         """The fewest numbers."""
         if facts.smooth and penalty is None and k.mu > 0 and facts.alike is not None and facts.alike <= ALIKE:
-            # The Hessian of one client misses the common one about as its gradient does.
-            return DiSCO(mu_P=10 * k.mu), (
+            if self.secants(k, facts).metric == "features":
+                return self.first_order(
+                    k, facts, penalty, f"with {facts.k} outputs all pairs of {facts.D:,} features are few numbers"
+                )
+            # Rough steps: to solve for Newton's as exactly as theory asks takes three times the numbers of L-BFGS.
+            return DiSCO(mu_P=k.mu, accuracy=ROUGH), (
                 f"the clients are alike (they differ {facts.alike:.1f} times as much as by chance), so one of them is "
                 "a good preconditioner for all"
             )
@@ -241,7 +248,7 @@ class Auto(Algorithm):
     def first_order(self, k: Constants, facts: Facts, penalty: Penalty | None, because: str) -> Choice:
         """The best that needs no second-order sums."""
         if facts.smooth and penalty is None:
-            return ServerLBFGS(), f"{because}; L-BFGS at the server needs gradients only"
+            return self.secants(k, facts), f"{because}; L-BFGS at the server needs gradients only"
         if facts.smooth:
             return ServerNesterov(), f"{because}; Nesterov's method takes the penalty by its prox"
         if k.mu >= 1e-2:
@@ -251,6 +258,16 @@ class Auto(Algorithm):
         return FedDR(eta=1.0, decay=0.9, penalty_rule="balanced"), (
             f"{because}; splitting with a balanced penalty needs no ridge"
         )
+
+    def secants(self, k: Constants, facts: Facts) -> ServerLBFGS:
+        """L-BFGS with as many pairs as fit, around second moments of the features where there are any."""
+        room = min(BYTES, self.memory - 8.0 * k.d * SPARE)
+        pairs = int(min(PAIRS, max(FEWEST, room // (16 * k.d))))
+        if not (facts.moments and facts.loss and facts.least >= self.least_rows):
+            return ServerLBFGS(pairs)
+        if facts.k > 1 and facts.D <= min(PRODUCTS * facts.k, sketched_newton.SketchedNewton().widest):
+            return ServerLBFGS(pairs, 1.0, k.mu, "features")
+        return ServerLBFGS(pairs, 1.0, k.mu, "diagonal") if facts.D > WIDE else ServerLBFGS(pairs)
 
     # -- it never runs itself ---------------------------------------------------------------------
 

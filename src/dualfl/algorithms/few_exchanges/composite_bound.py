@@ -23,7 +23,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt
-from dualfl.algorithms.few_exchanges.packing import symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.self_concordance import (
     FARTHEST,
@@ -38,6 +37,7 @@ from dualfl.algorithms.few_exchanges.self_concordance import (
     turned,
 )
 from dualfl.algorithms.few_exchanges.sketched_metric import definite
+from dualfl.algorithms.packing import symmetric
 from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.typing import Array
 

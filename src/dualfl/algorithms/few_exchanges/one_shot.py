@@ -46,10 +46,10 @@ from dualfl.algorithms.few_exchanges.dual_bound import (
     largest_scale,
     leaning,
 )
-from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
 from dualfl.algorithms.few_exchanges.upload_limits import check_rows, check_size
+from dualfl.algorithms.packing import symmetric, upper
 from dualfl.algorithms.states import replace
 from dualfl.errors import NotSupported
 from dualfl.objectives.rounding import of_mean, roundings

@@ -30,8 +30,8 @@ from dualfl.algorithms.few_exchanges import dependence, dual_bound, vertex_bound
 from dualfl.algorithms.few_exchanges.centring import centring, lowered, lowest, reach
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, tipped
 from dualfl.algorithms.few_exchanges.interior_point import Pieces, advance, central, first, metric, pieces
-from dualfl.algorithms.few_exchanges.packing import part, symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
+from dualfl.algorithms.packing import part, symmetric, upper
 from dualfl.kernels.losses import EPSILON_INSENSITIVE, HINGE, QUANTILE
 from dualfl.objectives import moments
 from dualfl.objectives.linear import LinearModel

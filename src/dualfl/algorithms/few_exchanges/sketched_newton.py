@@ -45,7 +45,6 @@ from dualfl.algorithms.few_exchanges import dependence, metric_bound
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen_by, ridge_scale
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
-from dualfl.algorithms.few_exchanges.packing import symmetric
 from dualfl.algorithms.few_exchanges.secants import learnt, two_loops
 from dualfl.algorithms.few_exchanges.self_concordance import (
     FARTHEST,
@@ -68,6 +67,7 @@ from dualfl.algorithms.few_exchanges.sketched_sums import (
 from dualfl.algorithms.few_exchanges.straight_pieces import just_beyond, kept_promise
 from dualfl.algorithms.few_exchanges.upload_limits import has_few_rows
 from dualfl.algorithms.messages import floats
+from dualfl.algorithms.packing import symmetric
 from dualfl.algorithms.states import replace
 from dualfl.errors import InputError, NoMinimiser
 from dualfl.typing import Array

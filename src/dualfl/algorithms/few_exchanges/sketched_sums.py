@@ -15,9 +15,9 @@ from dualfl.algorithms.few_exchanges import dependence
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.coordinates import Coordinates, ridge_scale
 from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
-from dualfl.algorithms.few_exchanges.packing import upper
 from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, row_reach
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
+from dualfl.algorithms.packing import upper
 from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 

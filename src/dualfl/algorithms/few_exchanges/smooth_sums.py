@@ -31,9 +31,9 @@ from dualfl.algorithms.few_exchanges.dual_bound import (
     largest_scale,
     tipped,
 )
-from dualfl.algorithms.few_exchanges.packing import symmetric, upper
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
 from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, row_reach
+from dualfl.algorithms.packing import symmetric, upper
 from dualfl.kernels import is_sparse
 from dualfl.objectives import Squared, curvature
 from dualfl.objectives.base import Objective

@@ -8,8 +8,8 @@ import numpy as np
 
 from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges.dual_bound import FEW, Doubt, conjugate_above
-from dualfl.algorithms.few_exchanges.packing import symmetric
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
+from dualfl.algorithms.packing import symmetric
 from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.typing import Array
 

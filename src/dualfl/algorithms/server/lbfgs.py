@@ -8,17 +8,33 @@ D. C. Liu and J. Nocedal, "On the limited memory BFGS method for large scale opt
         E(x - t p) <= E(x) - 1e-4 t <g, p>,           <E'(x - t p), p> <= 0.9 <g, p>
 
 Every trial is one exchange. A pair with s'y too small against |s||y| is left out, so the metric stays positive.
+With a `metric` G of the features (see `feature_metric`) the first metric is G^-1 instead, times s'y/y'G^-1 y.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dualfl.algorithms.contract import Algorithm, Ask, Card, Constants, Means, Place, Round, ask, theory
+from dualfl.algorithms.client_cost import MomentCost
+from dualfl.algorithms.contract import (
+    Algorithm,
+    Ask,
+    Card,
+    Constants,
+    Means,
+    Place,
+    Round,
+    State,
+    Upload,
+    ask,
+    client_step,
+    theory,
+)
+from dualfl.algorithms.server.feature_metric import NONE, Kind, factor_of, solver_of, sums
 from dualfl.typing import Array
 
 ARMIJO, WOLFE = 1e-4, 0.9
@@ -33,6 +49,7 @@ class Server:
     S: tuple[Array, ...]
     Y: tuple[Array, ...]
     bound: float
+    G: Array  # the metric of the features: its diagonal, or its Cholesky factor
 
 
 @dataclass(frozen=True)
@@ -47,6 +64,9 @@ class ServerLBFGS(Algorithm):
         The length of the first step.
     mu : float, default mu
         The strong convexity of the costs, for steps or the certificate; measured if it is not given.
+    metric : {'none', 'diagonal', 'features'}, default 'none'
+        What clients tell of the second moments of their features with the first gradient: nothing, one number a
+        feature, or all pairs of features.
 
     Examples
     --------
@@ -60,6 +80,7 @@ class ServerLBFGS(Algorithm):
     memory: int = 30
     scale: float = theory("1 / L", lambda k, a: 1 / k.L)  # of the first step
     mu: float = theory("mu", lambda k, a: k.mu, zero=True)  # for the certificate only
+    metric: Kind = "none"
 
     name = "lbfgs"
     strongly_convex = False
@@ -81,22 +102,27 @@ class ServerLBFGS(Algorithm):
     def check(self, k: Constants) -> None:
         self.require(self.memory >= 1, "memory", "it must be at least 1 pair")
         self.require(0 < self.scale < np.inf, "scale", "it must be positive")
+        self.require(
+            self.metric in ("none", "diagonal", "features"), "metric", 'it is "none", "diagonal" or "features"'
+        )
 
     def start(self, at: Place) -> Round:
         x = np.zeros(at.d)
-        m = yield ask(self.value_gradient, x=x)
-        return Server(x, m.E, m.g, (), (), self.lower_bound(at, self.mu, x, m))
+        m = yield ask(self.value_gradient if self.metric == "none" else self.first, x=x)
+        G = NONE if self.metric == "none" else factor_of(m.h, self.metric)
+        return Server(x, m.E, m.g, (), (), self.lower_bound(at, self.mu, x, m), G)
 
     def round(self, s: Server, at: Place) -> Round:
-        p = two_loop(s.g, s.S, s.Y, self.scale)
+        solve = solver_of(s.G) if s.G.size else None
+        p = two_loop(s.g, s.S, s.Y, self.scale, solve)
         if not s.g @ p > 0:  # at rounding level a direction may point nowhere
-            p = self.scale * s.g
+            p = self.scale * s.g if solve is None else solve(s.g)
         x, m = yield from self.line_search(s, p)
         step, change = x - s.x, m.g - s.g
         S, Y = s.S, s.Y
         if step @ change > 1e-12 * np.linalg.norm(step) * np.linalg.norm(change):
             S, Y = (*S, step)[-self.memory :], (*Y, change)[-self.memory :]
-        return Server(x, m.E, m.g, S, Y, max(s.bound, self.lower_bound(at, self.mu, x, m)))
+        return Server(x, m.E, m.g, S, Y, max(s.bound, self.lower_bound(at, self.mu, x, m)), s.G)
 
     def line_search(self, s: Server, p: Array) -> Generator[Ask, Means, tuple[Array, Any]]:
         """Bisection for the weak Wolfe conditions; the best point seen if rounding ends it."""
@@ -118,6 +144,12 @@ class ServerLBFGS(Algorithm):
             t = (low + high) / 2 if high < np.inf else 2 * t
         return best
 
+    @client_step
+    def first(self, f: MomentCost, c: State, at: Place, x: Array) -> tuple[Upload, State]:
+        """Value and gradient, and what the metric needs."""
+        sent, c = self.value_gradient(f, c, at, x)
+        return sent.also(**sums(f, x, self.metric)), c
+
     def model(self, s: Server) -> Array:
         return s.x
 
@@ -125,16 +157,19 @@ class ServerLBFGS(Algorithm):
         return s.bound
 
 
-def two_loop(g: Array, S: tuple[Array, ...], Y: tuple[Array, ...], scale: float) -> Array:
-    """H g for the L-BFGS metric of these pairs."""
+def two_loop(
+    g: Array, S: tuple[Array, ...], Y: tuple[Array, ...], scale: float, solve: Callable[[Array], Array] | None = None
+) -> Array:
+    """H g for the L-BFGS metric of these pairs, around the inverse of a metric if there is one."""
     if not S:
-        return scale * g
+        return scale * g if solve is None else solve(g)
     q, weights = g.copy(), []
     for s, y in zip(reversed(S), reversed(Y)):
         a = (s @ q) / (s @ y)
         weights.append(a)
         q -= a * y
-    q *= (S[-1] @ Y[-1]) / (Y[-1] @ Y[-1])
+    q, y = (q, Y[-1]) if solve is None else (solve(q), solve(Y[-1]))
+    q *= (S[-1] @ Y[-1]) / (Y[-1] @ y)
     for s, y, a in zip(S, Y, reversed(weights)):
         q += (a - (y @ q) / (s @ y)) * s
     return q
