@@ -111,7 +111,8 @@ def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
-    from dualfl.fits.console import NAME, short, table
+    from dualfl.fits.console import NAME
+    from dualfl.lines import short, table
 
     target, classes = short(model.schema.target, NAME), model.schema.classes
     found = evaluation.table()
@@ -141,7 +142,7 @@ def number(key: str, value: float) -> str:
 
 def calibration(total: Any, classes: tuple[str, ...]) -> list[str]:
     """Whether rows that were given a probability of 0.3 are so in three of ten cases."""
-    from dualfl.fits.console import table
+    from dualfl.lines import table
 
     shown = list(enumerate(classes[1:] if len(classes) == 2 else classes))
     rows = []
