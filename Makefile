@@ -101,7 +101,7 @@ bench-deploy: $(TESTED)
 bench: $(READY)
 	$(RUN) -m benchmarks.kernels
 
-refresh: $(READY)  # the tables of docs/ that take less than a minute
+refresh: $(READY)  # the tables of docs/ that take less than a minute, from the code and from results/
 	$(RUN) docs/tables.py
 
 theory: $(READY)

@@ -1,8 +1,9 @@
-"""Costs of Flower and Ray: python -m benchmarks.deploy [masks] [ray] [bytes] [round] [--save]
+"""Costs of Flower and Ray: python -m benchmarks.deploy [masks] [ray] [bytes] [upload] [round] [--save]
 
 masks : processor time of what secure aggregation and the wire format add.
 round : a round over loopback with TLS, keys and masks, 3 silos.
 ray   : milliseconds a round of 100 clients with next to no work of their own, against one process.
+upload: bytes of every message of a small fit under masks, and how many of them are the ladders of maxima.
 bytes : what really goes over the network between silos and proxy, counted by a relay, against floats times 8.
 """
 
@@ -16,7 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -181,7 +183,42 @@ def cpu_seconds(work: Callable[[], object], repeats: int = 5) -> float:
     return min(found)
 
 
-PARTS = {"masks": about_masks, "ray": about_ray, "bytes": about_bytes, "round": about_rounds}
+def about_uploads() -> list[str]:
+    """A logistic fit of 5 columns over 3 silos: what one of them receives and sends, exchange by exchange."""
+    from benchmarks.breakable import write_data
+    from benchmarks.near_silos import make_homes, near_silos
+    from benchmarks.soak import WISHES
+    from dualfl.analysis.descriptions import WholeFit
+    from dualfl.analysis.models import Recipe
+    from dualfl.federation.wire import decode
+    from dualfl.silos.questions import drive
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        homes = make_homes(folder / "homes", write_data(folder / "data", 3), "sick", show_own_numbers=False)
+        fit = WholeFit(Recipe("logistic"), replace(WISHES, first=homes[0].name))
+        silos = near_silos(homes, fit, True, "upload")
+        post = silos.federation.post
+        push, sizes = post.transport.push, []
+
+        def counted(messages: Mapping[int, bytes]) -> dict[int, str]:
+            ids = push(messages)
+            answer = post.transport.came[next(iter(ids.values()))]
+            ladders = decode(answer).get("largest", {"words": np.zeros(0)})["words"].nbytes
+            sizes.append((len(next(iter(messages.values()))), len(answer), ladders))
+            return ids
+
+        post.transport.push = counted
+        drive(fit.conversation(silos), silos)
+    down, up, ladders = (sum(column) for column in zip(*sizes))
+    each = ", ".join(f"{received / 1e3:.1f}/{sent / 1e3:.1f}" for received, sent, _ in sizes)
+    return [
+        f"A small fit under masks, kB down/up of a silo, exchange by exchange: {each}",
+        f"In all {down / 1e3:.0f} kB down and {up / 1e3:.0f} kB up, {ladders / 1e3:.1f} kB of it ladders of maxima",
+    ]
+
+
+PARTS = {"masks": about_masks, "ray": about_ray, "bytes": about_bytes, "upload": about_uploads, "round": about_rounds}
 
 
 def main() -> None:

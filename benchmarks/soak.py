@@ -35,7 +35,7 @@ from dualfl.deploy.condition import condition
 from dualfl.tables.summaries import Request
 
 WISHES = Wishes(Request("sick"), influence=False)
-LAST = 11  # exchanges of the analysis
+LAST = 8  # the exchange at which a fault begins, at the latest: an analysis has ten
 STEADY, PATIENCE = 3, 30  # looks, a second apart, that must find the same; and how many are made
 
 

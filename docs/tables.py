@@ -14,6 +14,7 @@ import csv
 import itertools
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -191,6 +192,24 @@ def network() -> str:
     return "\n".join(lines) + "\n"
 
 
+# -- what `dualfl reproduce matrix` has written -----------------------------------------------------------
+
+
+def matrix(file: str, head: str, folder: str = "matrix-small") -> str:
+    """A table of the matrix's own files, as it stands there."""
+    lines = (RESULTS / folder / file).read_text(encoding="utf-8").splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith(head))
+    return "\n".join(itertools.takewhile(lambda line: line.startswith("|"), lines[first:])) + "\n"
+
+
+def unfinished() -> str:
+    """The rows of the matrix that have not been run to their end, by task and mu."""
+    text = (RESULTS / "matrix-small" / "unfinished.md").read_text(encoding="utf-8")
+    open_rows = Counter((task, mu) for task, mu in re.findall(r"\(`([^/`]+)/[^`]*/([^/`]+)`\)", text))
+    parts = [f"{task} with mu = {mu} ({count} rows)" for (task, mu), count in open_rows.items()]
+    return f"Not finished: {', '.join(parts) or 'nothing'}.\n"
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "groups": ("docs/algorithms.md", groups),
     "papers": ("docs/algorithms.md", papers),
@@ -199,6 +218,14 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "claims-mnist": ("docs/experiments.md", partial(claims, "mnist")),
     "claims-cifar10": ("docs/experiments.md", partial(claims, "cifar10")),
     "network": ("docs/experiments.md", network),
+    "matrix-places": ("docs/experiments.md", partial(matrix, "matrix.md", "| problem | place of dualfl")),
+    "matrix-auto": ("docs/experiments.md", partial(matrix, "auto.md", "| problem | auto")),
+    "matrix-networks": ("docs/experiments.md", partial(matrix, "auto.md", "| network |")),
+    "matrix-whole": (
+        "docs/experiments.md",
+        partial(matrix, "matrix.md", "| problem | place of dualfl", "matrix-whole"),
+    ),
+    "matrix-unfinished": ("docs/experiments.md", unfinished),
     "auto-exchanges": ("docs/auto.md", auto_exchanges),
     "auto-looseness": ("docs/auto.md", auto_looseness),
     "nonsmooth-exchanges": ("docs/auto-nonsmooth.md", nonsmooth_exchanges),

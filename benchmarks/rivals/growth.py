@@ -73,9 +73,9 @@ def table(n: int, d: int = 100) -> tuple[Any, np.ndarray]:
     return X, np.where(X @ rng.normal(size=d) + 2 * rng.normal(size=n) > 0, 1.0, -1.0)
 
 
-WIDE = ("dualfl auto", "dualfl lbfgs", "liblinear", "scikit-learn lbfgs")
+WIDE = ("dualfl auto", "liblinear", "scikit-learn lbfgs")
 SPARSE_L1 = ("dualfl auto", "liblinear", "skglm", "celer")
-CLASSES = ("dualfl auto", "dualfl lbfgs", "scikit-learn lbfgs")
+CLASSES = ("dualfl auto", "scikit-learn lbfgs")
 TALL = ("dualfl auto", "scikit-learn lbfgs", "scikit-learn newton-cholesky")
 
 CELLS: dict[str, Cell] = {}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 WIDTH, LABEL = 80, 13
+LEAST = 12  # characters of a text in a table, however little room there is
 
 
 def entry(label: str, text: str, indent: str = "") -> str:
@@ -47,3 +48,42 @@ def plain_text(text: str, longest: int = 4000) -> str:
     """
     shown = "".join(c if c == "\n" or c.isprintable() else "?" for c in text[:longest])
     return shown if len(text) <= longest else shown + " ..."
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1, last_text: bool = False) -> list[str]:
+    """Texts to the left, numbers to the right; the widest texts are cut where a line would be longer than 80."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    left = {*range(texts), *([len(head) - 1] if last_text else [])}
+    for _ in range(sum(widths) + 2 * (len(widths) - 1) - WIDTH):
+        widest = max(left, key=lambda i: widths[i])
+        widths[widest] -= widths[widest] > LEAST
+
+    def line(row: Sequence[str]) -> str:
+        cells = [
+            short(cell, w).ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
+        ]
+        return "  ".join(cells).rstrip()
+
+    return [line(head), "-" * min(WIDTH, sum(widths) + 2 * (len(widths) - 1)), *map(line, rows)]
+
+
+def short(text: str, width: int) -> str:
+    """The text, its middle left out if it is too long: the end of a path tells more than its beginning."""
+    if len(text) <= width:
+        return text
+    kept = width - 3
+    return f"{text[: kept // 3]}...{text[len(text) - (kept - kept // 3) :]}"
+
+
+def p_value(p: float) -> str:
+    return "<1e-4" if p < 1e-4 else f"{p:.4f}"
+
+
+def number(value: float) -> str:
+    """Four digits, or two and a power of ten, which take as much room.
+
+    >>> number(0.123456), number(0.0000123456)
+    ('0.1235', '1.2e-05')
+    """
+    text = f"{value:.4g}"
+    return f"{value:.2g}" if "e" in text else text

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from dualfl.analysis import statistics as st
 from dualfl.errors import InputError
+from dualfl.estimators import statistics as st
 from dualfl.objectives import CLogLog, Gamma, LinearModel, Logistic, NegativeBinomial, Poisson, Squared, Tweedie
 from dualfl.silos import likelihoods
 from dualfl.silos.row_scores import row_scores, summed_products

@@ -122,6 +122,7 @@ def test_tuned_values_are_taken(tmp_path):
         (["matrix", "--bandwidth", "0"], "bandwidth"),
         (["matrix", "--whole", "--quick"], "--whole"),
         (["matrix", "--seeds", "0"], "seeds"),
+        (["matrix", "--partition", "column:hospital"], "--dataset"),
         (["matrix", "--tune", "-1", "--rows", "lasso"], "budget"),
         (["figure2"], "figure1"),
     ],
@@ -202,6 +203,45 @@ def test_a_matrix_that_ran_out_of_time_shows_whole_rows_and_lists_the_others(tmp
     assert line["mu"] == "0.01"
     listed = (tmp_path / "unfinished.md").read_text()
     assert "`lasso/labels:1/0.0001`" in listed and "`mnist/shuffled/0.01`" in listed
+
+
+@pytest.fixture
+def patients(tmp_path):
+    """Rows of four hospitals whose patients differ."""
+    lines = ["age,dose,hospital,outcome"]
+    for i in range(80):
+        lines.append(f"{20 + 7 * i % 60},{i % 9},h{i % 4},{'yes' if (3 * i + i % 4) % 7 > 3 else 'no'}")
+    file = tmp_path / "patients.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def test_a_table_of_ones_own_has_its_natural_clients(tmp_path, patients):
+    out = tmp_path / "out"
+    words = ("matrix", "--dataset", patients, "--target", "outcome", "--clients", 4, "--only", "dualfl,lbfgs")
+    words += ("--partition", "column:hospital", "--partition", "shuffled", "--rows", "0.01", "--processes", 1)
+    done = run(*words, "--no-report", "--out", out)
+    assert "patients.csv, column:hospital, mu = 0.01" in done.stdout
+    rows = list(csv.DictReader((out / "matrix.csv").read_text().splitlines()))
+    assert {(row["task"], row["partition"]) for row in rows} == {("own", "column:hospital"), ("own", "shuffled")}
+    assert all(row["ended_by"] == "reached" for row in rows)
+    assert "`own/column:hospital/0.0001`" in (out / "unfinished.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--partition", "column:ward"], "ward"),
+        (["--partition", "colum:hospital"], "did you mean column"),
+        (["--clients", "0"], "clients must be at least 1"),
+        (["--target", "outcom"], "outcom"),
+        (["--rows", "mnist"], "row"),
+    ],
+)
+def test_a_table_of_ones_own_that_does_not_fit(tmp_path, patients, given, says):
+    words = ("matrix", "--dataset", patients, "--target", "outcome", "--only", "dualfl", "--processes", 1)
+    done = run(*words, *given, "--out", tmp_path / "out", code=2)
+    assert says in done.stderr and done.stderr.startswith("Error: ") and not (tmp_path / "out" / "matrix.csv").exists()
 
 
 def test_the_matrix_on_one_row(tmp_path):

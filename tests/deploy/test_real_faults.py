@@ -36,9 +36,19 @@ ROUNDS = 2
 
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory):
-    real = Real(tmp_path_factory.mktemp("real"))
+    """Somebody looks after its parts all the time, as `deploy start` does; what a thread starts ends with it."""
+    real, ended = Real(tmp_path_factory.mktemp("real")), threading.Event()
+
+    def look():
+        while not ended.wait(0.5):
+            real.coordinator.supervisor.look()
+
     with real.running():
+        watching = threading.Thread(target=look)
+        watching.start()
         yield real
+        ended.set()
+        watching.join()
 
 
 @pytest.fixture(scope="module")
@@ -103,26 +113,12 @@ def test_a_silo_that_does_not_come_back_is_named(deployment):
 # -- the server -----------------------------------------------------------------------------------
 
 
-def watch(supervisor, ended):
-    """As `deploy start` does."""
-    while not ended():
-        supervisor.look()
-        time.sleep(0.5)
-
-
 def test_a_superlink_killed_in_the_middle_is_started_again_and_the_run_goes_on_by_itself(deployment, calm):
-    killed = threading.Thread(
-        target=lambda: (
-            deployment.wait_for_row("server", 1),
-            deployment.coordinator.supervisor.parts["superlink"].process.kill(),
-            watch(deployment.coordinator.supervisor, lambda: ended),
-        )
-    )
-    ended = []
+    superlink = deployment.coordinator.supervisor.parts["superlink"]
+    killed = threading.Thread(target=lambda: (deployment.wait_for_row("server", 1), superlink.process.kill()))
     killed.start()
     with deployment.supervised():
         assert same(deployment.go(ALGORITHM, ROUNDS, "server"), calm)
-    ended.append(True)
     killed.join()
 
 

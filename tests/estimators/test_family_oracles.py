@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dualfl.analysis import statistics
 from dualfl.errors import InputError, NoMinimiser
 from dualfl.estimators import (
     CLogLogRegression,
@@ -17,6 +16,7 @@ from dualfl.estimators import (
     NegativeBinomialRegressor,
     PoissonRegressor,
     TweedieRegressor,
+    statistics,
 )
 from dualfl.objectives import CLogLog, Gamma, LinearModel, Logistic, Loss, NegativeBinomial, Poisson, Tweedie
 from dualfl.silos import likelihoods

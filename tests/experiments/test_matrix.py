@@ -11,8 +11,18 @@ from dualfl.experiments.cells import COLUMNS, Outcome
 from dualfl.experiments.matrix import Matrix, MatrixRow
 from dualfl.experiments.matrix_auto import certified, reached, regrets
 from dualfl.experiments.matrix_auto import markdown as auto_markdown
-from dualfl.experiments.matrix_scores import csv_rows, list_of, markdown, middle, places, score, table, unfinished
-from dualfl.experiments.matrix_tuning import read_tuned, search_of, tune, tuned_file
+from dualfl.experiments.matrix_scores import (
+    csv_rows,
+    list_of,
+    markdown,
+    middle,
+    places,
+    places_table,
+    score,
+    table,
+    unfinished,
+)
+from dualfl.experiments.matrix_tuning import read_tuned, search_of, searched, tune, tuned_file
 from dualfl.experiments.network import Network
 from dualfl.experiments.running import run_cell
 from dualfl.experiments.store import Store, pack, unpack
@@ -149,7 +159,9 @@ def test_who_tosses_coins_runs_once_a_seed_and_the_middle_counts(tmp_path):
     diverged = outcome(runs[0], [1], status="diverged at round 1")
     assert middle([diverged, store[runs[1]], store[runs[2]]], 1e-6).cell.seed == 1
     assert places(found, "dualfl") == {ROW: (1, 2)} and places(found, "randprox") == {ROW: (2, 2)}
-    assert "DualFL: place 1 of 2 by exchanges." in markdown(found, NETWORK)
+    text = markdown(found, NETWORK)
+    assert "DualFL: place 1 of 2 by exchanges." in text and f"| {ROW.title} | 1 of 2 | 1 | 1 | dualfl |" in text
+    assert f"| {ROW.title} | 2 of 2 | 2 | 1 | dualfl |" in places_table(found, "randprox")
 
 
 def test_who_does_not_get_there_comes_after_and_by_its_error(tmp_path):
@@ -210,13 +222,21 @@ def test_a_search_finds_a_step_that_theory_does_not_take(tmp_path, monkeypatch):
     monkeypatch.setitem(experiment.TASKS, "lasso", experiment.Task("diabetes", "squared", "diabetes", 10))
     matrix = Matrix(rows=("lasso/0.01",), only=("gd", "auto"), size="quick")
     tune(matrix, tmp_path, minutes=1.0)
-    assert tuned_file(tmp_path, "lasso", 0.01).exists()
-    values = read_tuned(tmp_path)
+    assert tuned_file(tmp_path, matrix.chosen[0]).exists()
+    values = read_tuned(tmp_path, matrix)
     assert list(values) == [("lasso", 0.01)] and list(values["lasso", 0.01]) == ["gd"]
     tuned = replace(matrix, tuned=values)
     cell = tuned.cell(MatrixRow("lasso", "shuffled", 1e-2), "gd")
     assert cell.hyperparameters == values["lasso", 0.01]["gd"]
     assert tuned.cell(MatrixRow("lasso", "shuffled", 1e-4), "gd").hyperparameters == {}
+
+
+def test_a_thousand_clients_take_what_was_found_for_eight(tmp_path):
+    (row,) = searched(Matrix(rows=("many/0.01",)))
+    assert row == MatrixRow("logistic", "dirichlet:0.5", 1e-2)
+    tuned_file(tmp_path, row).write_text('{"best": {"gd": {"hyperparameters": {"step": 0.5}}}}')
+    values = read_tuned(tmp_path, Matrix())
+    assert set(values) == {("logistic", 0.01), ("many", 0.01)} and values["many", 0.01] == {"gd": {"step": 0.5}}
 
 
 def test_candidates_that_are_bad_at_first_do_not_run_to_the_end():

@@ -186,6 +186,12 @@ def test_bad_searches_are_sentences(call, says):
         call()
 
 
+def test_an_empty_grid_is_a_sentence(monkeypatch):
+    monkeypatch.setattr(FedDyn, "grid", {"alpha": ()})
+    with pytest.raises(InputError, match="feddyn: the grid of alpha is empty; give it at least one value"):
+        search()
+
+
 def test_the_command_prints_the_table_and_writes_what_figure_1_reads(tmp_path):
     words = [
         "tune",

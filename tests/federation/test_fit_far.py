@@ -224,5 +224,7 @@ def test_estimators_fit_silos_far_away(tmp_path):
     rows = [used(table, request)[0] for table in frames]
     here = LogisticRegression(C=2.0, tol=1e-10).fit_silos([(features(t, schema), targets(t, schema)) for t in rows])
     np.testing.assert_allclose(found.coef_, here.coef_, rtol=1e-6)
+    np.testing.assert_allclose(found.inference_.covariance, here.inference_.covariance, rtol=1e-6, atol=1e-9)
+    assert "ward=surgery" in found.summary() and "odds ratio" in here.summary()
     again = from_json(json.loads(json.dumps(EstimatorFit.of(LogisticRegression(C=2.0)).as_json())))
     assert again.estimator.get_params() == LogisticRegression(C=2.0).get_params()

@@ -189,9 +189,9 @@ def test_a_plan_waits_until_its_operator_says_yes_once_or_always_or_no(homes):
 def test_everything_goes_to_the_audit_log_and_no_number_of_a_row(homes):
     go(homes)
     records = list(AuditLog(homes[0]).verified())
-    kinds = [record["kind"] for record in records]
+    kinds = [record["kind"] for record in records if record["what"] == "request"]
     assert kinds[:3] == ["open", "join", "ask"] and set(kinds[3:]) == {"ask"}
-    assert all(record["answered"] > 0 and record["experiment"] == "e" for record in records)
+    assert all(record.get("answered", 1) > 0 and record["experiment"] == "e" for record in records)
     shown = command("audit", homes[0])
     assert f"{len(records)} lines; each follows from the one before." in shown.output
     assert (homes[0] / "audit.log").stat().st_mode & 0o777 == 0o600

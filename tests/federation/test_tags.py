@@ -15,7 +15,7 @@ need("cryptography", "flower")
 # ruff: noqa: E402 (nothing below can be imported without it)
 from dualfl.deploy.keys import new_key_pair
 from dualfl.errors import InputError
-from dualfl.federation import field, tags
+from dualfl.federation import commitments, field, tags
 from dualfl.federation.chain import Chain
 from dualfl.federation.field import P, add, signed_to_words, words_to_signed
 from dualfl.federation.group_key import Share
@@ -172,3 +172,43 @@ def test_another_past_is_another_label():
     seen |= {Chain.of("e").said(b"a").said(b"b"), Chain.of("e").said(b"b").said(b"a"), Chain.of("e").said(b"ab")}
     assert len({chain.digest for chain in seen}) == 7
     assert Chain.of("e").said(b"a").said(b"b") == Chain.of("e").said(b"a").said(b"b")
+
+
+# -- numbers of rows ---------------------------------------------------------------------------------------
+
+
+def test_commitments_open_to_the_sum_and_to_nothing_else():
+    made = [commitments.Commitment.of(n, bytes([n % 251]) * 32) for n in (40, 1, 0, 10**9)]
+    total = sum(np.array(one.opening().x) for one in made)
+    public = [one.public for one in made]
+    assert commitments.opened(total, public) == 40 + 1 + 10**9
+    assert len({commitments.Commitment.of(40, bytes([n]) * 32).public for n in range(9)}) == 9
+    for place in range(len(total)):
+        other = total + (np.arange(len(total)) == place)
+        with pytest.raises(InputError, match="not those that they had committed themselves to"):
+            commitments.opened(other, public)
+    with pytest.raises(InputError, match="contradict each other"):
+        commitments.opened(total, public[:-1])
+
+
+def test_the_group_of_commitments_is_that_of_a_safe_prime():
+    def prime(n):
+        d, r = n - 1, 0
+        while d % 2 == 0:
+            d, r = d // 2, r + 1
+        for a in (2, 3, 5, 7):
+            x = pow(a, d, n)
+            if x not in (1, n - 1) and not any(pow(x, 2**i, n) == n - 1 for i in range(1, r)):
+                return False
+        return True
+
+    q = (commitments.PRIME - 1) // 2
+    assert prime(commitments.PRIME) and prime(q)
+    assert pow(commitments.G, q, commitments.PRIME) == pow(commitments.H, q, commitments.PRIME) == 1
+    assert commitments.H not in (0, 1, commitments.G)
+
+
+@pytest.mark.parametrize("size", ["", "xyz", 7, "0", f"{commitments.PRIME:x}", "-1"])
+def test_what_is_no_commitment_is_refused(size):
+    with pytest.raises(InputError, match="is no such number"):
+        commitments.check_shape("b", {"size": size})

@@ -178,3 +178,15 @@ def test_no_variance_between_silos_is_found_as_zero():
         from_moments([SiteMoments.of(X, y)])
     with pytest.raises(InputError, match="needs more rows"):
         from_moments([SiteMoments.of(X[:1], y[:1])] * 2)
+
+
+def test_targets_of_any_size_are_heard_by_least_squares():
+    """An intercept explains no spread: a silo with large targets is not silent, and the fit is that with dummies."""
+    rng = np.random.default_rng(4)
+    X, silo = rng.normal(size=(60, 2)), np.arange(60) % 3
+    y = X @ [30.0, -20.0] + 5000.0 * (silo + 1) + rng.normal(size=60)
+    clients = [OwnIntercept(X[silo == j], y[silo == j], Squared()) for j in range(3)]
+    assert not any(f.silent for f in clients)
+    H, g = sum(f.hessian(np.zeros(2)) for f in clients), sum(f.gradient(np.zeros(2)) for f in clients)
+    dummies = np.column_stack([X, *(silo == j for j in range(3))])
+    np.testing.assert_allclose(-np.linalg.solve(H, g), np.linalg.lstsq(dummies, y, rcond=None)[0][:2], rtol=1e-9)

@@ -77,6 +77,7 @@ def test_no_question_but_those_of_the_plan(tmp_path, verb, change):
         describe(make_homes(tmp_path), in_first(verb, change))
 
 
+@pytest.mark.unrefused("an honest coordinator")
 def test_an_honest_coordinator_gets_its_table(tmp_path):
     transport = describe(make_homes(tmp_path))
     assert transport.heard

@@ -13,6 +13,8 @@ from dualfl.deploy.results import in_silos
 from dualfl.engines.in_words import certificate_line
 from dualfl.errors import InputError
 from dualfl.federation import chambers
+from dualfl.federation.audit import AuditLog
+from dualfl.federation.commitments import Commitment
 from dualfl.federation.tags import FALSE
 from dualfl.silos import verbs
 
@@ -35,6 +37,7 @@ def lying(monkeypatch, change):
     monkeypatch.setattr(chambers.FarChamber, "step", step)
 
 
+@pytest.mark.unrefused("the lie is a silo's; the run stops")
 def test_10_added_to_one_coordinate_contradicts_or_proves_nothing_false(homes, monkeypatch):
     least = far_run(homes, make("auto"), rounds=6, experiment="true").result.energy
 
@@ -51,6 +54,7 @@ def test_10_added_to_one_coordinate_contradicts_or_proves_nothing_false(homes, m
     assert result.certificate is None or result.energy - least <= result.certificate
 
 
+@pytest.mark.unrefused("nobody can see this lie")
 def test_a_lie_that_looks_like_data_is_not_found_out_and_the_certificate_says_on_what_it_rests(homes, monkeypatch):
     """All answers of a silo that are those of other rows are consistent: the model is that of these rows."""
     honest = chambers.Chamber.encode
@@ -69,14 +73,55 @@ def test_a_lie_that_looks_like_data_is_not_found_out_and_the_certificate_says_on
     assert "proven, if every silo answered truly" in line
 
 
-def test_a_false_number_of_rows_at_the_count_is_found_out_when_the_rows_are_measured(homes, monkeypatch):
-    honest = verbs.VERBS["count"]
+def other_rows(monkeypatch, verb, more):
+    """Silo b says another number of rows to this question."""
+    honest = verbs.VERBS[verb]
 
-    def count(chamber, draft):
-        found = honest(chamber, draft)
-        return found | ({"size": found["size"] + 50.0} if chamber.name == "b" else {})
+    def answer(chamber, **given):
+        found = honest(chamber, **given)
+        return more(found) if chamber.name == "b" else found
 
-    monkeypatch.setitem(verbs.VERBS, "count", count)
+    monkeypatch.setitem(verbs.VERBS, verb, answer)
+
+
+@pytest.mark.unrefused("the coordinator finds it out first")
+def test_a_silo_that_counts_other_rows_than_it_committed_to_is_found_out(homes, monkeypatch):
+    other_rows(monkeypatch, "count", lambda found: found | {"size": found["size"] + 50.0})
+    with pytest.raises(InputError, match="not those that they had committed themselves to"):
+        far_run(homes, make("gd"), rounds=1)
+
+
+@pytest.mark.unrefused("the coordinator finds it out first")
+def test_a_silo_that_opens_another_commitment_is_found_out(homes, monkeypatch):
+    honest = chambers.FarChamber.commitment
+
+    def other(self):
+        found = honest(self)
+        opening = (self.experiment.path / "plan").exists() and self.home.name == "b"
+        return Commitment(found.rows + 1, found.blind) if opening else found
+
+    monkeypatch.setattr(chambers.FarChamber, "commitment", other)
+    with pytest.raises(InputError, match="not those that they had committed themselves to"):
+        far_run(homes, make("gd"), rounds=1)
+
+
+@pytest.mark.unrefused("an honest run")
+def test_what_a_silo_committed_itself_to_is_in_its_audit_log(homes):
+    far_run(homes, make("gd"), rounds=1)
+    (noted,) = [one for one in AuditLog(homes[1]).verified() if one["what"] == "rows"]
+    assert noted["rows"] == 30 and Commitment(30, int(noted["blind"], 16)).public == noted["size"]
+
+
+@pytest.mark.unrefused("the coordinator finds it out first")
+def test_a_false_number_of_rows_is_found_out_when_the_rows_are_measured(homes, monkeypatch):
+    """Committed to, and counted; but what the rows weigh is another sum."""
+    honest = chambers.FarChamber.commitment
+    other_rows(monkeypatch, "count", lambda found: found | {"size": found["size"] + 50.0})
+    monkeypatch.setattr(
+        chambers.FarChamber,
+        "commitment",
+        lambda self: Commitment((found := honest(self)).rows + 50 * (self.home.name == "b"), found.blind),
+    )
     with pytest.raises(InputError, match="155 rows were counted and 105 are used"):
         far_run(homes, make("gd"), rounds=1)
 
@@ -96,6 +141,7 @@ def test_data_that_change_in_the_middle_are_refused_by_the_silo_itself(homes):
     assert changed
 
 
+@pytest.mark.unrefused("about words")
 def test_no_sentence_on_sums_names_a_silo_or_advises_to_do_without_masks():
     from dualfl.federation import handing_on, sealing
 

@@ -58,6 +58,7 @@ def serve(port):
         thread.join()
 
 
+@pytest.mark.unrefused("letters that are none never reach the keeper")
 def test_f_an_app_is_never_fetched_and_its_messages_are_refused(tmp_path, monkeypatch):
     heard = []
 
@@ -90,6 +91,7 @@ TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when re
 """
 
 
+@pytest.mark.unrefused("at the coordinator")
 def test_whose_a_connection_is_by_the_kernels_table():
     server = ("127.0.0.1", 0x2400)
     lines = TABLE.splitlines()
@@ -114,6 +116,7 @@ print(urllib.request.urlopen(sys.argv[1]).status)
 """
 
 
+@pytest.mark.unrefused("at the coordinator")
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says whose a connection is")
 def test_f_another_user_of_the_coordinators_machine_does_not_reach_the_control_port(serve, port):
     guard = Mine(hello)

@@ -20,6 +20,7 @@ def homes(tmp_path):
     return make_homes(tmp_path)
 
 
+@pytest.mark.unrefused("an honest coordinator")
 def test_an_honest_coordinator_gets_its_model(homes):
     transport = fit(homes)
     kinds = [decode(message)["kind"] for message, _ in transport.heard]
@@ -227,6 +228,7 @@ def test_e_before_a_plan_names_are_told_as_the_operator_fixed_them(path, to, sen
     assert all(len(refusals(home)) == 1 for home in homes)
 
 
+@pytest.mark.unrefused("the level is joined with others")
 def test_e_a_level_that_one_patient_has_is_told_to_nobody(homes):
     path = homes[0] / "data.csv"
     lines = path.read_text().splitlines()
@@ -359,6 +361,7 @@ def test_runs_that_a_silo_cannot_follow_are_refused_under_masks(homes):
 # -- h: what is left behind ------------------------------------------------------------------------------
 
 
+@pytest.mark.unrefused("hellos are answered")
 def test_h_hellos_without_a_plan_are_forgotten(homes):
     transport = fit(homes)
     hello = decode(transport.heard[0][0])
@@ -369,6 +372,7 @@ def test_h_hellos_without_a_plan_are_forgotten(homes):
     assert (homes[0] / "experiments" / "e").exists()
 
 
+@pytest.mark.unrefused("the attack is on the coordinator")
 def test_h_what_a_silo_says_is_cleaned_before_it_is_shown(homes):
     change(homes[1], name="b")
 

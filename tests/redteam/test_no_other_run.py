@@ -65,6 +65,8 @@ LIES = {
     "another step size": at_step(1, hyper(rho=99.0)),
     "the value elsewhere": at_step(2, put("probe", lambda probe: None if probe is None else probe + 1.0)),
     "the largest in place of the sum": at_step(2, put("reduce", "max")),
+    "two words where nothing was void": lambda _, content: content | {"wide": True} if steps(content) else None,
+    "fits that have not ended": lambda _, content: content | {"ended": (1,)} if steps(content) else None,
     "another seed": at_step(1, lambda one: one["fit"].update(seed=7)),
     "another start": at_step(1, lambda one: one["fit"].update(start=np.ones(5))),
     "another solver": at_step(1, lambda one: one["fit"]["cost"].update(solver="sgd")),
@@ -108,6 +110,7 @@ def test_a_plan_has_no_room_for_a_codec(codec, homes):
         far_run(homes, make("gd"), rounds=1, transport=Hostile(homes, lie))
 
 
+@pytest.mark.unrefused("allowed")
 def test_stopping_early_is_allowed_and_leaves_nothing_behind(homes):
     transport = Hostile(homes)
     far_run(homes, make("dualfl"), rounds=3, transport=transport)
@@ -116,6 +119,7 @@ def test_stopping_early_is_allowed_and_leaves_nothing_behind(homes):
     assert not (homes[0] / "experiments" / "e").exists()
 
 
+@pytest.mark.unrefused("about words")
 def test_an_estimators_algorithm_is_what_the_policy_looks_at():
     """A plan says "auto" beside the analysis; what an estimator names itself is what would run."""
     from dualfl.federation.consent import description

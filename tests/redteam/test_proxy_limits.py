@@ -14,6 +14,8 @@ need("flwr", "flower")
 # ruff: noqa: E402 (nothing below can be imported without it)
 from dualfl.deploy import proxy
 
+pytestmark = pytest.mark.unrefused("the proxy of the coordinator")
+
 
 def status(app, pieces, headers=()):
     """What comes back to a POST on the fleet path."""

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from hostile import Hostile, fit, make_homes
 
+pytestmark = pytest.mark.unrefused("honest coordinators")
+
+
 FOLLOW = """
 import json, sys
 from pathlib import Path

@@ -36,6 +36,7 @@ QUESTIONS = {
 }
 
 
+@pytest.mark.unrefused("verbs are asked without a silo around them")
 @pytest.mark.parametrize("verb", QUESTIONS)
 def test_no_verb_answers_about_a_fold_of_one_or_two_rows(verb):
     with pytest.raises(InputError, match="one of 20 folds has too few rows of this silo"):
@@ -61,7 +62,7 @@ def with_gap(home, row, column=1):
 
 def test_leaving_out_rows_with_gaps_does_not_single_out_one_patient(tmp_path):
     """One plan over all rows, and one without those that have a gap: their difference is one patient."""
-    homes = make_homes(tmp_path)
+    homes = make_homes(tmp_path, least_per_level=0)  # which would fill the gap
     with_gap(homes[0], 5)
     for home in homes:
         change(home, allow_drop_rows=True)

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.analysis import inference
 from dualfl.analysis.agreeing import Agreed
 from dualfl.analysis.fit_result import Fit, Wishes
 from dualfl.analysis.fitted import Fitted
 from dualfl.analysis.influence import Without
 from dualfl.analysis.models import Recipe
-from dualfl.analysis.statistics import FEW_SILOS, FitStatistics, fit_statistics
+from dualfl.analysis.separated import separation_sentence
 from dualfl.errors import InputError
+from dualfl.estimators import standard_errors
 from dualfl.estimators.metrics import Evaluation
 from dualfl.estimators.path import PenaltyPath
 from dualfl.estimators.solving import FitLimits
+from dualfl.estimators.statistics import FEW_SILOS, FitStatistics, fit_statistics, null_predictor
 from dualfl.objectives import (
     CLogLog,
     Cox,
@@ -28,7 +29,6 @@ from dualfl.objectives import (
     Ordered,
     Poisson,
     Softmax,
-    Squared,
     Tweedie,
 )
 from dualfl.silos.costs import Cost, Sample
@@ -87,7 +87,7 @@ class Described:
     @property
     def obstacle(self) -> str:
         """Why there are no standard errors."""
-        return inference.obstacle(
+        return standard_errors.obstacle(
             self.estimator.loss, self.recipe.l1, self.estimator.stacked.size, self.agreed.overview.rows
         )
 
@@ -124,7 +124,9 @@ def describing(
     evaluation = Evaluation(shown, from_wire(totals[0], *how))
     silent = round(float(totals[2]["silent"])) if estimator.own_intercept else 0
     extra = len(silos.names) - silent if estimator.own_intercept else 0
-    errors = None if about.obstacle else make_errors(silos, about, told, extra)
+    if not about.obstacle:
+        yield from refuse_endless(silos, about, information_of(told))
+    errors = None if about.obstacle else make_errors(about, told, extra)
     statistics = None if about.obstacle else make_statistics(about, told, searched, extra)
     if random is not None:
         covariance = agreed.scaling.back @ random.covariance @ agreed.scaling.back.T
@@ -217,7 +219,7 @@ class NullModel:
 def null_model(estimator: Fitted, sample: Sample, roles: Mapping[str, str]) -> NullModel | Array | None:
     """Its coefficients, or what has to be fitted to know them; None where there is no such model."""
     loss, offset = estimator.loss, bool({"offset", "exposure"} & set(roles))
-    if not isinstance(loss, inference.LIKELIHOODS) or estimator.l1:
+    if not isinstance(loss, standard_errors.LIKELIHOODS) or estimator.l1:
         return None
     if estimator.own_intercept or isinstance(loss, Cox):
         return np.zeros(0)
@@ -225,21 +227,7 @@ def null_model(estimator: Fitted, sample: Sample, roles: Mapping[str, str]) -> N
         return None if offset else np.zeros(0)
     if offset:
         return NullModel(estimator)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        if isinstance(loss, Softmax):
-            start = np.log(sample.classes / sample.classes.sum())
-        else:
-            start = np.atleast_1d(link(loss, sample.mean))
-    return start if np.isfinite(start).all() else None
-
-
-def link(loss: Any, mean: float) -> float:
-    """The predictor that belongs to this mean."""
-    if isinstance(loss, Squared):
-        return mean
-    if isinstance(loss, Logistic):
-        return float(np.log(mean) - np.log1p(-mean))
-    return float(np.log(-np.log1p(-mean))) if isinstance(loss, CLogLog) else float(np.log(mean))
+    return null_predictor(loss, sample)
 
 
 def null_cost(about: Described) -> Cost:
@@ -252,29 +240,35 @@ def null_cost(about: Described) -> Cost:
 # -- errors and likelihoods -------------------------------------------------------------------------------
 
 
-def information_of(about: Described, told: Mapping[str, Any]) -> Array:
+def refuse_endless(silos: Silos, about: Described, H: Array) -> Conversation[None]:
+    """A likelihood that is flat in some direction rises there for ever."""
+    loss, names = about.estimator.loss, about.agreed.schema.names
+    if about.recipe.penalty != "none" or not isinstance(loss, ENDLESS_LOSSES):
+        return
+    curvature, involved = standard_errors.flattest(H, about.products, loss, names)
+    if curvature < standard_errors.ENDLESS:
+        raise InputError((yield from separation_sentence(silos, about.estimator, about.agreed, about.sample, involved)))
+
+
+def information_of(told: Mapping[str, Any]) -> Array:
     sums = told["information"]
     return whole(np.asarray(sums["information" if "information" in sums else "hessian"]))
 
 
-def make_errors(silos: Silos, about: Described, told: Mapping[str, Any], extra: int) -> inference.Errors:
+def make_errors(about: Described, told: Mapping[str, Any], extra: int) -> standard_errors.Errors:
     """Standard errors for the columns as they are."""
     recipe, agreed, estimator = about.recipe, about.agreed, about.estimator
     loss, level = estimator.loss, about.wishes.level
-    H = information_of(about, told)
-    if recipe.penalty == "none" and isinstance(loss, ENDLESS_LOSSES):
-        curvature, involved = inference.flattest(H, about.products, loss, agreed.schema.names)
-        if curvature < inference.ENDLESS:
-            raise InputError(separation_sentence(involved, silos, agreed.schema))
+    H = information_of(told)
     residuals = float(told["information"].get("residuals", 0.0)) or float(told["likelihood"]["pearson"])
     free = estimator.stacked.shape[0] - len(agreed.schema.names)
     if about.by:
         scores, n = told["scores"], about.sample.mass
-        found = inference.robust_errors(
+        found = standard_errors.robust_errors(
             H, whole(np.asarray(scores["products"])), float(scores["clusters"]), about.by, recipe.ridge, n, free, level
         )
     else:
-        found = inference.standard_errors(H, loss, recipe.ridge, about.sample.mass, residuals, level, free, extra)
+        found = standard_errors.standard_errors(H, loss, recipe.ridge, about.sample.mass, residuals, level, free, extra)
     back = np.kron(estimator.back(agreed.scaling), np.eye(loss.outputs))
     kind = information_kind(loss)
     return replace(found, covariance=back @ found.covariance @ back.T, kind=kind)
@@ -286,22 +280,8 @@ def make_statistics(about: Described, told: Mapping[str, Any], searched: bool, e
     count = about.estimator.stacked.size - (loss.outputs > 1) * about.estimator.stacked.shape[0] + extra
     events = float(about.agreed.overview.classes[1]) if isinstance(loss, Cox) else None
     found = fit_statistics(loss, sums, null, count, searched, events)
-    thresholds = loss.levels - 1 if isinstance(loss, Ordered) else 1
+    thresholds = loss.levels - 1 if isinstance(loss, Ordered) else max(loss.outputs - 1, 1)
     return replace(found, intercepts=extra or thresholds)
-
-
-def separation_sentence(involved: str, silos: Silos, schema: Schema) -> str:
-    if "time" in schema.roles:
-        return (
-            f"Some combination of the columns {involved} orders the events in {', '.join(silos.names[:4])}, so without "
-            "a penalty the coefficients would grow for ever; take --penalty l2, or leave the columns out with --drop."
-        )
-    what = "class" if schema.classes else "value"
-    return (
-        f"Some values of the columns {involved} in {', '.join(silos.names[:4])} occur with one {what} "
-        f"of {schema.target!r} only, so without a penalty the coefficients would grow for ever; take --penalty l2, "
-        "or leave the columns out with --drop."
-    )
 
 
 # -- what else there is to say ----------------------------------------------------------------------------

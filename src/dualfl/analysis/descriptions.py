@@ -170,7 +170,9 @@ class EstimatorFit:
         estimator.n_features_in_ = len(agreed.schema.names)
         estimator.feature_names_in_ = np.array(agreed.schema.names, dtype=object)
         yield Exchange("the fit", (agreed.note,))
+        estimator._rows = None
         yield from estimator._fitting(silos)
+        yield from estimator._inferring(silos)
         return estimator
 
     def as_json(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from dualfl.analysis.descriptions import WholeFit
 from dualfl.analysis.fit_result import Fit, Wishes
 from dualfl.analysis.models import Recipe
 from dualfl.errors import InputError
+from dualfl.estimators.classifiers import check_ratio
+from dualfl.estimators.cv import CrossValidated
 from dualfl.estimators.inference import Inference
 from dualfl.estimators.ordinal import OrdinalRegression
 from dualfl.estimators.survival import CoxPH
@@ -30,7 +33,13 @@ def as_whole_fit(estimator: Any, roles: Mapping[str, str]) -> WholeFit | None:
     strange = [role for role in roles if role not in ROLES]
     if strange:
         raise InputError(f"fit_silos takes columns as {', '.join(ROLES)}, and not as {strange[0]!r}.")
-    if estimator.alpha:
+    chosen = isinstance(estimator, CrossValidated)
+    if chosen and np.ndim(estimator.alphas):
+        raise InputError(
+            "alphas are relative to the number of rows, which nobody knows before they are asked; give how many of "
+            "them are to be tried."
+        )
+    if not chosen and estimator.alpha:
         raise InputError(
             f"alpha = {estimator.alpha:g} is relative to the number of rows, which nobody knows before they are asked; "
             "take alpha=0, or `dualfl fit --study --penalty l2 --alpha`, whose alpha is for each row."
@@ -39,16 +48,22 @@ def as_whole_fit(estimator: Any, roles: Mapping[str, str]) -> WholeFit | None:
         if "time" not in roles:
             raise InputError('fit_silos of CoxPH on a study needs the column of times, as time="days".')
         request = Request("", False, roles=dict(roles))
-        return WholeFit(Recipe("cox", "none", ties=estimator.ties, tol=float(estimator.tol)), Wishes(request))
-    levels = () if estimator.levels is None else tuple(map(str, estimator.levels))
-    request = Request("", False, roles=dict(roles), levels=levels)
-    return WholeFit(Recipe("ordinal", "none", tol=float(estimator.tol)), Wishes(request))
+        recipe = Recipe("cox", "none", ties=estimator.ties, tol=float(estimator.tol))
+    else:
+        levels = () if estimator.levels is None else tuple(map(str, estimator.levels))
+        request = Request("", False, roles=dict(roles), levels=levels)
+        recipe = Recipe("ordinal", "none", tol=float(estimator.tol))
+    if not chosen:
+        return WholeFit(recipe, Wishes(request))
+    ratio = check_ratio(estimator.l1_ratio)
+    penalty = {0.0: "l2", 1.0: "l1"}.get(ratio, "elastic-net")
+    recipe = replace(recipe, penalty=penalty, l1_ratio=ratio if penalty == "elastic-net" else 0.5)
+    wishes = Wishes(request, coding="reference", standardise=False, influence=False)
+    return WholeFit(recipe, replace(wishes, cross_validate=True, cv=estimator.cv, rule=estimator.rule))
 
 
 def take(estimator: Any, fit: Fit) -> None:
     """Make the estimator what it would be after a fit here, as far as a coordinator knows it."""
-    if fit.errors is None or fit.statistics is None:
-        raise InputError(f"There are no errors of this fit: {fit.no_errors}.")
     d, theta = len(fit.schema.names), fit.theta.ravel()
     result = fit.estimator
     estimator.coef_ = theta[:d].copy()
@@ -56,9 +71,16 @@ def take(estimator: Any, fit: Fit) -> None:
     estimator.n_iter_, estimator.n_exchanges_ = result.n_iter_, sum(one.exchanges for one in fit.spent)
     estimator.history_, estimator.algorithm_ = result.history_, result.algorithm_
     estimator.certificate_, estimator.certificate_reason_ = result.certificate_, result.certificate_reason_
-    estimator.objective_, estimator.log_likelihood_ = result.objective_, fit.statistics.log_likelihood
-    ratio, likelihood = fit.ratio_name, fit.statistics.log_likelihood
-    estimator.told_ = Inference.of(fit.names, theta, fit.errors.covariance, ratio, likelihood)
+    estimator.objective_ = result.objective_
+    estimator.log_likelihood_ = np.nan if fit.statistics is None else fit.statistics.log_likelihood
+    estimator._rows = None
+    estimator._told = f"This fit has no standard errors: {fit.no_errors}."
+    if fit.errors is not None:
+        more = {"statistics": fit.statistics, "beside": len(theta) - d, "penalised": fit.recipe.penalty != "none"}
+        estimator._told = Inference.of(fit.names, theta, fit.errors, fit.ratio_name, **more)
+    if fit.path is not None:  # there alpha is for each row
+        estimator.path_ = replace(fit.path, values=fit.path.values * fit.rows)
+        estimator.alpha_ = estimator.path_.value
     if isinstance(estimator, OrdinalRegression):
         estimator.classes_, estimator.thresholds_ = np.array(fit.schema.classes), theta[d:].copy()
     else:

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.analysis import inference
 from dualfl.analysis.agreeing import Overview, OwnCounts
 from dualfl.analysis.fitted import Fitted
 from dualfl.analysis.influence import Without
 from dualfl.analysis.models import Recipe
-from dualfl.analysis.statistics import Coefficients, FitStatistics, coefficients, ratio_name
+from dualfl.estimators import standard_errors
 from dualfl.estimators.metrics import Evaluation
 from dualfl.estimators.path import PenaltyPath
+from dualfl.estimators.statistics import Coefficients, FitStatistics, coefficients, ratio_name
 from dualfl.silos.ledger import Spent
 from dualfl.silos.survival_tests import ChiSquare
 from dualfl.tables.encoding import Scaling
@@ -59,7 +59,7 @@ class Fit:
     scaling: Scaling
     estimator: Fitted  # of the scaled columns
     theta: Array
-    errors: inference.Errors | None
+    errors: standard_errors.Errors | None
     no_errors: str
     losses: tuple[float | None, ...]  # of each silo
     loss: float  # of all rows

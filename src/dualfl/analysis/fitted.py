@@ -10,9 +10,11 @@ import numpy as np
 from scipy.special import expit
 
 from dualfl.engines.engine import Result
+from dualfl.errors import NoMinimiser
 from dualfl.estimators.base import FederatedClassifier, FederatedLinear, FederatedRegressor
 from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
-from dualfl.estimators.families import CLogLogRegression, LogLink
+from dualfl.estimators.families import CLogLogRegression
+from dualfl.estimators.regressors import LogLink
 from dualfl.estimators.solving import FitCost, FitLimits, Task
 from dualfl.objectives import CLogLog, Cox, Loss, Ordered
 from dualfl.silos.costs import Cost, Sample
@@ -60,13 +62,20 @@ class Fitted(FederatedLinear):
         if not self.own_intercept:
             yield from super()._inspecting(silos, task, results)
 
+    def _without_minimiser(self, silos: Silos, sample: Sample, known: Any = None) -> Conversation[NoMinimiser]:
+        """Whoever has asked for the fit knows its columns, and says more."""
+        yield from ()
+        return NoMinimiser(self._no_minimiser)
+
     def _limits(self, sample: Sample) -> FitLimits:
         return replace(super()._limits(sample), proof_follows=self.proof_follows)
 
     @property
     def proof_follows(self) -> bool:
         """Whether the proof is made of questions after the run, because the algorithm has none (`proving`)."""
-        return self.l1 == 0 and (self.own_intercept or isinstance(self.loss, Cox | Ordered | CLogLog))
+        if self.l1:
+            return isinstance(self.loss, Ordered)
+        return self.own_intercept or isinstance(self.loss, Cox | Ordered | CLogLog)
 
     def _read(self, results: list[Result], offset: float = 0.0) -> None:
         whole = not (self.own_intercept or isinstance(self.loss, Cox | Ordered))

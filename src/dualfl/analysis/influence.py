@@ -12,9 +12,9 @@ import numpy as np
 
 from dualfl.analysis.agreeing import Agreed, OwnCounts
 from dualfl.analysis.fitted import Fitted
-from dualfl.analysis.inference import check_determined
 from dualfl.analysis.models import Recipe
 from dualfl.errors import InputError
+from dualfl.estimators.standard_errors import check_determined
 from dualfl.objectives import Cox
 from dualfl.silos.costs import Rows, Sample
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measured_samples, measurement

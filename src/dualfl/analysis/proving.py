@@ -15,6 +15,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.engines.engine import Result
 from dualfl.estimators.curvature_proof import INSIDE, LARGEST, MOST, SURE, psi
+from dualfl.objectives.penalties import L1
 from dualfl.objectives.rounding import UNIT, roundings
 from dualfl.silos.costs import Cost
 from dualfl.silos.curvature import POWER
@@ -23,6 +24,7 @@ from dualfl.silos.verbs import whole
 from dualfl.typing import Array
 
 TOO_FAR = "the fit is not yet near enough to its minimiser for a proof"
+SINGULAR = "columns determine each other, so that their Hessian proves nothing; a ridge, or --coding reference, helps"
 WIDE = f"there are more than {LARGEST:,} coefficients, and Hessians are summed up to that"
 
 
@@ -35,9 +37,13 @@ def proving(silos: Silos, cost: Cost, mass: float, result: Result, purpose: str 
     given = {"cost": cost.as_json(), "theta": theta}
     (sums,) = yield Exchange(purpose, (Query("slopes", given),))
     at = Sums(sums, mass)
+    if cost.l1:
+        d, penalty = silos.features, L1(cost.l1)  # thresholds are free
+        at.value += penalty.value(theta[:d])
+        at.g = np.append(penalty.steepest(theta[:d], at.g[:d]), at.g[d:])
     factor = at.factor
     if factor is None:
-        return replace(result, certificate=None, certificate_reason=TOO_FAR)
+        return replace(result, certificate=None, certificate_reason=SINGULAR if cost.l1 else TOO_FAR)
     (reach,) = yield Exchange(purpose, (Query("reach", {**given, "L": np.tril(factor[0]), "mass": mass}),))
     longest = max(float(reach["power"]), 0.0) ** (1 / POWER) * (1 + 1e-12)
     lam = at.decrement(factor)
@@ -47,7 +53,7 @@ def proving(silos: Silos, cost: Cost, mass: float, result: Result, purpose: str 
     gap = float(lam**2 * psi(u) * (1 + 1e-9) + 2 * at.off)
     rows = result.history.rows
     rows[-1] = rows[-1]._replace(certificate=gap)
-    better = theta - cho_solve(factor, at.g) if u < SURE else theta
+    better = theta - cho_solve(factor, at.g) if u < SURE and not cost.l1 else theta
     return replace(result, theta=better, certificate=gap, certificate_reason="", energy=at.value, rounding=at.off)
 
 

@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from dualfl.analysis import inference
 from dualfl.analysis.agreeing import Agreed, ColumnWishes, agreeing
-from dualfl.analysis.describing import Described, NullModel, describing, null_model, separation_sentence
+from dualfl.analysis.describing import Described, NullModel, describing, null_model
 from dualfl.analysis.fit_result import Fit, Wishes
 from dualfl.analysis.fitted import Fitted
 from dualfl.analysis.influence import Without, left_out
 from dualfl.analysis.models import SMALL_RIDGE, Recipe
-from dualfl.analysis.proving import proving
+from dualfl.analysis.proving import SINGULAR, proving
+from dualfl.analysis.separated import separation_sentence
 from dualfl.analysis.site_effects import random_intercepts
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
+from dualfl.estimators import standard_errors
 from dualfl.estimators.families import searching_dispersion
 from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
 from dualfl.estimators.solving import Task, solving, warn_unless_certified
@@ -97,7 +98,7 @@ def fitting(
     if recipe.penalty == "none":
         (answer,) = yield Exchange("products of columns", (products_query(recipe),))
         products = whole(np.asarray(answer["products"]))
-        inference.check_determined(products, agreed.schema.names, within=recipe.within_silos)
+        standard_errors.check_determined(products, agreed.schema.names, within=recipe.within_silos)
     estimator, without, notes, null = yield from solved(silos, recipe, wishes, agreed, sample, progress)
     random = None
     if recipe.site_effect == "random":
@@ -270,12 +271,15 @@ def solved(
     found = yield from solving(silos, [*tasks, *null_task])
     results = found[0]
     if isinstance(results, NoMinimiser) and recipe.penalty == "none":
-        raise InputError((yield from separating_columns(silos, recipe, agreed, sample))) from results
+        raise InputError((yield from separated(silos, estimator, recipe, agreed, sample))) from results
     if isinstance(results, DualflError):
         raise results
     if estimator.proof_follows:
         results = [(yield from certified(silos, estimator, sample, results[0]))]
-    yield from estimator._inspecting(silos, tasks[0], results)
+    try:
+        yield from estimator._inspecting(silos, tasks[0], results)
+    except NoMinimiser as error:
+        raise InputError((yield from separated(silos, estimator, recipe, agreed, sample))) from error
     others = iter(zip(tasks[1:], found[1:]))
     without = [
         Without(name, reason=one) if isinstance(one, str) else refitted(name, *next(others))
@@ -292,7 +296,7 @@ def certified(silos: Silos, estimator: Fitted, sample: Sample, result: Result) -
     limits, (cost,) = estimator._limits(sample), estimator._costs(sample)
     for _ in range(ATTEMPTS):
         result = yield from proving(silos, cost, sample.mass, result)
-        if limits.met(result.certificate, result.energy, result.rounding):
+        if limits.met(result.certificate, result.energy, result.rounding) or result.certificate_reason == SINGULAR:
             break
         (found,) = yield from solving(silos, [Task(estimator, sample, [result.theta])])
         if isinstance(found, DualflError):
@@ -321,8 +325,8 @@ def kept(estimator: Fitted, results: list[Result], sample: Sample, recipe: Recip
     return [note for note in notes if estimator.certificate_ is not None or recipe.penalty != "none"]
 
 
-def separating_columns(silos: Silos, recipe: Recipe, agreed: Agreed, sample: Sample) -> Conversation[str]:
-    """Which columns have no finite coefficients: a faint ridge keeps them finite, and the likelihood is flat there."""
+def separated(silos: Silos, estimator: Fitted, recipe: Recipe, agreed: Agreed, sample: Sample) -> Conversation[str]:
+    """Why coefficients grow for ever. A faint ridge keeps them finite, and the likelihood is flat where they grow."""
     faint = replace(recipe, penalty="l2", alpha=FAINT, tol=1e-4).estimator(len(agreed.schema.classes))
     (results,) = yield from faint._solving(silos, [Task(faint, sample)])
     cost = replace(faint._costs(sample)[0], ridge=0.0, shift=0.0).as_json()
@@ -330,5 +334,5 @@ def separating_columns(silos: Silos, recipe: Recipe, agreed: Agreed, sample: Sam
         "the fit", (Query("information", {"cost": cost, "theta": results[0].theta}), products_query(recipe))
     )
     H, G = whole(np.asarray(information["hessian"])), whole(np.asarray(products["products"]))
-    involved = inference.flattest(H, G, faint.loss, agreed.schema.names)[1]
-    return separation_sentence(involved, silos, agreed.schema)
+    involved = standard_errors.flattest(H, G, faint.loss, agreed.schema.names)[1]
+    return (yield from separation_sentence(silos, estimator, agreed, sample, involved))

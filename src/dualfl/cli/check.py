@@ -213,7 +213,7 @@ def verdict(stops: int, others: int) -> str:
 
 def told(matter: Matter, every: Sequence[str], far: bool) -> Iterator[str]:
     """What it is; in each file, how often and where; and what can be done."""
-    from dualfl.fits.console import short
+    from dualfl.lines import short
     from dualfl.tables.advice import brief
 
     yield from wrapped(matter.title, "  ", "    ")

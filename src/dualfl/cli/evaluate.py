@@ -27,6 +27,7 @@ from dualfl.errors import InputError
     help="Unknown levels: refuse them, or count them as the reference level.",
 )
 @spelling_options
+@click.option("--digest", is_flag=True, help="Print the digest by which a plan names the model to operators.")
 @click.option("--force", is_flag=True, help="Replace the file --out.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the numbers and the curves here, as JSON.")
 def evaluate_command(
@@ -35,6 +36,7 @@ def evaluate_command(
     study: Path | None,
     bins: int,
     unseen: str,
+    digest: bool,
     force: bool,
     out: Path | None,
     **given: Any,
@@ -51,6 +53,7 @@ def evaluate_command(
     Examples:
       dualfl evaluate model new_a.csv new_b.csv
       dualfl evaluate model --study study
+      dualfl evaluate model --digest
     """
     from dualfl.files import write_atomically
     from dualfl.fits.model_folder import as_json, read
@@ -59,6 +62,9 @@ def evaluate_command(
     from dualfl.tables.reading import read_tables
 
     check_file(out, force)
+    if digest:
+        click.echo(digest_of(read(folder)))
+        return
     if bool(files) == (study is not None):
         said = "both were given." if study else "neither was given."
         raise InputError(f"Give files with rows to evaluate, or --study with the folder of a deployment; {said}")
@@ -75,6 +81,13 @@ def evaluate_command(
     click.echo("\n".join(lines(evaluation, model, bins, lost)))
     if out is not None:
         click.echo(f"\nthe numbers and the curves: {out}")
+
+
+def digest_of(model: Any) -> str:
+    from dualfl.analysis.descriptions import ModelEvaluation
+    from dualfl.federation.plan_in_words import digest_of_model
+
+    return digest_of_model(ModelEvaluation.of(model).predictor.as_json())
 
 
 def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
@@ -98,7 +111,8 @@ def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
 
 
 def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
-    from dualfl.fits.console import NAME, short, table
+    from dualfl.fits.console import NAME
+    from dualfl.lines import short, table
 
     target, classes = short(model.schema.target, NAME), model.schema.classes
     found = evaluation.table()
@@ -128,7 +142,7 @@ def number(key: str, value: float) -> str:
 
 def calibration(total: Any, classes: tuple[str, ...]) -> list[str]:
     """Whether rows that were given a probability of 0.3 are so in three of ten cases."""
-    from dualfl.fits.console import table
+    from dualfl.lines import table
 
     shown = list(enumerate(classes[1:] if len(classes) == 2 else classes))
     rows = []

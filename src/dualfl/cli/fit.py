@@ -14,7 +14,6 @@ from click.core import ParameterSource
 from dualfl.analysis.models import MODELS, PENALTIES, SMALL_RIDGE
 from dualfl.cli.formula import terms_of
 from dualfl.cli.model_options import (
-    NO_CHOICE,
     SURVIVAL,
     levels_of,
     model_options,
@@ -77,8 +76,6 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
         if not useful and ctx.get_parameter_source(option) is not ParameterSource.DEFAULT:
             said = f"--{option.replace('_', '-')} {ctx.params[option]}"
             raise InputError(f"{said} is for {purpose}, and {instead}; leave it out, or take {purpose}.")
-    if model in NO_CHOICE and choose:
-        raise InputError(f"--alpha cv is not for --model {model}; give --alpha a number.")
 
 
 @click.command("fit", context_settings={"show_default": True})

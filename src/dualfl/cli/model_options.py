@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from dualfl.analysis.models import Recipe
 
 SURVIVAL = ("time", "event", "entry", "strata", "ties")
-NO_CHOICE = ("cox", "ordinal")  # models whose penalty cross-validation does not choose
 OPTIONS = (
     click.option("--power", default=1.5, help="Of tweedie: the variance is the mean to this power."),
     click.option(

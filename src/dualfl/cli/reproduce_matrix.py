@@ -39,6 +39,12 @@ CELLS = "cells.zip"  # all finished cells, small enough to keep
     metavar="WORD",
     help="Only these rows, such as svm, labels:1, 0.01 or mnist/shuffled; repeatable.",
 )
+@click.option("--dataset", help="A file or a named set, in the place of the matrix's own problems.")
+@click.option("--target", help="The column to predict, if the data are a file.")
+@click.option("--clients", type=int, help="Number of clients of --dataset.  [default: 8]")
+@click.option(
+    "--partition", multiple=True, help="How rows of --dataset are split, such as column:hospital; repeatable."
+)
 @click.option("--only", metavar="NAMES", help="Only these algorithms, separated by commas.  [default: all]")
 @click.option("--seeds", default=3, help="Runs of methods that toss coins; the one in the middle counts.")
 @click.option("--whole", is_flag=True, help="All rows of every data set, not 2,000.")
@@ -77,6 +83,8 @@ def matrix_command(ctx: click.Context, /, **given: Any) -> None:
     Examples:
       dualfl reproduce matrix --quick --rows svm --out runs/svm
       dualfl reproduce matrix --rows logistic --tune 10 --out runs/logistic
+      dualfl reproduce matrix --dataset patients.csv --target outcome
+        --partition column:hospital --clients 3 --out runs/patients
     """
     with drawing():
         run_matrix(command_line(ctx, kept=True), **given)
@@ -87,6 +95,10 @@ def run_matrix(
     *,
     out: Path,
     rows: Sequence[str] = (),
+    dataset: str | None = None,
+    target: str | None = None,
+    clients: int | None = None,
+    partition: Sequence[str] = (),
     only: str | None = None,
     seeds: int = 3,
     whole: bool = False,
@@ -100,7 +112,7 @@ def run_matrix(
     page: bool = True,
 ) -> None:
     from dualfl.experiments.cells import check_minutes
-    from dualfl.experiments.matrix import Matrix
+    from dualfl.experiments.matrix import Matrix, N, own_task
     from dualfl.experiments.matrix_scores import unfinished
     from dualfl.experiments.matrix_tuning import read_tuned
     from dualfl.experiments.network import Network
@@ -113,12 +125,17 @@ def run_matrix(
     network = Network(latency, bandwidth)
     names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
     size = "whole" if whole else "quick" if quick else "small"
-    matrix = Matrix(tuple(rows), names, cell_minutes, size, seeds)
+    own = None
+    if dataset is not None:
+        own = own_task(dataset, target, N if clients is None else clients, tuple(partition) or ("shuffled",))
+    elif target is not None or clients is not None or partition:
+        raise InputError("--target, --clients and --partition say how --dataset is taken; give that too.")
+    matrix = Matrix(tuple(rows), names, cell_minutes, size, seeds, own=own)
     check_out(out)
     with alone(out):
         if tune_minutes is not None:
             search_values(command, out / "tuned", matrix, tune_minutes, processes)
-        matrix = replace(matrix, tuned=read_tuned(out / "tuned"))
+        matrix = replace(matrix, tuned=read_tuned(out / "tuned", matrix))
         unpack(out / CELLS, out / "cells")
         store, cpu = finish(out, matrix.cells, processes, minutes)
         left = unfinished(replace(matrix, rows=(), only=()), store)

@@ -11,7 +11,7 @@ import numpy as np
 from dualfl.errors import InputError
 
 if TYPE_CHECKING:
-    from dualfl.analysis.statistics import TestResult
+    from dualfl.estimators.statistics import TestResult
     from dualfl.fits.kept import Kept
 
 
@@ -47,8 +47,8 @@ def test_command(folders: tuple[Path, ...], terms: tuple[str, ...], together: bo
 
 
 def ratio_text(small: Kept, large: Kept) -> str:
-    from dualfl.fits.console import p_value
     from dualfl.fits.testing_models import likelihood_ratio, number
+    from dualfl.lines import p_value
 
     result = likelihood_ratio(small, large)
     more = [name for name in large.model.schema.names if name not in small.model.schema.names]
@@ -59,8 +59,8 @@ def ratio_text(small: Kept, large: Kept) -> str:
 
 
 def wald_text(one: Kept, terms: list[str], together: bool) -> str:
-    from dualfl.fits.console import table
     from dualfl.fits.testing_models import term_names, wald
+    from dualfl.lines import table
 
     found = term_names(one, [term for term in terms if term])
     if together:
@@ -72,7 +72,7 @@ def wald_text(one: Kept, terms: list[str], together: bool) -> str:
 
 
 def numbers(result: TestResult) -> list[str]:
-    from dualfl.fits.console import p_value
+    from dualfl.lines import p_value
 
     if np.isinf(result.df_error):
         return [f"{result.statistic:.4g}", f"{result.df}", p_value(result.p)]

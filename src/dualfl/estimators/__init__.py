@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         QuantileRegressorCV,
         RidgeCV,
     )
+    from dualfl.estimators.cv_joint import CoxPHCV, OrdinalRegressionCV
     from dualfl.estimators.families import (
         CLogLogRegression,
         GammaRegressor,
@@ -47,6 +48,7 @@ __all__ = [
     "CLogLogRegression",
     "ClassificationSums",
     "CoxPH",
+    "CoxPHCV",
     "ElasticNet",
     "ElasticNetCV",
     "Evaluation",
@@ -61,6 +63,7 @@ __all__ = [
     "LogisticRegressionCV",
     "NegativeBinomialRegressor",
     "OrdinalRegression",
+    "OrdinalRegressionCV",
     "PenaltyPath",
     "PoissonRegressor",
     "PoissonRegressorCV",
@@ -90,6 +93,7 @@ _HOMES = {
         "QuantileRegressorCV",
         "RidgeCV",
     ),
+    "cv_joint": ("CoxPHCV", "OrdinalRegressionCV"),
     "families": ("CLogLogRegression", "GammaRegressor", "NegativeBinomialRegressor", "TweedieRegressor"),
     "metrics": (
         "ClassificationSums",

@@ -17,6 +17,9 @@ from dualfl.arguments import conforms, shown
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser, NotSupported
 from dualfl.estimators import all_rows
+from dualfl.estimators.inference import Endless, Fitting, Inference, endless, inferring
+from dualfl.estimators.path import spreads
+from dualfl.estimators.separation import separating
 from dualfl.estimators.silos import KINDS, checked_silos, how_many, one_table, split
 from dualfl.estimators.solving import FitCost, FitLimits, Task, shifted, solving, warn_unless_certified
 from dualfl.kernels.blas_threads import one_blas_thread
@@ -28,6 +31,7 @@ from dualfl.silos.costs import ALL, Cost, Sample
 from dualfl.silos.here import SilosHere
 from dualfl.silos.questions import Conversation, Silos, drive, measured_samples, measurement, measuring
 from dualfl.silos.verbs import answered
+from dualfl.tables.schema import INTERCEPT
 from dualfl.typing import AnyArray, Array
 
 Models = list[Array]  # flat, one for each problem that is solved; most estimators solve one
@@ -99,7 +103,8 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         plain = type(self)._fitting is FederatedLinear._fitting
         if not plain or not isinstance(self.algorithm, str) or self.algorithm != "auto" or not whole.mass > 0:
             return False
-        chamber = Chamber(self._prepared([whole])[0])
+        rows = self._prepared([whole])
+        chamber = Chamber(rows[0])
         asked = measurement([ALL], self._cost(1.0).loss, self._class_count)
         (sample,) = measured_samples([ALL], answered(chamber, asked.verb, asked.given))
         costs = self._costs(sample)
@@ -112,17 +117,22 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
             result = all_rows.minimised(f, l1, limits, how_many(whole, labels))
         if result is None:
             return False
+        self._rows, self._told = rows, None
         self._note([shifted(result, costs[0].shift)], sample)
         return True
 
     def _fit_here(self, silos: list[SiloRows], joined: bool = False) -> Self:
-        prepared = self._prepared(silos)
-        classes = bool(self._class_count)
-        chambers = [Chamber(silo, Dealing(self._deal, j, classes)) for j, silo in enumerate(prepared)]
-        here = SilosHere(chambers, joined)
+        self._rows, self._told = self._prepared(silos), None
+        here = self._silos_here(joined)
         with one_blas_thread():
             drive(self._fitting(here), here)
         return self
+
+    def _silos_here(self, joined: bool = False) -> SilosHere:
+        """The silos whose rows are in this process."""
+        classes = bool(self._class_count)
+        chambers = [Chamber(silo, Dealing(self._deal, j, classes)) for j, silo in enumerate(self._rows)]
+        return SilosHere(chambers, joined)
 
     def _fitting(self, silos: Silos) -> Conversation[None]:
         """The whole fit, wherever the silos are."""
@@ -138,24 +148,34 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         results = []
         for task, outcome in zip(tasks, found):
             if isinstance(outcome, DualflError):
-                raise self._in_words(outcome, task)
+                raise (yield from self._in_words(silos, outcome, task))
             yield from self._inspecting(silos, task, outcome)
             results.append(outcome)
         return results
 
-    def _in_words(self, error: DualflError, task: Task) -> DualflError:
+    def _in_words(self, silos: Silos, error: DualflError, task: Task) -> Conversation[DualflError]:
         cost = self._costs(task.sample)[0]
         if not isinstance(error, NoMinimiser) or not cost.ridge == cost.l1 == 0:
             return error
-        named = NoMinimiser(self._no_minimiser)
-        named.direction = error.direction
+        return (yield from self._without_minimiser(silos, task.sample, error.direction))
+
+    def _without_minimiser(self, silos: Silos, sample: Sample, known: Any = None) -> Conversation[NoMinimiser]:
+        """Which direction separates, if silos say that one does."""
+        spread = yield from spreads(sample, around_mean=True)
+        found = yield from separating(silos, self, sample, np.sqrt(np.maximum(spread, 1e-300)))
+        way = "" if found is None else f" What separates is {found.combination(self._columns())}."
+        named = NoMinimiser(self._no_minimiser + way)
+        named.direction = known if found is None else found.entries.ravel()
         return named
 
-    def _note(self, results: list[Result], sample: Sample) -> None:
-        """Keep what came of it, and say if nothing is proven."""
-        limits = self._limits(sample)
+    def _note(self, results: list[Result], sample: Sample, model: FederatedLinear | None = None) -> None:
+        """Keep what came of it, and say if nothing is proven; `model` has the penalty, if it was chosen."""
+        model = model or self
+        limits = model._limits(sample)
         warn_unless_certified(results, limits)
         self._read(results, limits.offset)
+        energy = np.nan if results[0].energy is None else float(results[0].energy)
+        self._known = Fitting(model._costs(sample)[0], sample, energy)
 
     def _costs(self, sample: Sample) -> list[Cost]:
         """One problem for each class that is against the others; most estimators have one."""
@@ -185,8 +205,10 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return 0.0
 
     def _inspecting(self, silos: Silos, task: Task, results: list[Result]) -> Conversation[None]:
-        """Refuse what has no minimiser."""
-        yield from ()
+        """Refuse what has no minimiser: where nothing is proven, the likelihood may rise for ever."""
+        cost, result = self._costs(task.sample)[0], results[0]
+        if result.certificate is None and (yield from endless(cost, result.theta)):
+            raise (yield from self._without_minimiser(silos, task.sample))
 
     def _intercept(self) -> Intercept:
         if not self.fit_intercept:
@@ -205,6 +227,75 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         self.certificate_reason_ = next((r.certificate_reason for r in results if r.certificate is None), "")
         self.objective_ = offset + sum(np.nan if r.energy is None else r.energy for r in results)
         self.algorithm_ = what_ran(results[0])
+
+    # -- errors -----------------------------------------------------------------------------------
+
+    @property
+    def inference_(self) -> Inference:
+        """Errors, tests, intervals, covariance and likelihood, by one exchange of sums when it is first asked for."""
+        check_is_fitted(self)
+        if self._told is None:
+            if getattr(self, "_rows", None) is None:
+                raise InputError(
+                    "The rows of this fit are not here any more (the model was stored or copied), so its errors cannot "
+                    "be asked for; fit again, and ask then."
+                )
+            here = self._silos_here()
+            with one_blas_thread():
+                drive(self._inferring(here), here)
+        if isinstance(self._told, str):
+            raise InputError(self._told)
+        assert self._told is not None, "it was just asked for"
+        return self._told
+
+    def summary(self, level: float = 0.95) -> str:
+        """The table of `inference_`: estimates, errors, tests, and ratios with their intervals.
+
+        Parameters
+        ----------
+        level : of the intervals.
+        """
+        return str(self.inference_.at(level))
+
+    def _inferring(self, silos: Silos) -> Conversation[None]:
+        """Ask for what `inference_` has; where there is none, keep the sentence that says why."""
+        theta, estimate = self._model(), self._estimate()
+        searched, offset = self._searched, any(silo.offset is not None for silo in getattr(self, "_rows", None) or ())
+        try:
+            self._told = yield from inferring(self._known, theta, self._names(), estimate, searched, offset)
+        except Endless:
+            self._told = str((yield from self._without_minimiser(silos, self._known.sample)))
+        except InputError as error:
+            self._told = str(error)
+
+    _told: Inference | str | None = None
+
+    @property
+    def _searched(self) -> bool:
+        """Whether a dispersion was estimated besides."""
+        return False
+
+    def _model(self) -> Array:
+        """What the cost was minimised by, flat."""
+        return self._estimate()
+
+    def _estimate(self) -> Array:
+        """The same as people read it, in the order of `_names`: column after column, in each class after class."""
+        W = np.atleast_2d(self.coef_).T
+        return np.vstack([W, np.atleast_1d(self.intercept_)[None]] if self.fit_intercept else [W]).ravel()
+
+    def _names(self) -> list[str]:
+        columns = self._columns() + [INTERCEPT] * bool(self.fit_intercept)
+        classes = getattr(self, "classes_", ())
+        return [f"{name}, {one}" for name in columns for one in classes] if len(classes) > 2 else columns
+
+    def _columns(self) -> list[str]:
+        return list(map(str, getattr(self, "feature_names_in_", [f"x{j}" for j in range(self.n_features_in_)])))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the rows: they stay in this process."""
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_rows"}
 
     # -- prediction -------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from dualfl.engines.engine import Result
-from dualfl.errors import InputError, NoMinimiser
+from dualfl.errors import InputError
 from dualfl.estimators.base import FederatedClassifier, check_number
 from dualfl.estimators.solving import FitCost, Task
 from dualfl.objectives import Hinge, Logistic, Softmax, SquaredHinge
@@ -114,7 +114,7 @@ class LogisticRegression(FederatedClassifier):
     def _inspecting(self, silos: Silos, task: Task, results: list[Result]) -> Conversation[None]:
         (cost,) = self._costs(task.sample)
         if cost.ridge == cost.l1 == 0 and (yield from separates(cost, results[0])):
-            raise NoMinimiser(self._no_minimiser)
+            raise (yield from self._without_minimiser(silos, task.sample))
 
     def _keep(self, W: Array, b: Array) -> None:
         if len(self.classes_) > 2:  # adding a constant to all classes changes nothing: the mean is taken as 0

@@ -23,6 +23,9 @@ The silos send g, H and one maximum. Rounding: what is computed for H is at leas
 delta = 8 K u d/lambda, lambda the least eigenvalue of H after its diagonal, without what the means take off, is
 scaled to 1; g is off by at most its bound.
 
+With an l1 penalty g is a subgradient of E, the shortest (`L1.steepest`): the penalty lies above its tangents, so the
+bound is the same.
+
 With g and H at hand a Newton step costs no message, and squares what is left (`refined`): energies that differ by
 rounding only can belong to coefficients that differ in the sixth digit.
 """
@@ -33,6 +36,8 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.algorithms.cuts import below
+from dualfl.objectives.average import Average
+from dualfl.objectives.penalties import L1
 from dualfl.objectives.rounding import roundings
 from dualfl.problem import Problem
 from dualfl.silos.curvature import known_sums, told_by
@@ -55,8 +60,11 @@ class CurvatureProof:
     """Bounds E* of one problem; counts the exchanges it takes, and the floats of all clients."""
 
     def __init__(self, problem: Problem) -> None:
-        self.pooled, self.clients = problem.pooled, problem.clients
+        self.smooth, self.clients = Average([f.fresh() for f in problem.clients], problem.weights), problem.clients
         self.weights, self.d = np.array(problem.weights), problem.d
+        free = self.clients[0].free
+        self.penalised = np.ones(self.d, dtype=bool) if free is None else ~np.asarray(free)
+        self.penalty = problem.penalty
         self.exchanges = self.floats_up = self.floats_down = 0
         self.step: tuple[Array, Array] | None = (
             None  # where something was proven last, and where Newton leads from there
@@ -65,7 +73,7 @@ class CurvatureProof:
     @staticmethod
     def applies(problem: Problem) -> bool:
         known = all(told_by(f) is not None for f in problem.clients)
-        return known and problem.penalty is None and problem.d <= LARGEST
+        return known and (problem.penalty is None or isinstance(problem.penalty, L1)) and problem.d <= LARGEST
 
     def _count(self, up: int, down: int) -> None:
         self.exchanges += 1
@@ -77,8 +85,12 @@ class CurvatureProof:
         """A lower bound of E* from what is seen at theta; -inf where nothing is proven."""
         d, sums = self.d, [known_sums(f) for f in self.clients]
         self._count(d * (d + 1) // 2 + 2 * d + 2, d)
-        value, g = self.pooled.value_gradient(theta)
-        off, H = self.pooled.rounding(theta), self.pooled.hessian(theta)
+        value, g = self.smooth.value_gradient(theta)
+        if self.penalty is not None:
+            some = theta[self.penalised]
+            value, g = value + self.penalty.value(some), np.array(g)
+            g[self.penalised] = self.penalty.steepest(some, g[self.penalised])
+        off, H = self.smooth.rounding(theta), self.smooth.hessian(theta)
         before = self.weights @ np.stack([one.diagonal(theta) for one in sums])
         scale: Array = np.sqrt(np.maximum(np.diag(H), before))
         if not (np.isfinite(H).all() and np.isfinite(off.gradient).all() and (scale > 0).all()):
@@ -100,7 +112,7 @@ class CurvatureProof:
         u = lam * max(one.reach(theta, L, w) for one, w in zip(sums, self.weights)) * (1 + 2 * delta)
         if not u < INSIDE:
             return -np.inf
-        if u < SURE:
+        if u < SURE and self.penalty is None:
             self.step = np.array(theta), theta - cho_solve(factor, g)
         gain = lam**2 * psi(u) * (1 + 1e-9)
         return below(value - off.value - gain, abs(value) + gain, 8)

@@ -20,7 +20,7 @@ from dualfl.estimators.regressors import (
     QuantileRegressor,
     Ridge,
 )
-from dualfl.estimators.solving import Task, warn_unless_certified
+from dualfl.estimators.solving import FitCost, Task
 from dualfl.silos.questions import Conversation, Silos
 from dualfl.typing import Array
 
@@ -47,16 +47,20 @@ class CrossValidated(FederatedLinear):
         setattr(self, self.parameter + "_", path.value)
         model = self._plain(path.value)
         (results,) = yield from model._solving(silos, [Task(model, sample)])
-        limits = model._limits(sample)
-        warn_unless_certified(results, limits)
-        self._read(results, limits.offset)
+        self._note(results, sample, model)
+
+    def _cost(self, mass: float) -> FitCost:
+        """With the penalty that was chosen; before that, for what does not depend on it."""
+        found: FitCost = self._plain(getattr(self, self.parameter + "_", 1.0))._cost(mass)
+        return found
 
     def _plain(self, value: float) -> Any:
         """The estimator with this penalty, and with the classes of all silos."""
         shared = {name: getattr(self, name) for name in parameters(self.plain) if name != self.parameter}
         model = self.plain(**shared | {self.parameter: value})
-        if hasattr(self, "classes_"):
-            model.classes_ = self.classes_
+        for learnt in ("classes_", "base_"):
+            if hasattr(self, learnt):
+                setattr(model, learnt, getattr(self, learnt))
         return model
 
     def _values(self, silos: Silos, dealt: Dealt) -> Conversation[Array]:

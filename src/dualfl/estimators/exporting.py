@@ -32,7 +32,7 @@ def to_sklearn(model: Any) -> Any:
         made = PlainLogistic()
     elif isinstance(loss, Hinge | SquaredHinge):
         made = PlainSVC()
-    elif is_classifier(model) or not hasattr(model, "coef_"):
+    elif is_classifier(model) or not hasattr(model, "intercept_"):
         raise NotSupported(f"scikit-learn has no estimator that predicts as {type(model).__name__} does.")
     elif isinstance(loss, LOG_LINK):
         made = PoissonRegressor()  # exp of the linear predictor, whichever the family

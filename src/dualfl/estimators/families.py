@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from dualfl.engines.engine import Result
 from dualfl.errors import InputError, NoMinimiser
-from dualfl.estimators.base import FederatedClassifier, FederatedRegressor, check_number
-from dualfl.estimators.classifiers import check_ratio, check_strength
-from dualfl.estimators.regressors import check_alpha
+from dualfl.estimators.base import check_number
+from dualfl.estimators.classifiers import LogisticRegression, check_ratio, check_strength
+from dualfl.estimators.regressors import LogLink, check_alpha
 from dualfl.estimators.solving import FitCost, Task
 from dualfl.objectives import CLogLog, Gamma, NegativeBinomial, Poisson, Squared, Tweedie
 from dualfl.objectives.inputs import check_offset
@@ -22,22 +22,6 @@ from dualfl.typing import Array
 
 STEPS, SETTLED = 60, 1e-9  # of the search for a dispersion
 BOUNDLESS = 1e6  # sizes, in means of the counts, beyond which there is none: rounding hides what is left of it
-
-
-class LogLink(FederatedRegressor):
-    """Means of which the logarithm is linear."""
-
-    _location: ClassVar = False
-
-    def predict(self, X: Any, offset: Any = None) -> Array:
-        """The expected target."""
-        z = self._predictor(X).ravel()
-        return np.exp(z if offset is None else z + check_offset(offset, len(z)))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags
 
 
 class GammaRegressor(LogLink):
@@ -77,31 +61,12 @@ class GammaRegressor(LogLink):
     ((10,), True)
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
+    @property
+    def _power(self) -> float:
+        return 2.0
 
     def _cost(self, mass: float) -> FitCost:
         return FitCost(Gamma(), check_alpha(self.alpha))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """D^2, the share of the deviance that is explained."""
-        from sklearn.metrics import d2_tweedie_score  # takes a quarter of a second to import
-
-        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=2))
 
 
 class TweedieRegressor(LogLink):
@@ -156,10 +121,11 @@ class TweedieRegressor(LogLink):
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
-        self.power, self.alpha = power, alpha
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
+        self.power = power
+        super().__init__(
+            alpha=alpha, fit_intercept=fit_intercept, penalize_intercept=penalize_intercept, algorithm=algorithm,
+            tol=tol, max_iter=max_iter, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
 
     def _cost(self, mass: float) -> FitCost:
         return FitCost(self._loss(), check_alpha(self.alpha))
@@ -178,11 +144,9 @@ class TweedieRegressor(LogLink):
         z = self._predictor(X).ravel()
         return z if offset is None else z + check_offset(offset, len(z))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """D^2, the share of the deviance that is explained."""
-        from sklearn.metrics import d2_tweedie_score  # takes a quarter of a second to import
-
-        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=self.power))
+    @property
+    def _power(self) -> float:
+        return self.power
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -241,14 +205,19 @@ class NegativeBinomialRegressor(LogLink):
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
-        self.dispersion, self.alpha = dispersion, alpha
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
+        self.dispersion = dispersion
+        super().__init__(
+            alpha=alpha, fit_intercept=fit_intercept, penalize_intercept=penalize_intercept, algorithm=algorithm,
+            tol=tol, max_iter=max_iter, random_state=random_state, verbose=verbose,
+        )  # fmt: skip
 
     def _cost(self, mass: float) -> FitCost:
         dispersion = getattr(self, "dispersion_", 1.0) if self.dispersion is None else self.dispersion
         return FitCost(NegativeBinomial(check_number("dispersion", dispersion, above=0)), check_alpha(self.alpha))
+
+    @property
+    def _searched(self) -> bool:
+        return self.dispersion is None
 
     def _fitting(self, silos: Silos) -> Conversation[None]:
         if self.dispersion is not None:
@@ -313,7 +282,7 @@ def likeliest(silos: Silos, cost: Cost, theta: Array, dispersion: float, mean: f
     return 1 / size
 
 
-class CLogLogRegression(FederatedClassifier):
+class CLogLogRegression(LogisticRegression):
     """Two classes with the complementary log-log link, P(second class) = 1 - exp(-exp(x'w + b)).
 
     It is the link of events that are seen or not in a time of observation; with an offset of the time's logarithm the
@@ -356,11 +325,6 @@ class CLogLogRegression(FederatedClassifier):
     ((1, 3), True)
     """
 
-    _no_minimiser = (
-        "The classes are separable by a hyperplane, or nearly so, and without a penalty the coefficients then grow for "
-        "ever; give a finite C, such as C=1.0."
-    )
-
     def __init__(
         self,
         *,
@@ -375,10 +339,11 @@ class CLogLogRegression(FederatedClassifier):
         verbose: bool = False,
         class_weight: Any = None,
     ) -> None:
-        self.C, self.l1_ratio = C, l1_ratio
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose, self.class_weight = random_state, verbose, class_weight
+        super().__init__(
+            C=C, l1_ratio=l1_ratio, fit_intercept=fit_intercept, penalize_intercept=penalize_intercept,
+            algorithm=algorithm, tol=tol, max_iter=max_iter, random_state=random_state, verbose=verbose,
+            class_weight=class_weight,
+        )  # fmt: skip
 
     def _prepared(self, silos: Any) -> Any:
         prepared = super()._prepared(silos)
@@ -390,13 +355,15 @@ class CLogLogRegression(FederatedClassifier):
         strength, ratio = 1 / (check_strength(self.C) * mass), check_ratio(self.l1_ratio)
         return FitCost(CLogLog(), (1 - ratio) * strength, ratio * strength)
 
-    def _positives(self) -> Any:
-        return (1,)
-
     def predict_proba(self, X: Any) -> Array:
         """Probabilities, one column a class."""
         none = np.exp(-np.exp(self.decision_function(X)))
         return np.column_stack([none, 1 - none])
+
+    def predict_log_proba(self, X: Any) -> Array:
+        hazard = np.exp(self.decision_function(X))
+        with np.errstate(divide="ignore"):
+            return np.column_stack([-hazard, np.log(-np.expm1(-hazard))])
 
     def predict(self, X: Any) -> Any:
         return self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]

@@ -40,6 +40,8 @@ class Stalled(DualflError):
 
 def suits(model: Any) -> bool:
     """Whether this is a loss for which Newton's method needs few safeguards, and nobody wants another algorithm."""
+    if getattr(model, "own_intercept", False):  # then a row's loss is not of its predictor alone
+        return False
     return isinstance(model._cost(1.0).loss, Logistic | SquaredHinge | Poisson) and model.algorithm == "auto"
 
 

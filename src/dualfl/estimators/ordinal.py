@@ -7,22 +7,23 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dualfl.engines.engine import Result
 from dualfl.errors import InputError
-from dualfl.estimators.base import check_count, check_number, what_ran
+from dualfl.estimators.base import FederatedLinear, check_number
 from dualfl.estimators.classifiers import check_ratio
-from dualfl.estimators.inference import Inference
-from dualfl.estimators.silos import KINDS, rows_by_silo
-from dualfl.estimators.solving import FitLimits, solve, warn_unless_certified
-from dualfl.objectives import L1, ProportionalOdds
-from dualfl.objectives.inputs import check_offset
-from dualfl.problem import Problem
+from dualfl.estimators.silos import KINDS
+from dualfl.estimators.solving import FitCost
+from dualfl.objectives import Ordered, ProportionalOdds
+from dualfl.silos.chamber import SiloRows
+from dualfl.silos.costs import Sample
+from dualfl.silos.likelihoods import information
 from dualfl.typing import AnyArray, Array
 
 
-class OrdinalRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class OrdinalRegression(ClassifierMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Proportional odds for an ordered target: log odds of y <= k are threshold_k - x'w (R's polr).
 
     The objective is -log likelihood + alpha ((1 - l1_ratio)/2 |w|^2 + l1_ratio |w|_1); thresholds are free.
@@ -73,97 +74,78 @@ class OrdinalRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
         self.random_state, self.verbose = random_state, verbose
 
-    def fit(self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, *, offset: Any = None) -> Self:
-        """Fit to rows that belong to silos; see `LogisticRegression.fit`."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=KINDS)
-        number = self._numbers(np.asarray(y), X.shape[0])
-        n = X.shape[0]
-        w = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        o = None if offset is None else check_offset(offset, n)
-        parts = {"all": np.arange(n)} if groups is None else rows_by_silo(groups, n)
-        parts = {name: p for name, p in parts.items() if w is None or w[p].sum() > 0}
-        shares = np.bincount(number, weights=w, minlength=len(self.classes_)).astype(np.float64)  # summed over silos
-        alpha, ratio = check_number("alpha", self.alpha, least=0), check_ratio(self.l1_ratio)
-        mass = float(shares.sum())
-        self.base_ = base(shares)
-        self.costs_ = {
-            name: ProportionalOdds(
-                X[p], number[p], len(self.classes_), alpha * (1 - ratio) / mass,
-                weights=None if w is None else w[p], offset=None if o is None else o[p], base=self.base_,
-            )
-            for name, p in parts.items()
-        }  # fmt: skip
-        return self._solve(alpha * ratio / mass)
+    fit_intercept, penalize_intercept = False, False
 
-    def fit_silos(self, study: Any, **columns: str) -> Self:
-        """Fit to a study, `dualfl.connect(...)`; `columns`: `weights`, `offset` or `exposure`, if there are any."""
-        study.fit_estimator(self, **columns)
-        return self
+    def fit_silos(self, silos: Any, names: Sequence[str] | None = None, **columns: str) -> Self:
+        """Fit to silos.
 
-    def _numbers(self, y: AnyArray, n: int) -> Any:
-        """The number of each row's level."""
-        if y.shape != (n,):
-            raise InputError(f"y must be one level for each of the {n} rows, but its shape is {y.shape}.")
-        self.classes_ = np.unique(y) if self.levels is None else np.asarray(self.levels)
+        Parameters
+        ----------
+        silos : a list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`.
+        names : of the silos of a list, for messages.
+        columns : of a study: `weights`, `offset` or `exposure`, if there are any.
+        """
+        if hasattr(silos, "fit_estimator"):
+            silos.fit_estimator(self, **columns)
+            return self
+        return super().fit_silos(silos, names)
+
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
+        """Rows with the number of their level; the thresholds of a model without columns are learnt."""
+        found = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
+        self.classes_ = found if self.levels is None else np.asarray(self.levels)
         if len(self.classes_) < 2:
             raise InputError(f"All rows have the one level {self.classes_.tolist()[0]!r}; an ordered target needs two.")
         known = {level: k for k, level in enumerate(self.classes_.tolist())}
-        missing = [level for level in np.unique(y).tolist() if level not in known]
+        missing = [level for level in found.tolist() if level not in known]
         if missing:
             raise InputError(f"y contains {missing[0]!r}, which is not among the levels {self.classes_.tolist()}.")
-        number = np.array([known[level] for level in y.tolist()])
-        absent = np.flatnonzero(np.bincount(number, minlength=len(self.classes_)) == 0)
+        numbered = [silo.with_targets(np.array([known[level] for level in silo.y.tolist()])) for silo in silos]
+        K = len(self.classes_)
+        shares = np.sum([np.bincount(silo.y, silo.weights, minlength=K) for silo in numbered], axis=0)
+        absent = np.flatnonzero(~(shares > 0))
         if len(absent):
             raise InputError(
                 f"No row of any silo has the level {self.classes_.tolist()[absent[0]]!r}, so its thresholds are not "
                 "determined; leave it out."
             )
-        return number
+        self.base_ = base(shares)
+        return numbered
 
-    def _solve(self, l1: float) -> Self:
-        self.__dict__.pop("told_", None)  # of an earlier fit on a study
-        problem = Problem(list(self.costs_.values()), penalty=L1(l1) if l1 else None)
-        seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        tol, rounds = check_number("tol", self.tol, above=0), check_count("max_iter", self.max_iter)
-        limits = FitLimits(tol, rounds, seed, bool(self.verbose))
-        result = solve(problem, self.algorithm, limits)
-        warn_unless_certified([result], limits)
+    def _cost(self, mass: float) -> FitCost:
+        alpha, ratio = check_number("alpha", self.alpha, least=0), check_ratio(self.l1_ratio)
+        loss = Ordered(len(self.classes_), tuple(self.base_))
+        return FitCost(loss, alpha * (1 - ratio) / mass, alpha * ratio / mass)
+
+    def _keep(self, W: Array, b: Array) -> None:
         D = self.n_features_in_
-        self.theta_ = np.array(result.theta)
-        self.coef_, self.thresholds_ = self.theta_[:D], self.base_ + self.theta_[D:]
-        self.n_iter_, self.n_exchanges_ = result.rounds, result.history[-1].exchanges
-        self.history_, self.algorithm_ = result.history, what_ran(result)
-        self.certificate_, self.certificate_reason_ = result.certificate, result.certificate_reason
-        self.objective_ = np.nan if result.energy is None else result.energy
-        self.log_likelihood_ = -sum(f.mass * f.ordinal_point(self.theta_).parts.value for f in self.costs_.values())
-        return self
+        self.theta_ = W[0]
+        self.coef_, self.thresholds_ = W[0, :D], self.base_ + W[0, D:]
+
+    def _note(self, results: list[Result], sample: Sample, model: FederatedLinear | None = None) -> None:
+        super()._note(results, sample, model)
+        values = [f.mass * f.ordinal_point(self.theta_).parts.value for f in self._objectives()]
+        self.log_likelihood_ = -float(sum(values))
+
+    def _objectives(self) -> list[ProportionalOdds]:
+        """Of the silos, as long as the rows are here."""
+        return [chamber.objective(self._known.cost) for chamber in self._silos_here().chambers]
+
+    def _model(self) -> Array:
+        return np.array(self.theta_)
+
+    def _estimate(self) -> Array:
+        return np.append(self.coef_, self.thresholds_)
+
+    def _names(self) -> list[str]:
+        return [*self._columns(), *(f"{a} | {b}" for a, b in zip(self.classes_, self.classes_[1:]))]
 
     def information(self) -> Array:
         """The observed information about coefficients and thresholds, summed over silos."""
         check_is_fitted(self)
-        parts = [f.mass * (f.hessian(self.theta_) - np.diag(f.convexity)) for f in self.costs_.values()]
-        return np.asarray(sum(parts))
-
-    @property
-    def inference_(self) -> Inference:
-        """Errors, tests and intervals of coefficients and thresholds; from the observed information."""
-        check_is_fitted(self)
-        if hasattr(self, "told_"):
-            told: Inference = self.told_
-            return told
-        if self.alpha and self.l1_ratio:
-            raise InputError("An l1 penalty sets coefficients to zero, and no Hessian tells how surely: no errors.")
-        H = self.information()
-        ridge = np.append(np.full(len(self.coef_), float(self.alpha)), np.zeros(len(self.thresholds_)))
-        inverse = np.linalg.inv(H + np.diag(ridge))
-        columns = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(self.coef_))])
-        names = [*map(str, columns), *(f"{a} | {b}" for a, b in zip(self.classes_, self.classes_[1:]))]
-        estimate = np.append(self.coef_, self.thresholds_)
-        return Inference.of(names, estimate, inverse @ H @ inverse, "odds ratio", self.log_likelihood_)
-
-    def summary(self) -> str:
-        """The table of `inference_`."""
-        return str(self.inference_)
+        if getattr(self, "_rows", None) is None:
+            return np.asarray(np.linalg.inv(self.inference_.covariance), dtype=np.float64)
+        return np.asarray(np.sum([information(f, self.theta_) for f in self._objectives()], axis=0))
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities, one column a level."""
@@ -176,11 +158,6 @@ class OrdinalRegression(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         """The most probable level."""
         found: AnyArray = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return found
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def base(shares: Array) -> Array:

@@ -5,6 +5,11 @@ the longest of them decides how many exchanges they take. The rows inside the fo
 the model, the same loss that is minimised. No row, no score and no fold leaves a silo. Least squares takes two
 exchanges in all: the moments of each fold tell everything.
 
+Where a silo has a baseline hazard or an intercept of its own, the loss of some rows depends on those beside them. Then
+the loss of a fold is that of all rows less that of the rows outside it, both under the model of the latter, as Verweij
+and van Houwelingen (Statistics in Medicine 1993) have it for Cox's partial likelihood. It is divided by the held-out
+events for Cox, and by the held-out rows for all others.
+
 * cv = k: each silo deals its own rows into k folds, class by class.
 * cv = "silo": each silo in turn is left out; the error is that on an organisation nobody has seen.
 """
@@ -23,7 +28,20 @@ from dualfl.estimators import newton_path, squares
 from dualfl.estimators.newton_path import Fits, Point
 from dualfl.estimators.solving import Task, solving
 from dualfl.estimators.squares import Moments, Quadratic
-from dualfl.objectives import Huber, Logistic, Poisson, Softmax, Squared, SquaredHinge
+from dualfl.objectives import (
+    CLogLog,
+    Cox,
+    Gamma,
+    Huber,
+    Logistic,
+    NegativeBinomial,
+    Ordered,
+    Poisson,
+    Softmax,
+    Squared,
+    SquaredHinge,
+    Tweedie,
+)
 from dualfl.silos.costs import ALL, Cost, Rows, Sample
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measured_samples, measurement
 from dualfl.typing import Array
@@ -33,6 +51,7 @@ if TYPE_CHECKING:
 
 PURPOSE = "cross-validation"
 MOST_FOLDS = 10_000
+STEPS, FLAT = 60, 1e-6  # of the search for an intercept, and where its slope counts as zero
 
 
 @dataclass(frozen=True)
@@ -151,10 +170,11 @@ class Dealt:
     test: list[Sample]
     starts: list[Point] = field(default_factory=list)  # every loss at zero, where Newton's method may begin
     sums: Array | None = None  # of all columns, if they are needed
+    events: bool = False  # whether events count, the second class, in place of rows
 
     @property
     def masses(self) -> Array:
-        return np.array([sample.mass for sample in self.test])
+        return np.array([float(sample.classes[1]) if self.events else sample.mass for sample in self.test])
 
     def strongest(self, silos: Silos, model: Any) -> Conversation[float]:
         """The least l1 penalty at which all coefficients are zero."""
@@ -228,7 +248,7 @@ def dealing(silos: Silos, model: Any, folds: Sequence[Fold]) -> Conversation[Dea
     elif by_spread(model) and model._cost(1.0).l1:
         queries.append(Query("columns", {"rows": asdict(ALL), "center": None}))
     first, *others = yield Exchange(PURPOSE, tuple(queries))
-    dealt = checked_folds(folds, measured_samples(rows, first), model._class_count)
+    dealt = checked_folds(folds, measured_samples(rows, first), model)
     if not others:
         return dealt
     if not newton:
@@ -241,25 +261,38 @@ def choices_of_rows(folds: Sequence[Fold]) -> list[Rows]:
     return [ALL, *(fold.train for fold in folds), *(fold.test for fold in folds)]
 
 
-def checked_folds(folds: Sequence[Fold], samples: Sequence[Sample], classes: int) -> Dealt:
+def checked_folds(folds: Sequence[Fold], samples: Sequence[Sample], model: Any) -> Dealt:
     whole, *others = samples
-    dealt = Dealt(folds, whole, others[: len(folds)], others[len(folds) :])
+    events = isinstance(model._cost(1.0).loss, Cox)
+    dealt = Dealt(folds, whole, others[: len(folds)], others[len(folds) :], events=events)
     for fold, inside, outside in zip(folds, dealt.train, dealt.test):
-        check_fold(fold, inside, outside, classes)
+        if events:
+            check_events(fold, inside, outside)
+        else:
+            check_fold(fold, inside, outside, model._class_count)
     return dealt
 
 
 def judging(tasks: Sequence[Task], held: Sequence[Sample], thetas: Sequence[Sequence[Array]]) -> Conversation[Array]:
     """The summed loss of each fit on rows that it has not seen, by one exchange."""
-    costs, models, places = [], [], []
+    costs, models, places, signs = [], [], [], []
     for i, (task, sample, theta) in enumerate(zip(tasks, held, thetas)):
         for cost, one in zip(task.model._costs(task.sample), theta):
-            costs.append(replace(cost, rows=sample.rows, ridge=0.0, l1=0.0, shift=0.0).as_json())
-            models.append(one)
-            places.append(i)
+            parts = [(ALL, 1.0), (task.sample.rows, -1.0)] if compares_rows(cost) else [(sample.rows, 1.0)]
+            for rows, sign in parts:
+                costs.append(replace(cost, rows=rows, ridge=0.0, l1=0.0, shift=0.0).as_json())
+                models.append(one)
+                places.append(i)
+                signs.append(sign)
     (answer,) = yield Exchange(PURPOSE, (Query("losses", {"costs": costs, "thetas": models}),))
-    sums: Array = np.bincount(places, np.asarray(answer["losses"]), minlength=len(tasks)).astype(np.float64)
+    each = np.asarray(answer["losses"]) * signs
+    sums: Array = np.bincount(places, each, minlength=len(tasks)).astype(np.float64)
     return sums
+
+
+def compares_rows(cost: Cost) -> bool:
+    """Whether the loss of a row depends on the rows beside it: a baseline or an intercept is fitted to them."""
+    return cost.intercept == "own" or isinstance(cost.loss, Cox)
 
 
 def choice(losses: Array, masses: Array, rule: str) -> int:
@@ -305,7 +338,7 @@ class DealtMoments(Dealt):
 def dealing_moments(silos: Silos, model: Any, folds: Sequence[Fold]) -> Conversation[Dealt]:
     """What all silos together have, and the moments of every fold, by two exchanges."""
     samples, center = yield from squares.means(silos, model, choices_of_rows(folds), PURPOSE)
-    dealt = checked_folds(folds, samples, 0)
+    dealt = checked_folds(folds, samples, model)
     inside = yield from squares.moments_of([fold.test for fold in folds], center, PURPOSE)
     return DealtMoments(**vars(dealt), inside=inside, center=center)
 
@@ -349,6 +382,14 @@ def check_fold(fold: Fold, train: Sample, test: Sample, classes: int) -> None:
         )
 
 
+def check_events(fold: Fold, train: Sample, test: Sample) -> None:
+    """Of a Cox model, to which rows without an event beside them say nothing."""
+    for side, sample in (("train", train), ("test", test)):
+        if not sample.classes[1] > 0:
+            remedy = "take 5 folds, or fewer" if fold.train.which == "without" else "take fewer folds"
+            raise InputError(f"In {fold.name} there is no event to {side} on; {remedy}.")
+
+
 # -- values -----------------------------------------------------------------------------------------------
 
 
@@ -372,19 +413,42 @@ def strongest_l1(silos: Silos, model: Any, sample: Sample, sums: Array | None = 
         return float(np.sqrt(spread.max()) * np.max(steepest))
     costs = [replace(one, ridge=0.0, l1=0.0, shift=0.0) for one in model._costs(sample)]
     starts = [at_zero(silos, one, sample) for one in costs]
-    queries = [Query("gradient", {"cost": one.as_json(), "theta": x}) for one, x in zip(costs, starts)]
+    slopes = yield from gradients(costs, starts, sample.mass)
+    if intercept == "free" and loss.outputs == 1 and any(abs(g[-1]) > FLAT * np.abs(g).max() for g in slopes):
+        for cost, start in zip(costs, starts):  # an offset, which the formulas do not know
+            start[-1] = yield from searched_intercept(cost, float(start[-1]))
+        slopes = yield from gradients(costs, starts, sample.mass)
+    kept = None if intercept is True else silos.features * loss.outputs
+    return max(float(np.abs(gradient[:kept]).max()) for gradient in slopes)
+
+
+def gradients(costs: Sequence[Cost], thetas: Sequence[Array], mass: float) -> Conversation[list[Array]]:
+    """Of the mean losses."""
+    queries = [Query("gradient", {"cost": one.as_json(), "theta": x}) for one, x in zip(costs, thetas)]
     answers = yield Exchange(PURPOSE, tuple(queries))
-    worst = 0.0
-    for answer in answers:
-        gradient = np.asarray(answer["gradient"]) / sample.mass
-        penalised = gradient[: -loss.outputs] if intercept == "free" else gradient
-        worst = max(worst, float(np.abs(penalised).max()))
-    return worst
+    return [np.asarray(answer["gradient"]) / mass for answer in answers]
+
+
+def searched_intercept(cost: Cost, start: float) -> Conversation[float]:
+    """The best intercept of a model without columns: Newton's method, an exchange a step."""
+    null, b = replace(cost, intercept=False, features=False).as_json(), np.array([start])
+    for _ in range(STEPS):
+        slope, bend = yield Exchange(
+            PURPOSE, (Query("gradient", {"cost": null, "theta": b}), Query("information", {"cost": null, "theta": b}))
+        )
+        g, h = float(np.asarray(slope["gradient"])[0]), float(np.asarray(bend["hessian"])[0])
+        step = float(np.clip(-g / h if h > 0 else -np.sign(g), -1.0, 1.0))
+        b = b + step
+        if abs(step) <= FLAT:
+            break
+    return float(b[0])
 
 
 def at_zero(silos: Silos, cost: Cost, sample: Sample) -> Array:
-    """No coefficient, and the best intercept if it is free."""
-    theta = np.zeros((silos.features + bool(cost.intercept), cost.loss.outputs))
+    """No coefficient, and the best intercept if it is free; thresholds between levels are at their best at zero."""
+    if isinstance(cost.loss, Ordered):
+        return np.zeros(silos.features + cost.loss.levels - 1)
+    theta = np.zeros((silos.features + (cost.intercept in ("free", True)), cost.loss.outputs))
     if cost.intercept == "free":
         theta[-1] = best_intercept(cost, sample)
     return theta.ravel()
@@ -413,8 +477,10 @@ def best_intercept(cost: Cost, sample: Sample) -> Array | float:
     mean = sample.mean if cost.positive is None else 2 * float(sample.classes[cost.positive]) / sample.mass - 1
     if isinstance(loss, Logistic):
         return float(np.log1p(mean) - np.log1p(-mean))
-    if isinstance(loss, Poisson):
+    if isinstance(loss, Poisson | Gamma | Tweedie | NegativeBinomial):
         return float(np.log(mean))
+    if isinstance(loss, CLogLog):  # targets are -1 and 1
+        return float(np.log(np.log(2) - np.log1p(-mean)))
     if isinstance(loss, Squared | SquaredHinge):
         return mean
     raise InputError(f"No closed form is known for the intercept of {loss}; give the values of the penalty yourself.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,28 @@ from dualfl.objectives.inputs import check_offset
 from dualfl.typing import Array
 
 
-class Ridge(FederatedRegressor):
+class Shrunk(FederatedRegressor):
+    """Least squares with a penalty of one strength."""
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
+        self.random_state, self.verbose = random_state, verbose
+
+
+class Ridge(Shrunk):
     """Least squares with an l2 penalty.
 
     The objective is scikit-learn's, sum_i s_i (y_i - x_i'w - b)^2 + alpha |w|^2. Divided by 2 S, S = sum_i s_i, it is
@@ -51,23 +72,6 @@ class Ridge(FederatedRegressor):
     >>> model.coef_.shape, model.n_exchanges_ < 40
     ((10,), True)
     """
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
 
     def _cost(self, mass: float) -> FitCost:
         return FitCost(Squared(), check_alpha(self.alpha) / mass)
@@ -138,7 +142,7 @@ class ElasticNet(FederatedRegressor):
         return FitCost(Squared(), alpha * (1 - ratio), alpha * ratio)
 
 
-class Lasso(FederatedRegressor):
+class Lasso(Shrunk):
     """Least squares with an l1 penalty.
 
     The objective is scikit-learn's, (1/(2S)) sum_i s_i (y_i - x_i'w - b)^2 + alpha |w|_1, S = sum_i s_i; the paper's mu
@@ -174,23 +178,6 @@ class Lasso(FederatedRegressor):
     >>> model.coef_.shape, model.n_exchanges_ < 60
     ((10,), True)
     """
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
 
     def _cost(self, mass: float) -> FitCost:
         return FitCost(Squared(), 0.0, check_alpha(self.alpha))
@@ -325,7 +312,51 @@ class QuantileRegressor(FederatedRegressor):
         return FitCost(Quantile(check_number("quantile", self.quantile)), 0.0, check_alpha(self.alpha))
 
 
-class PoissonRegressor(FederatedRegressor):
+class LogLink(FederatedRegressor):
+    """Means of which the logarithm is linear, with an l2 penalty."""
+
+    _location: ClassVar = False
+
+    @property
+    def _power(self) -> float:
+        """Of the mean, to which the variance is proportional."""
+        return 1.0
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = False,
+        algorithm: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 200,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
+        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
+        self.random_state, self.verbose = random_state, verbose
+
+    def predict(self, X: Any, offset: Any = None) -> Array:
+        """The expected target."""
+        z = self._predictor(X).ravel()
+        return np.exp(z if offset is None else z + check_offset(offset, len(z)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D^2, the share of the deviance that is explained."""
+        from sklearn.metrics import d2_tweedie_score  # takes a quarter of a second to import
+
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=self._power))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class PoissonRegressor(LogLink):
     """Regression of counts, with the logarithm as link.
 
     The objective is scikit-learn's, (1/(2S)) sum_i s_i deviance_i + (alpha/2)|w|^2, S = sum_i s_i. Up to a constant
@@ -362,43 +393,8 @@ class PoissonRegressor(FederatedRegressor):
     ((10,), True)
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
-
-    _location = False
-
     def _cost(self, mass: float) -> FitCost:
         return FitCost(Poisson(), check_alpha(self.alpha))
-
-    def predict(self, X: Any, offset: Any = None) -> Array:
-        """The expected count."""
-        z = super().predict(X)
-        return np.exp(z if offset is None else z + check_offset(offset, len(z)))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """D^2, the share of the deviance that is explained."""
-        from sklearn.metrics import d2_tweedie_score  # takes a quarter of a second to import
-
-        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags
 
 
 def check_alpha(alpha: Any) -> float:

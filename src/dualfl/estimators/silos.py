@@ -35,14 +35,14 @@ def one_table(
 ) -> tuple[SiloRows, AnyArray | None]:
     """One table, and the silo of each of its rows; None: all rows are one silo."""
     X, y = _checked(estimator, X, y, reset=True)
-    weights = _weights(sample_weight, X)
+    weights = row_weights(sample_weight, X)
     whole = SiloRows("all", X, y, weights, None if offset is None else check_offset(offset, X.shape[0]))
     return whole, None if groups is None else silo_labels(groups, whole.n)
 
 
 def split(whole: SiloRows, labels: AnyArray | None) -> list[SiloRows]:
     """The silos of a table that have a row which counts."""
-    return _counting([whole] if labels is None else _slices(whole, rows_by_silo(labels, whole.n)))
+    return counting([whole] if labels is None else _slices(whole, rows_by_silo(labels, whole.n)))
 
 
 def how_many(whole: SiloRows, labels: AnyArray | None) -> int:
@@ -129,7 +129,7 @@ def checked_silos(estimator: Any, silos: Sequence[Any], names: Sequence[str] | N
     names = [str(j) for j in range(len(silos))] if names is None else [str(name) for name in names]
     if len(names) != len(silos):
         raise InputError(f"There are {len(silos)} silos and {len(names)} names; give one each.")
-    return _counting([_one(estimator, silo, name, first=j == 0) for j, (silo, name) in enumerate(zip(silos, names))])
+    return counting([_one(estimator, silo, name, first=j == 0) for j, (silo, name) in enumerate(zip(silos, names))])
 
 
 def _one(estimator: Any, silo: Any, name: str, first: bool) -> SiloRows:
@@ -137,7 +137,7 @@ def _one(estimator: Any, silo: Any, name: str, first: bool) -> SiloRows:
         raise InputError(f"Silo {name} must be a pair (X, y) or (X, y, weights), but it is {type(silo).__name__!r}.")
     try:
         X, y = _checked(estimator, silo[0], silo[1], reset=first)
-        return SiloRows(name, X, y, _weights(silo[2] if len(silo) == 3 else None, X))
+        return SiloRows(name, X, y, row_weights(silo[2] if len(silo) == 3 else None, X))
     except ValueError as error:
         raise InputError(f"Silo {name}: {error}") from error
 
@@ -151,19 +151,19 @@ def _checked(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, AnyArray
     return X, y
 
 
-def _weights(given: Any, X: Any) -> Array | None:
+def row_weights(given: Any, X: Any) -> Array | None:
     if given is None:
         return None
     weights: Array = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
     return weights
 
 
-def _counting(silos: list[SiloRows]) -> list[SiloRows]:
+def counting(silos: list[SiloRows]) -> list[SiloRows]:
     """Those with a row that counts; a silo whose weights are all zero has nothing to say."""
-    counting = [silo for silo in silos if silo.mass > 0]
-    if not counting:
+    some = [silo for silo in silos if silo.mass > 0]
+    if not some:
         raise InputError("All sample weights are zero, so no row counts; give some rows a positive weight.")
-    return counting
+    return some
 
 
 def tables(X: Any, groups: Any) -> list[Any]:

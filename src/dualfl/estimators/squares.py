@@ -148,7 +148,7 @@ class Quadratic:
 
 def possible(model: Any, silos: Silos) -> bool:
     """Whether the moments of a fold say all that there is to know of a fit."""
-    squared = isinstance(model._cost(1.0).loss, Squared)
+    squared = isinstance(model._cost(1.0).loss, Squared) and not getattr(model, "own_intercept", False)
     return squared and model.algorithm == "auto" and silos.features + 1 <= LARGEST
 
 

@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualfl.errors import InputError, NoMinimiser
-from dualfl.estimators.base import check_count, check_number, what_ran
+from dualfl.engines.engine import Result
+from dualfl.errors import InputError
+from dualfl.estimators.base import FederatedLinear, check_number
 from dualfl.estimators.classifiers import check_ratio
-from dualfl.estimators.inference import Inference
-from dualfl.estimators.silos import KINDS, rows_by_silo
-from dualfl.estimators.solving import FitLimits, solve, warn_unless_certified
-from dualfl.objectives import L1, CoxPartialLikelihood
-from dualfl.objectives.cox import Ties
-from dualfl.problem import Problem
+from dualfl.estimators.silos import KINDS, counting, row_weights, rows_by_silo
+from dualfl.estimators.solving import FitCost
+from dualfl.objectives import Cox, CoxPartialLikelihood
+from dualfl.objectives.cox import Ties, check_entries, check_events, check_times
 from dualfl.silos import survival_sums
+from dualfl.silos.chamber import SiloRows
+from dualfl.silos.costs import Sample
+from dualfl.silos.likelihoods import information
 from dualfl.silos.survival_sums import StepFunction, baseline
 from dualfl.silos.survival_tests import ChiSquare, proportionality
-from dualfl.typing import AnyArray, Array
+from dualfl.typing import Array
 
 
-@dataclass(frozen=True, eq=False)
-class SurvivalRows:
-    """The rows of one silo, checked."""
-
-    name: str
-    X: Any
-    event: AnyArray
-    time: AnyArray
-    weights: Array | None = None
-    entry: AnyArray | None = None
-    strata: AnyArray | None = None
-
-    @property
-    def mass(self) -> float:
-        return float(len(self.time)) if self.weights is None else float(self.weights.sum())
-
-
-class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class CoxPH(FederatedLinear):
     """Cox's proportional hazards model; every silo has a baseline hazard of its own, and no time leaves it.
 
     The objective is that of scikit-survival's CoxPHSurvivalAnalysis on rows stratified by silo,
@@ -80,6 +64,12 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     True
     """
 
+    fit_intercept, penalize_intercept = False, False
+    _no_minimiser = (
+        "Without a penalty this model has no minimiser: some combination of columns orders the events in all silos; "
+        "give an alpha > 0."
+    )
+
     def __init__(
         self,
         alpha: float = 0.0,
@@ -98,7 +88,7 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
 
     # -- fit --------------------------------------------------------------------------------------
 
-    def fit(
+    def fit(  # type: ignore[override]  # there is no offset, and there are more columns
         self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, *, entry: Any = None, strata: Any = None
     ) -> Self:
         """Fit to rows that belong to silos.
@@ -113,20 +103,11 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         strata : labels within silos; only rows of one label are compared.
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=KINDS)
-        event, time = split_target(y, X.shape[0])
-        given: dict[str, Any] = {
-            "event": event,
-            "time": time,
-            "weights": None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64),
-            "entry": None if entry is None else _one_a_row("entry", entry, X.shape[0]),
-            "strata": None if strata is None else _one_a_row("strata", strata, X.shape[0]),
-        }
-        parts = {"all": slice(None)} if groups is None else rows_by_silo(groups, X.shape[0])
-        silos = []
-        for name, part in parts.items():
-            own: dict[str, Any] = {key: v if v is None else v[part] for key, v in given.items()}
-            silos.append(SurvivalRows(name, X[part], **own))
-        return self._fit(silos)
+        whole = survival_rows("all", X, y, sample_weight, entry=entry, strata=strata)
+        if groups is None:
+            return self._fit_here([whole], joined=True)
+        parts = rows_by_silo(groups, whole.n).items()
+        return self._fit_here([replace(whole.rows(part), name=name) for name, part in parts], joined=True)
 
     def fit_silos(self, silos: Any, names: Sequence[str] | None = None, **columns: str) -> Self:
         """Fit to silos.
@@ -147,48 +128,47 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
         parts = []
         for j, (silo, name) in enumerate(zip(silos, names, strict=True)):
             X = validate_data(self, silo[0], reset=j == 0, accept_sparse="csr", dtype=KINDS)
-            event, time = split_target(silo[1], X.shape[0])
-            parts.append(SurvivalRows(name, X, event, time, silo[2] if len(silo) > 2 else None))
-        return self._fit(parts)
+            parts.append(survival_rows(name, X, silo[1], silo[2] if len(silo) > 2 else None))
+        return self._fit_here(parts)
 
-    def _fit(self, silos: list[SurvivalRows]) -> Self:
-        self.__dict__.pop("told_", None)  # of an earlier fit on a study
-        silos = [silo for silo in silos if silo.mass > 0]
-        if not any(silo.event.any() for silo in silos):
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
+        silos = counting(silos)
+        for silo in silos:
+            try:
+                time = check_times("time", silo.more["time"], silo.n)
+                check_events(silo.y, silo.n)
+                if "entry" in silo.more:
+                    check_entries(silo.more["entry"], time)
+            except InputError as error:
+                raise InputError(f"Silo {silo.name}: {error}") from error
+        if not any(silo.y.any() for silo in silos):
             raise InputError("No row of any silo has an event, so nothing can be said of hazards; all are censored.")
-        alpha, ratio = check_number("alpha", self.alpha, least=0), check_ratio(self.l1_ratio)
-        mass = sum(silo.mass for silo in silos)
-        self.costs_ = {silo.name: self._cost(silo, alpha * (1 - ratio) / mass) for silo in silos}
-        l1 = alpha * ratio / mass
-        problem = Problem(list(self.costs_.values()), penalty=L1(l1) if l1 else None)
-        seed = 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        rounds, tol = check_count("max_iter", self.max_iter), check_number("tol", self.tol, above=0)
-        limits = FitLimits(tol, rounds, seed, bool(self.verbose))
-        try:
-            result = solve(problem, self.algorithm, limits)
-        except NoMinimiser as error:
-            raise NoMinimiser(
-                "Without a penalty this model has no minimiser: some combination of columns orders the events in all "
-                "silos; give an alpha > 0."
-            ) from error
-        warn_unless_certified([result], limits)
-        self.coef_ = np.array(result.theta)
-        self.n_iter_, self.n_exchanges_ = result.rounds, result.history[-1].exchanges
-        self.history_, self.algorithm_ = result.history, what_ran(result)
-        self.certificate_, self.certificate_reason_ = result.certificate, result.certificate_reason
-        self.objective_ = np.nan if result.energy is None else result.energy
-        self.log_likelihood_ = -sum(f.mass * f.data_value(self.coef_) for f in self.costs_.values())
-        self.baselines_ = {name: baseline(f, self.coef_) for name, f in self.costs_.items()}
-        return self
+        return [silo.with_targets(np.asarray(silo.y, dtype=np.intp)) for silo in silos]
 
-    def _cost(self, silo: SurvivalRows, ridge: float) -> CoxPartialLikelihood:
-        try:
-            return CoxPartialLikelihood(
-                silo.X, silo.time, silo.event, ridge,
-                entry=silo.entry, strata=silo.strata, weights=silo.weights, ties=self.ties,
-            )  # fmt: skip
-        except InputError as error:
-            raise InputError(f"Silo {silo.name}: {error}") from error
+    @property
+    def _class_count(self) -> int:
+        return 2  # rows with an event, and those without
+
+    def _cost(self, mass: float) -> FitCost:
+        alpha, ratio = check_number("alpha", self.alpha, least=0), check_ratio(self.l1_ratio)
+        return FitCost(Cox(self.ties), alpha * (1 - ratio) / mass, alpha * ratio / mass)
+
+    def _keep(self, W: Array, b: Array) -> None:
+        self.coef_ = W[0]
+
+    def _note(self, results: list[Result], sample: Sample, model: FederatedLinear | None = None) -> None:
+        super()._note(results, sample, model)
+        costs = self.costs_
+        self.log_likelihood_ = -sum(f.mass * f.data_value(self.coef_) for f in costs.values())
+        self.baselines_ = {name: baseline(f, self.coef_) for name, f in costs.items()}
+
+    @property
+    def costs_(self) -> dict[str, CoxPartialLikelihood]:
+        """The partial likelihood of each silo, as long as the rows are here."""
+        check_is_fitted(self)
+        if getattr(self, "_rows", None) is None:
+            raise InputError("The rows of this fit are not here any more (it was stored, copied, or far away).")
+        return {chamber.name: chamber.objective(self._known.cost) for chamber in self._silos_here().chambers}
 
     # -- predictions ------------------------------------------------------------------------------
 
@@ -233,49 +213,28 @@ class CoxPH(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
 
     # -- inference --------------------------------------------------------------------------------
 
+    def _estimate(self) -> Array:
+        return np.array(self.coef_)
+
     def information(self) -> Array:
         """The observed information: the Hessian of the negative log partial likelihood, summed over silos."""
         check_is_fitted(self)
-        if hasattr(self, "told_"):
-            return np.linalg.inv(self.told_.covariance)
-        parts = [f.mass * (f.hessian(self.coef_) - f.ridge * np.eye(f.d)) for f in self.costs_.values()]
-        H: Array = np.sum(parts, axis=0)
+        if getattr(self, "_rows", None) is None:
+            return np.asarray(np.linalg.inv(self.inference_.covariance), dtype=np.float64)
+        H: Array = np.sum([information(f, self.coef_) for f in self.costs_.values()], axis=0)
         return H
-
-    @property
-    def inference_(self) -> Inference:
-        """Errors, tests and intervals; from the observed information, of the penalised model if there is a ridge."""
-        check_is_fitted(self)
-        if hasattr(self, "told_"):
-            told: Inference = self.told_
-            return told
-        if self.alpha and self.l1_ratio:
-            raise InputError("An l1 penalty sets coefficients to zero, and no Hessian tells how surely: no errors.")
-        H = self.information()
-        inverse = np.linalg.inv(H + float(self.alpha) * np.eye(len(H)))
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(self.coef_))])
-        return Inference.of(
-            list(map(str, names)), self.coef_, inverse @ H @ inverse, "hazard ratio", self.log_likelihood_
-        )
-
-    def summary(self) -> str:
-        """The table of `inference_`."""
-        return str(self.inference_)
 
     def proportionality(self, transform: str = "identity") -> list[ChiSquare]:
         """Score tests of whether coefficients change with time; transform is "identity" or "log"."""
-        check_is_fitted(self)
         costs = list(self.costs_.values())
         totals = [(survival_sums.transformed(f.sets.times, transform), f.sets.deaths) for f in costs]
         events = sum(float(d.sum()) for _, d in totals)
         centre = sum(float(g @ d) for g, d in totals) / events
         parts = [survival_sums.proportionality_sums(f, self.coef_, transform, centre) for f in costs]
-        names = getattr(self, "feature_names_in_", [f"x{j}" for j in range(len(self.coef_))])
-        return proportionality(survival_sums.ProportionalitySums.of(parts), list(map(str, names)))
+        return proportionality(survival_sums.ProportionalitySums.of(parts), self._columns())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
 
@@ -327,6 +286,13 @@ def split_target(y: Any, n: int) -> tuple[Any, Any]:
     if y.dtype[0].kind not in "biu" and not np.isin(y[names[0]], (0, 1)).all():
         raise InputError(f"The first field of y, {names[0]!r}, must be the event indicator, booleans or 0 and 1.")
     return y[names[0]], y[names[1]]
+
+
+def survival_rows(name: str, X: Any, y: Any, weights: Any, **more: Any) -> SiloRows:
+    """The rows of a silo: events as targets, times and what else there is beside them."""
+    event, time = split_target(y, X.shape[0])
+    beside = {key: _one_a_row(key, values, X.shape[0]) for key, values in more.items() if values is not None}
+    return SiloRows(name, X, event, row_weights(weights, X), more={"time": time, **beside})
 
 
 def _one_a_row(name: str, given: Any, n: int) -> Any:

@@ -49,6 +49,7 @@ class Cell:
     minutes: float | None = None  # of a processor, so that it does not matter what else the machine does
     free: bool = False
     seed: int = 0
+    target_column: str | None = None  # of a file
 
     @property
     def problem(self) -> Cell:
@@ -65,6 +66,7 @@ class Cell:
             self.ridge,
             self.l1,
             self.solver,
+            target_column=self.target_column,
         )
 
     @property
@@ -74,7 +76,10 @@ class Cell:
 
     @property
     def digest(self) -> str:
-        text = json.dumps([FORMAT, asdict(self.timeless)], sort_keys=True)
+        settings = asdict(self.timeless)
+        if self.target_column is None:  # named sets have the digests that they had before files had targets
+            del settings["target_column"]
+        text = json.dumps([FORMAT, settings], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=10).hexdigest()
 
     def __hash__(self) -> int:  # hyperparameters are a dictionary

@@ -20,7 +20,7 @@ import numpy as np
 from dualfl.algorithms.contract import Algorithm
 from dualfl.engines import Problem, run
 from dualfl.errors import Diverged, InputError, NotSupported
-from dualfl.experiments.tune import FAIR, score
+from dualfl.experiments.tune import FAIR, check_grid, score
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,7 @@ def candidates(algorithm: Algorithm) -> list[dict[str, Any]]:
     """Every cell of the grid that leaves alone what is given; first of all theory's."""
     open_fields = {f.name for f in dataclasses.fields(algorithm) if getattr(algorithm, f.name) == f.default}
     grid = {name: values for name, values in algorithm.grid.items() if name in open_fields}
-    if any(not len(values) for values in grid.values()):
-        empty = next(name for name, values in grid.items() if not len(values))
-        raise InputError(f"{algorithm.name}: the grid of {empty} is empty; give it at least one value.")
+    check_grid(algorithm.name, grid)
     cells = [dict(zip(grid, values)) for values in itertools.product(*grid.values())] if grid else []
     return [{}, *cells]
 

@@ -17,9 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualfl.algorithms.registry import ALGORITHMS, algorithm_class
+from dualfl.data.partitions import parse
 from dualfl.errors import InputError
 from dualfl.experiments.cells import Cell, check_minutes
 from dualfl.names import nearest
@@ -49,6 +51,22 @@ class Task(NamedTuple):
     scale: str = "default"
     clients: int = N
     partitions: tuple[str, ...] = tuple(PARTITIONS)
+    target: str | None = None  # the column to predict, of a file
+    tuned_as: str = ""  # the task whose hyperparameters it takes, if not its own
+
+
+OWN = "own"  # what rows of a table of one's own are called
+
+
+def own_task(dataset: str, target: str | None, clients: int, partitions: tuple[str, ...]) -> Task:
+    """A table of one's own, or any named set: its loss suits its target."""
+    for given in partitions:
+        parse(given)
+    if clients < 1:
+        raise InputError(f"clients must be at least 1, but it is {clients}.")
+    if not partitions:
+        raise InputError("A data set of your own needs a partition at least, such as column:hospital or shuffled.")
+    return Task(dataset, "auto", Path(dataset).name, clients, clients=clients, partitions=partitions, target=target)
 
 
 # In the order in which they are run: what is cheap first.
@@ -67,6 +85,7 @@ TASKS = {
         0,
         clients=1_000,
         partitions=("shuffled", "dirichlet:0.5"),
+        tuned_as="logistic",  # a search with 1,000 clients would take a hundred times as long
     ),
 }
 
@@ -112,10 +131,15 @@ class MatrixRow(NamedTuple):
     task: str
     partition: str
     ridge: float
+    about: str = ""  # of a table of one's own, its name
+
+    @property
+    def problem(self) -> str:
+        return self.about or TASKS[self.task].title
 
     @property
     def title(self) -> str:
-        return f"{TASKS[self.task].title}, {PARTITIONS[self.partition]}, mu = {self.ridge:g}"
+        return f"{self.problem}, {PARTITIONS.get(self.partition, self.partition)}, mu = {self.ridge:g}"
 
     @property
     def word(self) -> str:
@@ -124,7 +148,7 @@ class MatrixRow(NamedTuple):
 
     def has(self, word: str) -> bool:
         """Whether a word such as svm, labels:1, 0.01 or mnist/shuffled means this row, among others."""
-        return set(word.split("/")) <= {self.task, self.partition, f"{self.ridge:g}"}
+        return word == self.word or set(word.split("/")) <= {self.task, self.partition, f"{self.ridge:g}"}
 
 
 @dataclass(frozen=True)
@@ -137,6 +161,7 @@ class Matrix:
     size : "small", "quick" or "whole", see SIZES.
     seeds : how often methods run that toss coins.
     tuned : hyperparameters that a search found, by (task, mu) and algorithm.
+    own : a table of one's own, in the place of all tasks.
     """
 
     rows: tuple[str, ...] = ()
@@ -145,6 +170,7 @@ class Matrix:
     size: str = "small"
     seeds: int = 3
     tuned: Values = field(default_factory=dict)
+    own: Task | None = None
 
     def __post_init__(self) -> None:
         check_minutes(self.minutes)
@@ -155,18 +181,30 @@ class Matrix:
         for name in self.only:
             algorithm_class(name)
         for word in self.rows:
-            names = [*TASKS, *PARTITIONS, *(f"{ridge:g}" for ridge in RIDGES)]
+            if any(row.word == word for row in self.all_rows):
+                continue  # also where a column's name has a slash
+            names = list(dict.fromkeys(part for row in self.all_rows for part in row.word.split("/")))
             for part in word.split("/"):
                 if part not in names:
                     raise InputError(nearest("row", part, names))
-            if not any(row.has(word) for row in ROWS):
+            if not any(row.has(word) for row in self.all_rows):
                 raise InputError(
                     f"No row is {word!r}: a row has one task, one partition and one mu, as in svm/shuffled."
                 )
 
     @property
+    def all_rows(self) -> list[MatrixRow]:
+        """The rows that there are to choose from."""
+        if self.own is None:
+            return ROWS
+        return [MatrixRow(OWN, split, ridge, self.own.title) for split in self.own.partitions for ridge in RIDGES]
+
+    @property
     def chosen(self) -> list[MatrixRow]:
-        return [row for row in ROWS if not self.rows or any(row.has(word) for word in self.rows)]
+        return [row for row in self.all_rows if not self.rows or any(row.has(word) for word in self.rows)]
+
+    def task(self, row: MatrixRow) -> Task:
+        return TASKS[row.task] if self.own is None else self.own
 
     @property
     def algorithms(self) -> tuple[str, ...]:
@@ -177,7 +215,7 @@ class Matrix:
         return tuple(names)
 
     def cell(self, row: MatrixRow, name: str, seed: int = 0) -> Cell:
-        task = TASKS[row.task]
+        task = self.task(row)
         algorithm, given = hyperparameters(name, row.ridge, task.loss, self.tuned.get((row.task, row.ridge)))
         return Cell(
             task.dataset,
@@ -195,6 +233,7 @@ class Matrix:
             target=AUTO_TARGET if name == "auto" else min(LEVELS),
             minutes=self.minutes,
             seed=seed,
+            target_column=task.target,
         )
 
     def runs(self, row: MatrixRow, name: str) -> list[Cell]:

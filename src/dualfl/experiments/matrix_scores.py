@@ -158,6 +158,20 @@ def places(found: MatrixTable, name: str, count: str = "exchanges") -> dict[Matr
     return result
 
 
+def places_table(found: MatrixTable, name: str) -> str:
+    """Row by row the place of an algorithm among all that apply, by exchanges to 1e-6, and who is first."""
+    level = min(LEVELS)
+    lines = [f"| problem | place of {name} | its exchanges | fewest | by |", "|---|---:|---:|---:|---|"]
+    for row, place in places(found, name).items():
+        mine, best = found.scores[row][name][level].exchanges, found.best(row, level, "exchanges")
+        first = [other for other in found.algorithms if found.scores[row][other][level].exchanges == best]
+        where = "does not apply" if place is None else f"{place[0]} of {place[1]}"
+        fewest = "-" if np.isnan(best) else f"{best:.0f}"
+        shown = "-" if np.isnan(mine) else f"{mine:.0f}"
+        lines.append(f"| {row.title} | {where} | {shown} | {fewest} | {', '.join(first) or 'nobody'} |")
+    return "\n".join(lines)
+
+
 def csv_rows(found: MatrixTable) -> list[list[Any]]:
     """One row a cell; `best` names the counts to 1e-6 in which nobody is better, `ended_by` what ended the cell."""
     counts = [f"{count}_to_{level:.0e}" for level in LEVELS for count in COUNTS]
@@ -183,11 +197,13 @@ def csv_rows(found: MatrixTable) -> list[list[Any]]:
 
 def markdown(found: MatrixTable, network: Network) -> str:
     """For each row the algorithms that reach 1e-6 or 1e-4, by exchanges; the best of every column is bold."""
-    places_of = places(found, "dualfl") if "dualfl" in found.algorithms else {}
+    has_dualfl = "dualfl" in found.algorithms
+    places_of = places(found, "dualfl") if has_dualfl else {}
     text = [
         "Rounds, exchanges, contacts with single clients and floats (all clients, up and down) to relative errors of "
         f"1e-4 / 1e-6, and the seconds on a network with {network}; a dash is a level that was not reached within "
         f"{MOST} exchanges or the time of a cell. The best of each column is bold.",
+        *(["", places_table(found, "dualfl")] if has_dualfl else []),
     ]
     for row in found.rows:
         ranked = sorted(

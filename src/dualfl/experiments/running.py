@@ -134,8 +134,8 @@ _alarm = _Alarm()
 
 
 @lru_cache(maxsize=1)
-def dataset_of(name: str, scale: str, rows: int | None) -> Dataset:
-    data = SYNTHETIC[name]() if name in SYNTHETIC else load(name, scale=scale)
+def dataset_of(name: str, scale: str, rows: int | None, target: str | None = None) -> Dataset:
+    data = SYNTHETIC[name]() if name in SYNTHETIC else load(name, scale=scale, target=target)
     if rows is None or rows >= data.n:
         return data
     some = np.linspace(0, data.n - 1, rows).astype(int)  # a file may be sorted
@@ -166,7 +166,7 @@ def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
 
 @lru_cache(maxsize=1)
 def problem_of(cell: Cell) -> Problem:
-    data = dataset_of(cell.dataset, cell.scale, cell.rows)
+    data = dataset_of(cell.dataset, cell.scale, cell.rows, cell.target_column)
     solver = LOCAL_SOLVERS[cell.solver]
     by_label = PARTITIONS[parse(cell.partition)[0]].labelled
     if by_label and not data.classes:

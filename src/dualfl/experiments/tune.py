@@ -39,6 +39,7 @@ from dualfl.names import nearest
 TUNED = Path(__file__).parent / "tuned"  # what was found for Figure 1, a file a data set
 KEEP = 3  # one of so many goes on
 FAIR = 3.0  # times an equal share of a rung's time is what one cell may take of it
+GOLDEN = (5**0.5 - 1) / 2
 LEAST = 2  # cells that go on at least
 FLOOR = 1e-13  # errors below it are rounding
 FEW = 4_000  # rows; smaller parts say little about a set (on 500 of digits the best rho is another), so none are taken
@@ -80,6 +81,7 @@ class Search:
             if not self.grid_of(name):
                 other = "; take the wide one" if self.grid == "paper" else ""
                 raise InputError(f"{name} has no {self.grid} grid, so there is nothing to search{other}.")
+            check_grid(name, self.grid_of(name))
         score(self.criterion, np.ones(1))
 
     @property
@@ -124,6 +126,24 @@ class Search:
             rounds=rounds,
             exchanges=exchanges,
         )
+
+
+def check_grid(name: str, grid: Mapping[str, Sequence[Any]]) -> None:
+    """A grid with an empty axis has no cell at all, and a search would find nothing and not say why."""
+    for key, values in grid.items():
+        if not len(values):
+            raise InputError(f"{name}: the grid of {key} is empty; give it at least one value.")
+
+
+def spread_out(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first, then the others in steps of the golden section: a search that its budget ends has seen all parts of
+    the grid, not its first values only.
+
+    >>> [c["step"] for c in spread_out([{"step": step} for step in range(7)])]
+    [0, 5, 2, 4, 1, 6, 3]
+    """
+    order = sorted(range(1, len(candidates)), key=lambda i: i * GOLDEN % 1)
+    return candidates[:1] + [candidates[i] for i in order]
 
 
 def survivors(count: int) -> int:
@@ -215,7 +235,7 @@ class Tuner:
 
     def run(self) -> list[BestFound]:
         """All rungs, or as many as the budget allows."""
-        alive = {name: self.search.candidates(name) for name in self.search.algorithms}
+        alive = {name: spread_out(self.search.candidates(name)) for name in self.search.algorithms}
         rungs, last = self.search.rungs, len(self.search.rungs) - 1
         best: dict[str, BestFound] = {name: BestFound(name, None, -1, 0, len(alive[name]), last=last) for name in alive}
         for level, rung in enumerate(rungs):
@@ -225,7 +245,7 @@ class Tuner:
             missing = self.store.missing(every)
             self.say(
                 f"Rung {level + 1} of {len(rungs)}: {len(every)} cells, {len(missing)} to run, "
-                f"{every[0].rounds} rounds on {every[0].rows or self.search.rows:,} rows."
+                f"{every[0].rounds} rounds on {min(every[0].rows or self.search.rows, self.search.rows):,} rows."
             )
             enough_time = self._finish(missing, rung.ends)
             for name in alive:

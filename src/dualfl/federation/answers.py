@@ -23,17 +23,24 @@ WORK_BITS = 20  # counts of work are larger than coefficients, and need fewer di
 NAMES = (*TABLE_NAMES, *CHECKS)  # told in words, by every silo
 
 
-def answer_all(far: FarChamber, asks: Sequence[Content], seal: Seal | None, scales: Scales | None = None) -> Content:
+def answer_all(
+    far: FarChamber,
+    asks: Sequence[Content],
+    seal: Seal | None,
+    scales: Scales | None = None,
+    also: Mapping[str, fixed_point.Part] | None = None,
+) -> Content:
     """What leaves; with a seal, nothing but names and what this silo shows of its own is to be seen of it.
 
-    `scales`: where the points of long vectors stand; None: they take two words a number.
+    `scales`: where the points of long vectors stand; None: they take two words a number. `also`: what is added up with
+    the answers.
     """
     experiment = far.experiment
     records = [one_answer(far, ask, {} if scales is None else scales.of(ask)) for ask in asks]
     if seal is None:
         return {"answers": [record.plain() for record in records]}
     own = [record.shown for record in records]
-    sums: dict[str, fixed_point.Part] = {}
+    sums: dict[str, fixed_point.Part] = dict(also or {})
     maxima: dict[str, float] = {}
     among = list(experiment.plan["names"])
     for i, record in enumerate(records):

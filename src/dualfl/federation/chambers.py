@@ -22,6 +22,7 @@ from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answ
 from dualfl.engines.engine import bound, check_fit, server_penalty
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
+from dualfl.federation.commitments import Commitment
 from dualfl.federation.experiment import Experiment
 from dualfl.federation.inspecting import inspected
 from dualfl.federation.named_algorithms import algorithm_of
@@ -94,6 +95,12 @@ class FarChamber:
         """The rows that count in this analysis, with all their columns."""
         table, request = self.home.rows(held_out=self.evaluates).table, self.chamber.request
         return self.home.rows().used() if request is None else table.kept(counting(table, request)[2])
+
+    def commitment(self) -> Commitment | None:
+        """To its number of rows in this experiment; None where no rows are counted."""
+        if self.analysis == "check" or self.chamber.request is None:
+            return None
+        return Commitment.of(self.chamber.used[0].rows, self.experiment.secret())
 
     # -- questions ----------------------------------------------------------------------------------
 

@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dualfl.errors import InputError
 from dualfl.federation.audit import AuditLog, stamp
 from dualfl.federation.policy import Policy
@@ -27,7 +29,7 @@ Content = dict[str, Any]
 
 
 def digest(content: Any) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=every_number).encode()).hexdigest()
 
 
 class Consent:
@@ -54,7 +56,7 @@ class Consent:
         waiting = {"plan": described, "experiment": experiment, "kind": kind, "since": stamp()}
         path = self.folder / "waiting" / f"{name}.json"
         if not path.exists():
-            write_atomically(path, json.dumps(waiting, indent=2, default=str).encode(), PRIVATE)
+            write_atomically(path, json.dumps(waiting, indent=2).encode(), PRIVATE)
             self.log.note("a plan waits for approval", plan=name, experiment=experiment)
         raise InputError(
             "the plan waits for this silo's operator, who is asked by `dualfl deploy approve`; give the command "
@@ -117,7 +119,14 @@ def description(plan: Mapping[str, Any], roster: Mapping[str, str], columns: Seq
         "columns": columns_of(plan.get("draft")) or list(columns),
         "analysis": plan.get("analysis"),
     }
-    return dict(json.loads(json.dumps(described, sort_keys=True, default=str)))
+    return dict(json.loads(json.dumps(described, sort_keys=True, default=every_number)))
+
+
+def every_number(x: Any) -> Any:
+    """An array as all its numbers, with all their digits: what prints as dots can be changed after it was approved."""
+    if isinstance(x, np.ndarray):
+        return x.tolist()
+    raise InputError(f"the plan holds {type(x).__name__}, which cannot be shown to anybody")
 
 
 def model_of(plan: Mapping[str, Any]) -> str:

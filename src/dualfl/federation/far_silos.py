@@ -27,7 +27,7 @@ from dualfl.engines.exchanges import Exchanges, Gathered, Measured, Measurement,
 from dualfl.engines.inprocess import digest
 from dualfl.engines.survey import Inquiry
 from dualfl.errors import InputError, NotSupported
-from dualfl.federation import fixed_point
+from dualfl.federation import commitments, fixed_point
 from dualfl.federation.analysis_journal import AnalysisJournal
 from dualfl.federation.answers import NAMES
 from dualfl.federation.asks import FitTerms, query_content, step_content, value_content
@@ -79,6 +79,7 @@ class FarSilos:
         self._fits = 0
         self._sent = 0
         self._met: dict[str, Content] = {}
+        self.rows: int | None = None  # that all silos together have committed themselves to
         self._opened = NOTHING  # of the last exchange
 
     # -- what an analysis may know without asking -----------------------------------------------------
@@ -151,7 +152,19 @@ class FarSilos:
         if self._sent == 1:
             self._meet(known)
         self._opened = Totals.of(known) if self.secure and self._sent > 1 else NOTHING
+        if self._sent == 2:
+            self.note_sizes(self._opened)
         return known
+
+    def note_sizes(self, totals: Totals) -> None:
+        """With the first sums silos open, together, what each has committed its number of rows with."""
+        committed = [met["size"] for met in self._met.values() if met["size"] is not None]
+        if not committed:
+            return
+        found = {} if totals.sums is None else totals.sums.sums()
+        if len(committed) < len(self.names) or commitments.OPENING not in found:
+            raise InputError(commitments.OTHER)
+        self.rows = commitments.opened(found[commitments.OPENING], committed)
 
     def _ask(self, content: Content) -> Answers:
         ended, self._ended = self._ended, []
@@ -247,6 +260,8 @@ class Opened:
     @staticmethod
     def _sort(found: Mapping[str, Any], by_place: dict[int, Content]) -> None:
         for name, value in found.items():
+            if name == commitments.OPENING:
+                continue
             place, _, field_name = name.partition("/")
             by_place.setdefault(int(place), {})[field_name] = value
 
@@ -271,7 +286,10 @@ class Opened:
             self.numbers += sum(numbers_in(one) for one in own if query.verb not in NAMES)
             return own
         if self.secure:
-            return self.sums[place]
+            found = self.sums[place]
+            if query.verb == "count" and self.silos.rows not in (None, round(float(found["size"]))):
+                raise InputError(commitments.OTHER)
+            return found
         wires = self._each(place, "wire")
         self.silos.federation.check_shapes(wires, list(self.answers))
         self.silos.note_masses(query, wires)

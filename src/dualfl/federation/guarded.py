@@ -1,4 +1,8 @@
-"""A silo's rows as its policy lets others hear of them: some columns stay out, and rare levels are joined."""
+"""A silo's rows as its policy lets others hear of them.
+
+Some columns stay out, rare levels of texts are joined, and gaps that few rows have in a column of numbers are filled
+with its mean here: a column that says who has a gap would be a column about these few.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,10 @@ def guarded(rows: SiloRows, policy: Policy, untold: Sequence[str] = ()) -> SiloR
     for name, values in table.columns.items():
         if name != target and not may_be_used(name, policy):
             continue
-        texts = name not in (target, *untold) and values.dtype.kind != "f"
-        columns[name] = joined(values, policy.least_per_level) if texts else values
+        if name in (target, *untold):
+            columns[name] = values
+        else:
+            columns[name] = (filled if values.dtype.kind == "f" else joined)(values, policy.least_per_level)
     return replace(rows, table=replace(table, columns=columns))
 
 
@@ -40,9 +46,31 @@ def joined(texts: AnyArray, least: int) -> AnyArray:
     return np.asarray(named[places])
 
 
+def filled(numbers: AnyArray, least: int) -> AnyArray:
+    """Numbers whose gaps, where they are fewer than `least`, have the mean of the others."""
+    gaps = np.isnan(numbers)
+    if not 0 < np.count_nonzero(gaps) < least or gaps.all():
+        return numbers
+    return np.asarray(np.where(gaps, numbers[~gaps].mean(), numbers))
+
+
+def rarest_number(table: Table, but: Sequence[str] = ()) -> tuple[str, int]:
+    """The column with two different numbers, or one and gaps, of which one is rarest; and in how many rows it is."""
+    found: dict[str, int] = {}
+    for name, values in table.columns.items():
+        if name not in but and values.dtype.kind == "f":
+            counts = np.unique(values, return_counts=True)[1]
+            found |= {name: int(counts.min())} if len(counts) == 2 else {}
+    name = min(found, key=lambda one: found[one], default="")
+    return name, found.get(name, 0)
+
+
 def rarest_cell(table: Table, untold: Sequence[str] = ()) -> int:
-    """Rows of the rarest two levels of two texts, classes among them, that occur together; 0 if there are no two."""
-    texts = [values for name, values in table.columns.items() if values.dtype.kind != "f" and name not in untold]
+    """Rows of the rarest two levels of two texts, classes among them, that occur together; 0 if there are no two.
+
+    A column of two numbers, such as 0 and 1, is one of two levels.
+    """
+    texts = [values for name, values in table.columns.items() if name not in untold and has_levels(values)]
     codes = [np.unique(values, return_inverse=True) for values in texts]
     least = 0
     for i, (_, a) in enumerate(codes):
@@ -51,3 +79,7 @@ def rarest_cell(table: Table, untold: Sequence[str] = ()) -> int:
             found = int(counts[counts > 0].min())
             least = found if least == 0 else min(least, found)
     return least
+
+
+def has_levels(values: AnyArray) -> bool:
+    return values.dtype.kind != "f" or len(np.unique(values)) == 2

@@ -12,11 +12,12 @@ from typing import Any
 
 from dualfl.errors import InputError
 from dualfl.federation import scales, signatures
+from dualfl.federation.commitments import check_shape
 from dualfl.federation.sealing import LARGEST, SUMS, Total
 from dualfl.federation.wire import encode
 
 Content = dict[str, Any]
-HELLO = ("answers", "data", "withholds", "offer", "boxes", "signed")  # what other silos hear of a hello
+HELLO = ("answers", "data", "withholds", "size", "offer", "boxes", "signed")  # what other silos hear of a hello
 NOT_SIGNED = (
     "what is said to be of silo {name!r} is not signed by it; somebody may be in the middle, so compare the roster "
     "with that silo's operator"
@@ -37,6 +38,7 @@ def _unsigned(hello: Mapping[str, Any]) -> Content:
 
 def check_hellos(met: Mapping[str, Content], experiment: str, roster: Mapping[str, str]) -> None:
     for name, hello in met.items():
+        check_shape(name, hello)
         parts = experiment.encode(), name.encode(), digest(_unsigned(hello))
         if not signatures.signed(roster[name], str(hello["signed"]), "hello", *parts):
             raise InputError(NOT_SIGNED.format(name=name))

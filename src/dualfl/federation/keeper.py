@@ -21,10 +21,11 @@ from dualfl.errors import DualflError, InputError
 from dualfl.federation import declared, row_sets
 from dualfl.federation.answers import answer_all
 from dualfl.federation.chambers import TABLE_NAMES
+from dualfl.federation.commitments import OPENING
 from dualfl.federation.consent import Consent
 from dualfl.federation.experiment import CHANGED, Experiment, purge
 from dualfl.federation.fixed_point import BITS
-from dualfl.federation.guarded import rarest_cell
+from dualfl.federation.guarded import rarest_cell, rarest_number
 from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
 from dualfl.federation.named_algorithms import SURVEYS, algorithm_of, check_installed
@@ -233,6 +234,7 @@ class Keeper:
         used = rows.used()
         if plan.get("draft") is not None:
             policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
+        policy.check_numbers(*rarest_number(used, (rows.target, *home.clusters)))
         if policy.least_per_cell:
             policy.check_cells(rarest_cell(used, home.clusters))
         columns = sorted(name for name in used.columns if name != rows.target)
@@ -301,9 +303,18 @@ class Keeper:
         key = self.home.path / "key"
         if key.exists():
             content["offer"] = experiment.offer(key)
+            content["size"] = self._committed(experiment)
             content["boxes"] = experiment.line.share().boxes() if self.home.has_roster else {}
             content["signed"] = sign_hello(key.read_bytes(), experiment.id, self.home.name, content)
         return content
+
+    def _committed(self, experiment: Experiment) -> str | None:
+        """What this silo commits its number of rows with; what it is stays in the audit log."""
+        size = experiment.far.commitment()
+        if size is None:
+            return None
+        self.home.log.note("rows", experiment=experiment.id, rows=size.rows, blind=f"{size.blind:x}", size=size.public)
+        return size.public
 
     def join(self, request: Content, message: bytes) -> Content | bytes:
         """Take note of the plan of an analysis, and answer its first questions."""
@@ -365,7 +376,9 @@ class Keeper:
             experiment.far.undo()
         experiment.far.forget(request["ended"])
         seal, chain = line.seal(message, now, group)
-        content = answer_all(experiment.far, request["asks"], seal, line.scales)
+        size = experiment.far.commitment() if now.exchanges == 0 else None
+        also = {} if size is None else {OPENING: size.opening()}
+        content = answer_all(experiment.far, request["asks"], seal, line.scales, also)
         if any(one is not None for one in content["own"]):
             content["signed"] = sign_own((home.path / "key").read_bytes(), seal.label, home.name, content["own"])
         return self._encoded(message, content), line.after(now, chain, content)

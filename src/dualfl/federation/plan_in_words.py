@@ -6,9 +6,12 @@ can go unsaid, not even one that a later version adds.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from dualfl.analysis.models import MODELS
 from dualfl.lines import entry, plain_text
@@ -155,13 +158,34 @@ def _km(analysis: Content, plan: Content) -> Entries:
     yield "details", "; ".join(_request(request))
 
 
+BY_HAND = (
+    "whoever writes coefficients by hand can count patients on one side of any line. Say yes if this is a model that "
+    "was fitted with this silo, or one that you trust: `dualfl evaluate MODEL --digest` prints a model's digest"
+)
+LEVELLED = (
+    "after each silo has given neighbouring rows of a class one score, as many as 'least_per_cell' of its policy says"
+)
+
+
 def _evaluate(analysis: Content, plan: Content) -> Entries:
     predictor, schema = analysis.pop("predictor"), analysis.pop("schema")
     yield "what", "how good a model, which was fitted before, is on the rows that silos have now"
     yield "target", str(schema.get("target", ""))
-    yield "model", f"{predictor.get('kind')}; its coefficients are in the plan"
-    yield "grid", f"predictions are counted in {analysis.pop('bins')} ranges"
+    yield "model", f"{predictor.get('kind')}, {_coefficients(predictor)}, digest {digest_of_model(predictor)}"
+    yield "take care", BY_HAND
+    yield "grid", f"predictions are counted in {analysis.pop('bins')} ranges, {LEVELLED}"
     analysis.pop("quantile", None)
+
+
+def _coefficients(predictor: Mapping[str, Any]) -> str:
+    numbers = [abs(float(one)) for one in np.ravel(predictor.get("W", []))]
+    return f"{len(numbers)} coefficients of up to {max(numbers, default=0.0):.3g}"
+
+
+def digest_of_model(predictor: Mapping[str, Any]) -> str:
+    """The first digits of a digest of what a model predicts with; two people can compare them."""
+    parts = [str(predictor["kind"]), *([f"{float(x):.12g}" for x in np.ravel(predictor[one])] for one in ("W", "b"))]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def _estimator(analysis: Content, plan: Content) -> Entries:

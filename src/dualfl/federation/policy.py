@@ -13,6 +13,7 @@ from typing import Any
 
 from dualfl.errors import InputError
 from dualfl.names import nearest
+from dualfl.tables.refusals import Unfit
 
 APPROVALS = ("ask", "none")
 TASKS = ("classification", "regression")
@@ -26,7 +27,7 @@ class Policy:
     approval : "ask": every plan waits for `dualfl deploy approve`, unless such plans were approved for always.
     least_rows : of this silo; and two experiments use the same rows, or sets of rows that differ by so many at least.
     least_per_level, least_per_cell : rows that have a level of a text, and two levels of two texts. Rarer levels of a
-        text are joined; rarer cells are refused.
+        text are joined; rarer cells are refused. In histograms of scores, so many rows of one class share a score.
     least_per_fold : rows of this silo in every fold of a cross-validation.
     rows_per_coefficient : of this silo.
     models, algorithms : losses and methods that may be run; None: all that are installed.
@@ -108,11 +109,21 @@ class Policy:
                 f"{self.rows_per_coefficient:g} of its rows for each ('rows_per_coefficient')"
             )
 
+    def check_numbers(self, column: str, least: int) -> None:
+        """`least`: rows that have the rarer of the two numbers of a column."""
+        if 0 < least < self.least_per_level:
+            raise Unfit(
+                f"Column {column!r} has two different numbers, and {least} rows have one of them; leave it out "
+                "('forbidden_columns' of the policy in silo.json), or write them as texts: rare texts are joined.",
+                "a column of its data file has two different numbers, one of which few rows have ('least_per_level'), "
+                "and products of columns would tell of them",
+            )
+
     def check_cells(self, least: int) -> None:
         """`least`: rows of the rarest two levels of two texts that occur together."""
         if 0 < least < self.least_per_cell:
             raise InputError(
-                "two levels of two columns of text occur together in too few rows of this silo ('least_per_cell'), and "
+                "two levels of two columns occur together in too few rows of this silo ('least_per_cell'), and "
                 "products of columns would tell of them; leave one of the columns out ('forbidden_columns')"
             )
 

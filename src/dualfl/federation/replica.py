@@ -93,6 +93,12 @@ class Replica:
             self.silos._ended = []
             return
         self.scales.note(self.asks, totals.sizes())
+        if self.silos.rows is None:
+            try:
+                self.silos.note_sizes(totals)
+            except DualflError as error:
+                self.over = f"the analysis has ended: {error}".rstrip(".")
+                return
         self._answer({name: {"own": own} for name, own in totals.own.items()}, totals)
         self.scales.forget(self.silos._ended)
 

@@ -9,14 +9,13 @@ import numpy as np
 
 from dualfl.analysis.influence import Without
 from dualfl.analysis.whole_fit import Fit
-from dualfl.lines import LABEL, WIDTH, entry
+from dualfl.lines import LABEL, WIDTH, entry, number, p_value, short, table
 from dualfl.objectives import Squared
 from dualfl.tables.schema import MISSING
 
 SHOWN = 40  # coefficients in a table
 WARNED = 8  # warnings
 NAME = 40  # characters of a name in a sentence
-LEAST = 12  # characters of a text in a table, however little room there is
 
 
 def fit_text(fit: Fit) -> str:
@@ -132,10 +131,6 @@ def checks_line(fit: Fit) -> str:
         return ""
     parts = [f"{short(one.name, NAME)} {one.statistic:.3g} (p {p_value(one.p)})" for one in fit.checks]
     return f"score test against time, chi-square: {', '.join(parts)}"
-
-
-def p_value(p: float) -> str:
-    return "<1e-4" if p < 1e-4 else f"{p:.4f}"
 
 
 def penalty_line(fit: Fit) -> str:
@@ -260,17 +255,17 @@ def numbers(fit: Fit, place: int, several: bool, beside: bool) -> list[str]:
         return []
     test = float(found.statistic[place])
     said = [
-        f"{found.error[place]:.4g}",
+        number(float(found.error[place])),
         f"{test:.2f}" if abs(test) < 1e4 else f"{test:.3g}",
         p_value(float(found.p[place])),
     ]
     ends = [found.lower, found.upper]
     if fit.ratio_name:
         ratio, *ends = found.ratio
-        said += [""] if beside else [f"{ratio[place]:.4g}"]
+        said += [""] if beside else [number(float(ratio[place]))]
     if several:
         return said
-    return [*said, *(["", ""] if beside and fit.ratio_name else [f"{end[place]:.4g}" for end in ends])]
+    return [*said, *(["", ""] if beside and fit.ratio_name else [number(float(end[place])) for end in ends])]
 
 
 def score_of(fit: Fit) -> str:
@@ -314,31 +309,6 @@ def moves(fit: Fit, without: Without) -> str:
         return f"{short(names[i], NAME)} by {change[i, k]:+.2g}"
     i, k = np.unravel_index(int(np.nanargmax(np.abs(in_errors))), in_errors.shape)
     return f"{short(names[i], NAME)} by {in_errors[i, k]:+.2f} std errors"
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1, last_text: bool = False) -> list[str]:
-    """Texts to the left, numbers to the right; the widest texts are cut where a line would be longer than 80."""
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    left = {*range(texts), *([len(head) - 1] if last_text else [])}
-    for _ in range(sum(widths) + 2 * (len(widths) - 1) - WIDTH):
-        widest = max(left, key=lambda i: widths[i])
-        widths[widest] -= widths[widest] > LEAST
-
-    def line(row: Sequence[str]) -> str:
-        cells = [
-            short(cell, w).ljust(w) if i in left else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths))
-        ]
-        return "  ".join(cells).rstrip()
-
-    return [line(head), "-" * min(WIDTH, sum(widths) + 2 * (len(widths) - 1)), *map(line, rows)]
-
-
-def short(text: str, width: int) -> str:
-    """The text, its middle left out if it is too long: the end of a path tells more than its beginning."""
-    if len(text) <= width:
-        return text
-    kept = width - 3
-    return f"{text[: kept // 3]}...{text[len(text) - (kept - kept // 3) :]}"
 
 
 def with_room(text: str) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.analysis.survival_curves import Curves
-from dualfl.fits.console import p_value, table
-from dualfl.lines import entry
+from dualfl.lines import entry, p_value, table
 
 HEAD = ("arm", "time", "at_risk", "events", "survival", "std_error", "low", "high")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.analysis.statistics import Coefficients, coefficients
 from dualfl.errors import InputError
+from dualfl.estimators.statistics import Coefficients, coefficients
 from dualfl.fits.model_folder import RECORD, Model, read
 from dualfl.report.results import COEFFICIENTS, Coefficient, read_coefficients
 from dualfl.typing import Array

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.analysis.statistics import Coefficients
 from dualfl.errors import InputError
+from dualfl.estimators.statistics import Coefficients
 from dualfl.fits.kept import Kept, kept, named
 from dualfl.report.sheets import Line, Sheet, rendered
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dualfl.analysis.statistics import TestResult
 from dualfl.analysis.whole_fit import Fit
+from dualfl.estimators.statistics import TestResult
 from dualfl.typing import Array
 
 
@@ -54,7 +54,7 @@ def wald(C: Array, estimate: Array, covariance: Array, df: float) -> TestResult:
 
 def in_words(name: str, result: TestResult) -> str:
     """smoker chi-square 22.3 on 3 df, p <0.0001"""
-    from dualfl.fits.console import p_value
+    from dualfl.lines import p_value
 
     if np.isinf(result.df_error):
         return f"{name} chi-square {result.statistic:.4g} on {result.df} df, p {p_value(result.p)}"

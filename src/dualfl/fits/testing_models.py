@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 import numpy as np
 
-from dualfl.analysis.statistics import TestResult
 from dualfl.errors import InputError
+from dualfl.estimators.statistics import TestResult
 from dualfl.fits.kept import Kept
 from dualfl.fits.term_tests import wald as wald_of
 from dualfl.names import nearest

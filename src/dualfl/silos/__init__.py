@@ -6,6 +6,7 @@ rows; it answers. `SilosHere` asks chambers in this process; `dualfl.federation`
 """
 
 from dualfl.silos import model_verbs as model_verbs  # makes its verbs known
+from dualfl.silos import separation as separation
 from dualfl.silos import survival_verbs as survival_verbs
 from dualfl.silos import table_verbs as table_verbs
 from dualfl.silos.chamber import Chamber

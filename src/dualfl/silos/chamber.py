@@ -73,6 +73,19 @@ class Least:
     fold: int = 0
 
 
+def in_steps(below: Array, total: Array | float, least: int) -> Array:
+    """How many of `total` rows are not above something, told in steps of `least`; the last step has the rest.
+
+    It depends on the true count alone, wherever else was asked, so what two histograms with other edges differ by is
+    again nothing or so many rows.
+    """
+    if least <= 1:
+        return below
+    whole = least * np.floor(np.asarray(total) / least)
+    found: Array = np.where((below >= whole) & (whole > 0), total, least * np.floor(below / least))
+    return found
+
+
 @dataclass(frozen=True)
 class Dealing:
     """How a silo deals its rows into folds: a secret, the number of the silo, and whether class by class."""

@@ -155,8 +155,10 @@ class ClassificationSums:
         }
 
 
-def classification_sums(model: Any, silo: SiloRows, bins: int = BINS, shelves: int = SHELVES) -> ClassificationSums:
-    """What one silo sends about a classifier."""
+def classification_sums(
+    model: Any, silo: SiloRows, bins: int = BINS, shelves: int = SHELVES, together: int = 1
+) -> ClassificationSums:
+    """What one silo sends about a classifier. `together`: so many rows of one class have one score (`levelled`)."""
     classes: AnyArray = model.classes_
     unseen = np.setdiff1d(silo.y, classes)
     if len(unseen):
@@ -175,6 +177,9 @@ def classification_sums(model: Any, silo: SiloRows, bins: int = BINS, shelves: i
         z, own, p = z[:, None], (y == 1)[:, None], None if p is None else p[:, 1:]
     else:
         own = y[:, None] == np.arange(len(classes))
+    if together > 1:
+        z, p = levelled(z, own, together), None if p is None else levelled(p, own, together)
+        right = float(w @ (predicted(z, p) == y))
     place = squashed(z, bins)
     of_class, of_others = (histograms(place, w[:, None] * mask, bins) for mask in (own, ~own))
     shelf = [np.zeros((z.shape[1], shelves))] * 3
@@ -182,6 +187,31 @@ def classification_sums(model: Any, silo: SiloRows, bins: int = BINS, shelves: i
         at = np.minimum((p * shelves).astype(int), shelves - 1)
         shelf = [histograms(at, w[:, None] * value, shelves) for value in (np.ones_like(p), p, own)]
     return ClassificationSums(silo.n, float(w.sum()), right, loss, of_class, of_others, *shelf)
+
+
+def levelled(scores: Array, own: AnyArray, together: int) -> Array:
+    """Scores such that at least `together` neighbours of one class, and of the others, have the same: their mean.
+
+    Histograms of them have no cell that fewer rows of this silo are in, however the model was made; of a class that has
+    fewer rows in all of it, all have one score.
+    """
+    found = np.array(scores, dtype=np.float64)
+    for column, mask in ((k, part) for k in range(scores.shape[1]) for part in (own[:, k], ~own[:, k])):
+        rows = np.flatnonzero(mask)
+        if not len(rows):
+            continue
+        rows = rows[np.argsort(found[rows, column], kind="stable")]
+        group = np.minimum(np.arange(len(rows)) // together, max(len(rows) // together - 1, 0))
+        means = np.bincount(group, found[rows, column]) / np.bincount(group)
+        found[rows, column] = means[group]
+    return found
+
+
+def predicted(z: Array, p: Array | None) -> AnyArray:
+    """The number of the class that these scores, or probabilities, are for."""
+    if z.shape[1] > 1:
+        return np.asarray((z if p is None else p).argmax(axis=1))
+    return np.asarray((z if p is None else p - 0.5)[:, 0] > 0).astype(int)
 
 
 def squashed(z: Array, bins: int) -> AnyArray:

@@ -23,6 +23,7 @@ from dualfl.errors import InputError
 from dualfl.kernels import sorted_risk_sets
 from dualfl.kernels.twin_survival import Partial
 from dualfl.objectives.cox import CoxPartialLikelihood, check_entries, check_events, check_strata, check_times
+from dualfl.silos.chamber import in_steps
 from dualfl.typing import Array
 
 BLOCK = 1024  # rows that are compared with each other at once
@@ -266,13 +267,12 @@ def joined(counts: GridCounts, grid: Array, least: int) -> tuple[GridCounts, Arr
 def delayed(counts: GridCounts, least: int) -> GridCounts:
     """Of one silo: events and leavers told only once there are enough of them, so no cell but the last is small.
 
-    Nobody is lost, and nobody is told of early; who is told of late counts as at risk until then.
+    Nobody is lost, and nobody but the last few is told of early; who is told of late counts as at risk until then.
+    Portions do not depend on the grid (`in_steps`), so that two grids tell no more than one.
     """
     if least <= 1:
         return counts
-    moved = [
-        np.column_stack([_in_portions(column, least) for column in part.T]) for part in (counts.events, counts.left)
-    ]
+    moved = [_in_portions(part, least) for part in (counts.events, counts.left)]
     gone: Array = np.cumsum(counts.events + counts.left, axis=0)
     told: Array = np.cumsum(moved[0] + moved[1], axis=0)
     late = np.vstack([np.zeros((1, gone.shape[1])), (gone - told)[:-1]])
@@ -280,15 +280,11 @@ def delayed(counts: GridCounts, least: int) -> GridCounts:
 
 
 def _in_portions(cells: Array, least: int) -> Array:
-    """The same total; every cell is 0 or at least `least`, if the total is."""
-    found, waiting, last = np.zeros(len(cells)), 0.0, -1
-    for k, count in enumerate(cells):
-        waiting += count
-        if waiting >= least:
-            found[k], waiting, last = waiting, 0.0, k
-    if waiting:
-        found[last if last >= 0 else len(cells) - 1] += waiting
-    return found
+    """The same total; every cell is 0 or at least `least`, if the total is. Those of a smaller total are the last."""
+    total: Array = cells.sum(axis=0)
+    below: Array = np.where(total < least, 0.0, in_steps(np.cumsum(cells, axis=0), total, least))
+    below[-1] = total
+    return np.diff(below, axis=0, prepend=0.0)
 
 
 def _small(cells: Array, least: int) -> bool:

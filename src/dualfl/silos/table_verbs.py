@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.errors import InputError
-from dualfl.silos.chamber import Chamber
+from dualfl.silos.chamber import Chamber, in_steps
 from dualfl.silos.verbs import Wire, request_from_json, verb
 from dualfl.tables.moments import two_sums
 from dualfl.tables.outlines import Layout, outlined
@@ -117,7 +117,10 @@ def spreads(chamber: Chamber, layout: Mapping[str, Any], by: str | None, center:
 
 @verb
 def cells(chamber: Chamber, layout: Mapping[str, Any], by: str | None, asked: Sequence[Mapping[str, Any]]) -> Wire:
-    """For each histogram that is asked for, how many numbers are not above each of its edges, one behind the other."""
+    """For each histogram that is asked for, how many numbers are not above each of its edges, one behind the other.
+
+    They are told in steps (`in_steps`), so that no edges, of this plan or of two, enclose a few.
+    """
     agreed, table = Layout.from_json(layout), chamber.used[0]
     X, groups = matrix(table, agreed), groups_of(table, agreed, by)
     check_asked(asked, len(groups), agreed)
@@ -128,7 +131,8 @@ def cells(chamber: Chamber, layout: Mapping[str, Any], by: str | None, asked: Se
         if key not in sorted_:
             values = X[groups[key[0]], agreed.numeric.index(key[1])]
             sorted_[key] = np.sort(values[~np.isnan(values)])
-        found.append(np.searchsorted(sorted_[key], np.asarray(one["edges"]), side="right").astype(np.float64))
+        below = np.searchsorted(sorted_[key], np.asarray(one["edges"]), side="right").astype(np.float64)
+        found.append(in_steps(below, float(len(sorted_[key])), chamber.least.level))
     return {"below": np.concatenate(found)}
 
 

@@ -308,9 +308,9 @@ def moments(chamber: Chamber, rows: Sequence[Mapping[str, Any]], center: Array, 
 
 
 def products_around(rows: SiloRows, center: Array) -> Array:
-    """Z'WZ, Z = [X - c, y - t, 1], some rows at a time."""
+    """Z'WZ, Z = [X - c, y - t, 1], some rows at a time; an offset is taken off the targets."""
     weights = np.ones(rows.n) if rows.weights is None else rows.weights
-    y = np.asarray(rows.y, dtype=np.float64)
+    y = np.asarray(rows.y, dtype=np.float64) - (0.0 if rows.offset is None else rows.offset)
     total = np.zeros((len(center) + 1, len(center) + 1))
     for first in range(0, rows.n, BLOCK):
         part = slice(first, first + BLOCK)
@@ -365,7 +365,8 @@ def evaluate(
     if predictor.kind == "hazards":
         return to_wire(survival_sums(predictor, found), centre, counts=False)
     if len(predictor.classes_):
-        return to_wire(classification_sums(predictor, found, bins), centre, counts=False)
+        sums = classification_sums(predictor, found, bins, together=chamber.least.cell)
+        return to_wire(sums, centre, counts=False)
     return to_wire(regression_sums(predictor, found, quantile), centre, counts=predictor.kind == "counts")
 
 

@@ -39,6 +39,7 @@ from dualfl.typing import Array
 
 LARGEST = 2000  # coefficients; a larger Hessian is no message
 LIKELIHOODS = (Logistic, Softmax, Squared, Poisson, NegativeBinomial, Gamma, Tweedie, CLogLog, Cox, Ordered)
+ON_THE_COMMAND_LINE = "--refit fits the chosen columns once more, without a penalty, labelled as such"
 COLLINEAR = 1e-12  # of the largest eigenvalue of the scaled columns' Gram matrix
 ENDLESS = 1e-8  # of the curvature that a direction would have at even odds
 
@@ -60,15 +61,12 @@ class Errors:
         return errors
 
 
-def obstacle(loss: Loss, l1: float, coefficients: int, rows: int) -> str:
-    """Why there are no standard errors; empty if there are."""
+def obstacle(loss: Loss, l1: float, coefficients: int, rows: int, refit: str = ON_THE_COMMAND_LINE) -> str:
+    """Why there are no standard errors; empty if there are. `refit`: what one may do after l1."""
     if not isinstance(loss, LIKELIHOODS):
         return "the loss is not the likelihood of a generalised linear model"
     if l1 > 0:
-        return (
-            "an l1 penalty sets coefficients to zero, and no Hessian tells how surely; --refit fits the chosen columns "
-            "once more, without a penalty, labelled as such"
-        )
+        return f"an l1 penalty sets coefficients to zero, and no Hessian tells how surely; {refit}"
     if coefficients > LARGEST:
         return f"there are {coefficients:,} coefficients, and Hessians are summed up to {LARGEST:,}"
     if isinstance(loss, Squared | Gamma | Tweedie) and coefficients >= rows:
@@ -159,11 +157,19 @@ def flattest(H: Array, G: Array, loss: Loss, names: Sequence[str]) -> tuple[floa
     coefficient without end, and the curvature goes to zero.
     """
     k = loss.outputs
-    H = H[: len(G) * k, : len(G) * k]  # thresholds between levels are not among the columns
+    if isinstance(loss, Ordered):  # thresholds between levels, and an intercept, may follow any direction
+        H, G = without_last(H, loss.levels - 1), without_last(G, 1)
     H = H + np.kron(G, np.full((k, k), 1.0 / k)) if k > 1 else H  # not the direction that all classes share
     values, vectors = scipy.linalg.eigh(H, np.kron(G, np.eye(k)), subset_by_index=[0, 0])
     strength = np.abs(vectors[:, 0]).reshape(-1, k).max(axis=1)
     return float(values[0]), _involved(strength[: len(names)], names)
+
+
+def without_last(H: Array, count: int) -> Array:
+    """The curvature that is left where the last coordinates are at their best: Schur's complement."""
+    d = len(H) - count
+    found: Array = H[:d, :d] - H[:d, d:] @ np.linalg.solve(H[d:, d:], H[d:, :d])
+    return found
 
 
 def _involved(direction: Array, names: Sequence[str]) -> str:

@@ -14,23 +14,57 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
-from scipy.stats import chi2, f
+from scipy.stats import chi2, f, norm
+from scipy.stats import t as student
 
 from dualfl.errors import InputError
-from dualfl.estimators.inference import Coefficients as Coefficients
-from dualfl.estimators.inference import coefficients as coefficients
 from dualfl.objectives.families import CLogLog, Gamma, NegativeBinomial, Tweedie
 from dualfl.objectives.joint_losses import Cox, Ordered
 from dualfl.objectives.losses import Logistic, Loss, Poisson, Softmax, Squared
+from dualfl.silos.costs import Sample
 from dualfl.typing import Array
 
 FEW_SILOS = 30  # below so many, errors that take a silo as one observation are rough
 
 
 # -- coefficients -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Estimates with what is known of their errors; one number each."""
+
+    estimate: Array
+    error: Array
+    statistic: Array
+    p: Array
+    lower: Array
+    upper: Array
+    df: float  # of Student's distribution; infinite for the normal one
+    level: float
+
+    @property
+    def ratio(self) -> tuple[Array, Array, Array]:
+        """exp of the estimates and of the ends of their intervals."""
+        with np.errstate(over="ignore"):
+            return np.exp(self.estimate), np.exp(self.lower), np.exp(self.upper)
+
+
+def coefficients(estimate: Array, covariance: Array, df: float = np.inf, level: float = 0.95) -> Coefficients:
+    """Tests and intervals of each coefficient."""
+    if not 0 < level < 1:
+        raise InputError(f"level must be between 0 and 1, but it is {level}.")
+    error = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    law: Any = norm if np.isinf(df) else student(df)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.asarray(estimate / error)
+    q = float(law.ppf((1 + level) / 2))
+    p = 2 * law.sf(np.abs(statistic))
+    return Coefficients(estimate, error, statistic, p, estimate - q * error, estimate + q * error, df, level)
 
 
 def ratio_name(loss: Loss | str) -> str:
@@ -203,6 +237,25 @@ def fit_statistics(
     likelihood = log_likelihood(loss, sums)
     parameters = coefficients + (free or searched)
     return FitStatistics(n, coefficients, likelihood, deviance, null_deviance, dispersion, parameters, events)
+
+
+def null_predictor(loss: Loss, sample: Sample) -> Array | None:
+    """The predictor of a model without columns and offsets, from the mean of the targets; None where it is infinite."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if isinstance(loss, Softmax):
+            found = np.log(sample.classes / sample.classes.sum())
+        else:
+            found = np.atleast_1d(link(loss, sample.mean))
+    return found if np.isfinite(found).all() else None
+
+
+def link(loss: Loss, mean: float) -> float:
+    """The predictor that belongs to this mean."""
+    if isinstance(loss, Squared):
+        return mean
+    if isinstance(loss, Logistic):
+        return float(np.log(mean) - np.log1p(-mean))
+    return float(np.log(-np.log1p(-mean))) if isinstance(loss, CLogLog) else float(np.log(mean))
 
 
 def log_likelihood(loss: Loss, sums: Mapping[str, float]) -> float:
