@@ -29,9 +29,10 @@ QUADS = [dualfl.Quadratic(np.eye(2), b) for b in np.eye(2)]
         (Sequence[float], [[], [1, 2.0], np.ones(2), (1,)], ["12", 1.0, [None], np.ones((2, 2)), np.float64(1)]),
         (Iterable[int], [[1], iter([1])], [["a"], np.ones(2)]),
         (tuple[str, ...], [(), ("a",)], [["a"], ("a", 1)]),
-        (Callable[[int], int], [len, lambda x: x], [3, "len"]),
+        (Callable[[int], int], [len, lambda x: x, np.exp], [3, "len", int, lambda: 1, lambda x, y: x]),
         (Array, [np.ones(2), [1, 2], 3], ["a", [None], {1}, np.array(["2020"], dtype="datetime64[D]"), [[1], [1, 2]]]),
         (dualfl.Problem, [dualfl.Problem(QUADS)], [dualfl.Problem, None, QUADS]),
+        (Callable[..., int], [int, len, lambda: 1], [3]),
         (Any, [None, object(), 3], []),
     ],
 )

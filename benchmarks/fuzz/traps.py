@@ -420,5 +420,7 @@ TRAPS = (
         ),
     ),
     *(Trap(f"numbers with {unit!r} in every row", "refused", numbers_with_a_unit(unit)) for unit in (" mg", "%", "€")),
+    Trap("partition of NaN", "refused", lambda g, f: raises(lambda: dualfl.data.partition("even", float("nan"), 2))),
+    Trap("stop = int", "refused", lambda g, f: raises(small_run(stop=int))),
     Trap("km, rows with gaps", "their number is told", curves_tell_of_gaps),
 )

@@ -152,7 +152,7 @@ def a8a_l1() -> Fit:
         contenders.append(
             sklearn_like("skglm", lambda tol: skglm.SparseLogisticRegression(alpha=1 / n, tol=tol), X.tocsc(), y)
         )
-    return Fit("a8a, logistic, l1, C = 1", contenders, energies.energy(X, y, energies.logistic, l1=1 / n))
+    return Fit("a8a, logistic, l1, C = 1", contenders, energies.energy(X, y, energies.logistic, l1=1 / n), turns=1)
 
 
 LADDER_SAGA = (1e-4, 1e-5)

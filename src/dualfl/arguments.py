@@ -103,7 +103,7 @@ def conforms(value: Any, hint: Any) -> bool:
     if origin is np.ndarray:
         return _is_array(value)
     if origin is collections.abc.Callable or origin is Callable:
-        return callable(value)
+        return callable(value) and takes(value, parts)
     if origin in (collections.abc.Sequence, list, tuple):
         return _is_sequence(value, origin, parts)
     if origin is collections.abc.Iterable and isinstance(value, collections.abc.Sequence | np.ndarray):
@@ -159,12 +159,30 @@ def in_words(hint: Any) -> str:
     if origin is np.ndarray:
         return "an array of numbers"
     if origin is collections.abc.Callable or origin is Callable:
+        wanted = parts[0] if parts else Ellipsis
+        if isinstance(wanted, list) and wanted:
+            return f"a function of {len(wanted)} argument{'s' if len(wanted) > 1 else ''}"
         return "a function"
     if origin in (collections.abc.Sequence, collections.abc.Iterable, list, tuple):
         of = [part for part in parts if part is not Ellipsis][:1]
         return f"a list of which each is {in_words(of[0])}" if of and of[0] is not Any else "a list"
     name = getattr(origin or hint, "__name__", str(hint))
     return f"{'an' if name[0] in 'AEIOU' else 'a'} {name}"
+
+
+def takes(function: Any, parts: tuple[Any, ...]) -> bool:
+    """Whether a function can be called with as many arguments as its annotation says; a type of Python's own, such as
+    int, does not tell and is none."""
+    wanted = parts[0] if parts else Ellipsis
+    if not isinstance(wanted, list):
+        return True
+    try:
+        inspect.signature(function).bind(*wanted)
+    except TypeError:
+        return False
+    except ValueError:
+        return not isinstance(function, type)
+    return True
 
 
 def shown(value: Any) -> str:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dualfl.deploy.silo_service import SiloService
 from dualfl.deploy.trial import Deployment
 from dualfl.engines import Problem, run
 from dualfl.engines.request import Limits
 from dualfl.federation.experiment import Experiment
+from dualfl.federation.flower import runtime
 from dualfl.federation.silo_folder import SiloFolder
 
 FAULTY = Path(__file__).parent / "faulty"
@@ -46,7 +48,10 @@ class Real(Deployment):
         before = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join([str(FAULTY), *([before] if before else [])])
         try:
-            super().start(name)
+            # Not tied to this process, as services tie them: the kernel would end it with the thread that started it.
+            service = SiloService(self.folder / name)
+            env = runtime.environment(service.folder / "flower")
+            self.silos[name] = runtime.Process(service.command(), service.log, env)
         finally:
             if before is None:
                 del os.environ["PYTHONPATH"]

@@ -121,3 +121,11 @@ def test_parquet_becomes_rows_on_disk(tmp_path):
     with pytest.raises(InputError, match="cannot be read as Parquet"):
         rows_from_parquet(tmp_path / "broken.parquet", tmp_path / "u.npy")
     assert not list(tmp_path.glob("u.npy*"))
+
+
+def test_to_open_a_file_takes_none_of_its_memory(tmp_path):
+    with open(tmp_path / "huge.npy", "wb") as file:  # a hole, as large as a disk
+        head = {"descr": "<f4", "fortran_order": False, "shape": (1 << 38, 64)}
+        np.lib.format.write_array_header_2_0(file, head)
+        np.arange(128, dtype=np.float32).tofile(file)
+    assert RowsOnDisk(tmp_path / "huge.npy")[1:2][0, 0] == 64.0

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaincinv
 
-from dualfl.arguments import checked
+from dualfl.arguments import checked, shown
 from dualfl.errors import InputError
 from dualfl.kernels import is_sparse
 from dualfl.names import nearest
@@ -272,6 +272,8 @@ def partition(
     """
     kind, parameter = parse(name)
     targets = None if isinstance(y, int) else np.asarray(y)
+    if targets is not None and targets.ndim != 1:
+        raise InputError(f"y must be one target a row, or the number of rows, but it is {shown(y)}.")
     n = y if isinstance(y, int) else len(y)
     if clients < 1:
         raise InputError(f"There must be at least one client, and clients = {clients}.")

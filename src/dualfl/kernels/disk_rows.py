@@ -47,22 +47,22 @@ class RowsOnDisk:
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         try:
-            found = np.load(self.path, mmap_mode="r", allow_pickle=False)  # only its head is looked at
+            with open(self.path, "rb") as file:  # only its head: to map the file would reserve memory of its size
+                version = np.lib.format.read_magic(file)
+                head = np.lib.format
+                shape, other_order, kind = (
+                    head.read_array_header_1_0(file) if version == (1, 0) else head.read_array_header_2_0(file)
+                )
+                self._head = file.tell()
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"{self.path} is not a .npy file with rows of numbers: {error}.") from None
-        if (
-            not isinstance(found, np.memmap)
-            or found.ndim != 2
-            or not found.flags.c_contiguous
-            or found.dtype not in KINDS
-        ):
+        if len(shape) != 2 or other_order or kind not in KINDS:
             raise InputError(
                 f"{self.path} must hold one table in C order, of float64, float32 or uint8; it holds "
-                f"{found.dtype} of shape {found.shape}."
+                f"{kind} of shape {tuple(shape)}."
             )
-        self.dtype: Any = found.dtype
-        self.shape: tuple[int, int] = (found.shape[0], found.shape[1])
-        self._head = int(found.offset)
+        self.dtype: Any = kind
+        self.shape: tuple[int, int] = (shape[0], shape[1])
 
     @property
     def size(self) -> int:

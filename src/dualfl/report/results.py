@@ -320,7 +320,7 @@ def read_partition(path: Path) -> Partition:
         counts = tuple(tuple(int(count) for count in row) for row in content["counts"])
         share = content.get("heterogeneity")
         found = Partition(clients, labels, counts, None if share is None else float(share))
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{path} is not a partition ({error!r}); run it again.") from error
     if len(counts) != len(clients) or any(len(row) != len(labels) for row in counts):
         raise InputError(

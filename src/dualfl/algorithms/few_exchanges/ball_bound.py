@@ -1,4 +1,4 @@
-"""What a dual point of a piecewise linear loss proves where R is a group penalty without a ridge.
+"""What a dual point of a piecewise linear loss proves where R is a group penalty, with little ridge or none.
 
 There R* is finite only inside of balls: |v_G| <= alpha for every group, and v_k = 0 for a free intercept. The dual
 point of a minimiser is on the sphere of every group that is not zero, and in floating point a little outside. Scaling
@@ -10,7 +10,8 @@ that are between their bounds can be moved by y,
 and y needs no more directions than there are groups: K y with one column v_G/|v_G| a group, so that K'G K is regular
 with fewer samples between their bounds than coefficients, as it is here, where the penalty is round. Where there are
 enough of them, v_G can be turned to theta_G as well, which saves alpha |theta_G| (1 - cos). The balls have an inside,
-so v' is aimed at a point as far inside as rounding may be off; the intercept's v_k = 0 is reached exactly, as there.
+so v' is aimed at a point as far inside as rounding may be off; the intercept's v_k = 0 is reached exactly, as there. A
+ridge m makes R* finite everywhere, but steep, and v_G belongs at alpha + m |theta_G|.
 """
 
 from __future__ import annotations
@@ -68,10 +69,11 @@ def moved_inside(R: Regulariser, m: Any, th: Array, off: Array, room: Room, aims
     return best
 
 
-def inside(R: Regulariser, v: Array, left: Array) -> Array:
-    """How long v_G may be so that it is inside for certain, whatever it is off by."""
+def radius(R: Regulariser, th: Array, left: Array) -> Array:
+    """How long v_G should be: as the slope of R at theta, and inside for certain, whatever it is off by."""
     assert R.group is not None
-    return R.group.alpha * (1 - 2 * roundings(len(v) + 64)) - norms(R, left)
+    ridge = float(R.m[R.penalised_at].min(initial=np.inf))
+    return R.group.alpha * (1 - 2 * roundings(len(th) + 64)) - norms(R, left) + ridge * norms(R, th)
 
 
 def to_be_moved(R: Regulariser, v: Array, th: Array, left: Array) -> Any:
@@ -79,7 +81,7 @@ def to_be_moved(R: Regulariser, v: Array, th: Array, left: Array) -> Any:
     assert R.group is not None
     size = norms(R, v)
     there = (norms(R, th) > 0) & (size >= EDGE * R.group.alpha)
-    return (size > 0) & (there | (size > (1 - CLOSE) * inside(R, v, left)))
+    return (size > 0) & (there | (size > (1 - CLOSE) * radius(R, th, left)))
 
 
 def towards_centres(R: Regulariser, v: Array, th: Array, left: Array) -> tuple[Any, Array]:
@@ -92,14 +94,14 @@ def towards_centres(R: Regulariser, v: Array, th: Array, left: Array) -> tuple[A
     data = np.append(v[rows] / size[label[rows]], np.ones(len(free)))
     columns = np.append(place[label[rows]], len(out) + np.arange(len(free)))
     K = sparse.csc_array((data, (np.append(rows, free), columns)), shape=(len(v), len(out) + len(free)))
-    return K, np.append((size - inside(R, v, left))[out], v[free])
+    return K, np.append((size - radius(R, th, left))[out], v[free])
 
 
 def towards_theta(R: Regulariser, v: Array, th: Array, left: Array) -> tuple[Any, Array]:
     """All coordinates of these groups, and the free ones."""
     label, like = labels(R), np.where(norms(R, th)[labels(R)] > 0, th, v)
     size = norms(R, like)[label]
-    w = np.maximum(inside(R, v, left), 0.0)[label] * like / np.where(size > 0, size, 1.0)
+    w = np.maximum(radius(R, th, left), 0.0)[label] * like / np.where(size > 0, size, 1.0)
     rows = np.flatnonzero((R.penalised_at & to_be_moved(R, v, th, left)[label]) | R.flat)
     K = sparse.csc_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(len(v), len(rows)))
     return K, np.where(R.flat, v, v - w)[rows]

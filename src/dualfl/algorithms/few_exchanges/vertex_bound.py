@@ -52,7 +52,7 @@ def proven(
     off = doubt.off(spread, m.v)
     room = Room.of(m, centre, doubt)
     if R.group is not None:
-        return ball_bound.proven(R, m, th, off, room) if (R.m[R.penalised_at] == 0).any() else -np.inf
+        return ball_bound.proven(R, m, th, off, room)
     must, w = followed(copies, *edges(R, m.v, off, th))
     may, slope = followed(copies, *slopes(R, m.v, off, th))
     alone = np.ones(len(th), dtype=bool)
