@@ -50,7 +50,7 @@ class Here:
             self.bytes_up += len(answer)
         return ids
 
-    def pull(self, ids: Sequence[str]) -> list[Came]:
+    def pull(self, ids: Sequence[str], seconds: float) -> list[Came]:
         found = [each for each in self.came if each.sent in ids]
         self.came = [each for each in self.came if each.sent not in ids]
         return found

@@ -5,6 +5,7 @@ terms of a formula; and a silo that speaks for another.
 """
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from test_evaluation_attacks import by_hand, evaluate
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes
 from dualfl.errors import InputError
-from dualfl.federation.guarded import filled, rarest_cell, rarest_number
+from dualfl.federation.guarded import rarest_cell, rarest_gaps, rarest_number
 from dualfl.federation.wire import decode, encode
 from dualfl.silos.chamber import Chamber, Least, in_steps
 from dualfl.silos.survival_sums import GridCounts, delayed
@@ -65,23 +66,26 @@ def test_two_numbers_are_two_levels_where_cells_are_counted():
     assert rarest_number(table, ["x"]) == ("", 0)
 
 
-@pytest.mark.unrefused("about tables")
-def test_gaps_of_a_few_rows_make_no_column_of_who_has_them():
-    x = np.array([1.0, np.nan, 3.0, 5.0, np.nan])
-    assert filled(x, 3).tolist() == [1.0, 3.0, 3.0, 5.0, 3.0]
-    assert np.isnan(filled(x, 2)).sum() == 2 and np.isnan(filled(np.full(2, np.nan), 5)).all()
-
-
-@pytest.mark.unrefused("the gap is filled")
-def test_a_gap_of_one_patient_is_seen_by_nobody(homes):
+def test_a_gap_of_one_patient_is_no_column_of_a_plan(homes):
+    """Nor does the silo fill it by itself: the model would be another one than that of the files."""
     path = homes[0] / "data.csv"
     lines = path.read_text().splitlines()
     lines[3] = "," + lines[3].split(",", 1)[1]
     path.write_text("\n".join(lines) + "\n")
-    asked = [decode(message) for message, _ in fit(homes).heard]
-    given = [one.get("given", {}) for content in asked for one in content.get("asks", ())]
-    schemas = [one["schema"] for one in given if "schema" in one]
-    assert schemas and not any(feature["indicator"] for schema in schemas for feature in schema["features"])
+    marked = replace(WISHES, request=replace(WISHES.request, missing="indicator"))
+    with pytest.raises(InputError, match="has gaps in few rows"):
+        fit(homes, wishes=marked)
+    assert "'age' has 1 gaps" in refusals(homes[0])[0]
+    fit(homes, experiment="f")  # the gap becomes the mean of all silos, and no column tells of it
+
+
+@pytest.mark.unrefused("about tables")
+def test_the_fewest_gaps_of_columns_that_tell_of_them():
+    x = np.array([1.0, np.nan, 3.0, 5.0, np.nan])
+    y = np.array([1.0, 2.0, np.nan, 5.0, 6.0])
+    table = Table("t", {"x": x, "y": y, "full": np.ones(5), "text": np.array(list("abcde"))})
+    assert rarest_gaps(table, ["x", "y", "full", "text"]) == ("y", 1)
+    assert rarest_gaps(table, ["x"]) == ("x", 2) and rarest_gaps(table, ["full"]) == ("", 0)
 
 
 # -- two grids -------------------------------------------------------------------------------------------

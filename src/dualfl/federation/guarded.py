@@ -1,13 +1,14 @@
 """A silo's rows as its policy lets others hear of them.
 
-Some columns stay out, rare levels of texts are joined, and gaps that few rows have in a column of numbers are filled
-with its mean here: a column that says who has a gap would be a column about these few.
+Some columns stay out, and rare levels of texts are joined. Numbers stay what they are, so that a fit of silos is the
+fit of their files; a plan that would tell of few rows by them is refused (`policy`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +25,8 @@ def guarded(rows: SiloRows, policy: Policy, untold: Sequence[str] = ()) -> SiloR
     for name, values in table.columns.items():
         if name != target and not may_be_used(name, policy):
             continue
-        if name in (target, *untold):
-            columns[name] = values
-        else:
-            columns[name] = (filled if values.dtype.kind == "f" else joined)(values, policy.least_per_level)
+        told = name not in (target, *untold) and values.dtype.kind != "f"
+        columns[name] = joined(values, policy.least_per_level) if told else values
     return replace(rows, table=replace(table, columns=columns))
 
 
@@ -46,12 +45,20 @@ def joined(texts: AnyArray, least: int) -> AnyArray:
     return np.asarray(named[places])
 
 
-def filled(numbers: AnyArray, least: int) -> AnyArray:
-    """Numbers whose gaps, where they are fewer than `least`, have the mean of the others."""
-    gaps = np.isnan(numbers)
-    if not 0 < np.count_nonzero(gaps) < least or gaps.all():
-        return numbers
-    return np.asarray(np.where(gaps, numbers[~gaps].mean(), numbers))
+def with_indicator(analysis: Mapping[str, Any], used: Table) -> list[str]:
+    """The columns of which a plan makes another that says where they have gaps."""
+    if (analysis.get("request") or {}).get("missing") == "indicator":
+        return list(used.columns)
+    features = (analysis.get("schema") or {}).get("features", ())
+    return [str(feature["name"]) for feature in features if feature.get("indicator")]
+
+
+def rarest_gaps(table: Table, columns: Sequence[str]) -> tuple[str, int]:
+    """Which of these columns of numbers has the fewest gaps, of those that have any; and how many."""
+    gaps = {name: int(np.isnan(values).sum()) for name, values in table.columns.items() if values.dtype.kind == "f"}
+    some = [name for name in columns if gaps.get(name)]
+    name = min(some, key=lambda one: gaps[one], default="")
+    return name, gaps.get(name, 0)
 
 
 def rarest_number(table: Table, but: Sequence[str] = ()) -> tuple[str, int]:

@@ -25,7 +25,7 @@ from dualfl.federation.commitments import OPENING
 from dualfl.federation.consent import Consent
 from dualfl.federation.experiment import CHANGED, Experiment, purge
 from dualfl.federation.fixed_point import BITS
-from dualfl.federation.guarded import rarest_cell, rarest_number
+from dualfl.federation.guarded import rarest_cell, rarest_gaps, rarest_number, with_indicator
 from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
 from dualfl.federation.named_algorithms import SURVEYS, algorithm_of, check_installed
@@ -235,6 +235,7 @@ class Keeper:
         if plan.get("draft") is not None:
             policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
         policy.check_numbers(*rarest_number(used, (rows.target, *home.clusters)))
+        policy.check_gaps(*rarest_gaps(used, with_indicator(plan.get("analysis") or {}, used)))
         if policy.least_per_cell:
             policy.check_cells(rarest_cell(used, home.clusters))
         columns = sorted(name for name in used.columns if name != rows.target)

@@ -119,6 +119,16 @@ class Policy:
                 "and products of columns would tell of them",
             )
 
+    def check_gaps(self, column: str, least: int) -> None:
+        """`least`: rows without a number in a column, where a column of the plan says which these are."""
+        if 0 < least < self.least_per_level:
+            raise Unfit(
+                f"Column {column!r} has {least} gaps, and the plan makes a column that says where they are "
+                "(`--missing indicator`); the analyst may ask for `--missing fill`, which needs no such column.",
+                "a column of its data file has gaps in few rows ('least_per_level'), and a column that says where they "
+                "are would tell of these; ask for `--missing fill`",
+            )
+
     def check_cells(self, least: int) -> None:
         """`least`: rows of the rarest two levels of two texts that occur together."""
         if 0 < least < self.least_per_cell:
