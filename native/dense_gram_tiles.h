@@ -47,6 +47,19 @@ static void NAME(add_tile)(
     }
 }
 
+/* The packed rows times the roots of their weights, so that G = B'B: then what rounding did to B is done to rows alone,
+ * and G stays that of some rows, however far from 0 their columns are. 0 if a weight is negative, or not a number. */
+static int NAME(take_roots)(const double *v, int64_t count, int64_t width, double *panels) {
+    for (int64_t i = 0; i < count; i++) if (!(v[i] >= 0)) return 0;
+    for (int64_t start = 0; start < width; start += PANEL, panels += PACK * PANEL)
+        for (int64_t i = 0; i < count; i++) {
+            const vec root = NAME(all)(sqrt(v[i]));
+            UNROLL for (int k = 0; k < PANEL; k += LANES)
+                NAME(store)(panels + i * PANEL + k, root * NAME(load)(panels + i * PANEL + k));
+        }
+    return 1;
+}
+
 /* The pairs whose first column is at least `first` and below `last`, and what mirrors them. */
 static void NAME(dense_gram)(const DenseGram *at, int64_t first, int64_t last, double *scratch) {
     const int64_t m = at->m, n = at->rows->n, width = round_up(m, PANEL);
@@ -56,9 +69,12 @@ static void NAME(dense_gram)(const DenseGram *at, int64_t first, int64_t last, d
         if (at->rows->type == FLOAT64) JOIN(NAME(pack_rows), float64)(at, row, count, panels);
         else if (at->rows->type == FLOAT32) JOIN(NAME(pack_rows), float32)(at, row, count, panels);
         else JOIN(NAME(pack_rows), uint8)(at, row, count, panels);
+        static const double one = 1.0;
+        const int rooted = at->count == 1 && NAME(take_roots)(at->V + row, count, width, panels);
         for (int64_t c = 0; c < at->count; c++)
             for (int64_t a = first / TILE * TILE; a < last; a += TILE) {
-                NAME(pack_tile)(panels, at->V + row * at->count + c, at->count, count, a, tile);
+                const double *v = rooted ? &one : at->V + row * at->count + c;
+                NAME(pack_tile)(panels, v, rooted ? 0 : at->count, count, a, tile);
                 /* columns left of the tile, and beyond the last one, are left out by whole vectors */
                 for (int64_t b = a / LANES * LANES, end; b < m; b = end) {
                     end = (b / PANEL + 1) * PANEL;

@@ -146,7 +146,7 @@ def test_status_of_a_silo(place):
 
 
 def test_watch_refreshes_the_status(place):
-    said = dualfl("watch", place / "study", "--every", "0.01", "--times", "2")
+    said = dualfl("watch", place / "study", "--every", "0.1", "--times", "2")
     assert said.count("Coordinator: stopped") == 2
 
 

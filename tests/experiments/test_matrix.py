@@ -240,7 +240,7 @@ def test_a_thousand_clients_take_what_was_found_for_eight(tmp_path):
 
 
 def test_candidates_that_are_bad_at_first_do_not_run_to_the_end():
-    matrix = Matrix(rows=("logistic/0.01",), only=("gd",))
+    matrix = Matrix(rows=("lasso/0.01",), only=("gd",))
     search = search_of(matrix, matrix.chosen[0])
     cells = [search.cell("gd", {}, rung) for rung in search.rungs]
     assert [(cell.rounds, cell.exchanges) for cell in cells] == [(12, 12), (38, 38), (100, 100)]

@@ -117,7 +117,7 @@ def test_a_run_tells_what_was_given_and_what_auto_gave(tmp_path):
         CliRunner().invoke(main, [*words, str(tmp_path / name), *more], catch_exceptions=False)
     (one,), (two,) = (read(tmp_path / name).curves for name in ("one", "two"))
     assert one.sources == {"nu": "given", "rho": "by theory"}
-    assert two.name == "disco" and "mu_P" in two.hyperparameters and "mu_P" not in two.sources
+    assert two.name == "lbfgs" and "metric" in two.hyperparameters and "metric" not in two.sources
 
 
 def test_of_a_comparison_without_a_record_nobody_knows_what_theory_chose(tmp_path):

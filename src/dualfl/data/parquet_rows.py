@@ -45,6 +45,7 @@ def rows_from_parquet(
     >>> pq.write_table(pa.table({"a": [1.0, 2.0], "b": [3, 4]}), folder.name + "/t.parquet")
     >>> rows_from_parquet(folder.name + "/t.parquet", folder.name + "/t.npy")[:].tolist()
     [[1.0, 3.0], [2.0, 4.0]]
+    >>> folder.cleanup()
     """
     if kind not in ("float32", "float64", "uint8"):
         raise InputError(f"kind must be float32, float64 or uint8, but it is {kind!r}.")

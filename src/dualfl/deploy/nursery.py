@@ -17,7 +17,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from dualfl.federation.flower import lifeline
 
@@ -72,7 +72,7 @@ class Nursery:
             os.close(self.orders)
             os.environ[lifeline.PARENT] = str(parent)
             lifeline.hold()
-            sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # scikit-learn would import it for nothing
+            sys.modules.setdefault("pandas", cast(Any, None))  # scikit-learn would import it for nothing
             for name in IMPORTED:
                 importlib.import_module(name)
             breed(read, write)

@@ -19,7 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dualfl.deploy.service import ALIVE, HEARD, LOGIN, SAID, SERVICE, end_politely, touch
 from dualfl.federation.flower import lifeline
@@ -131,7 +131,7 @@ def opened(folder: Path) -> Serving:
 
     scikit-learn imports pandas wherever it is installed. A silo has no use for it, and would hold 60 MB for months.
     """
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]  # None: as if it were not installed
+    sys.modules.setdefault("pandas", cast(Any, None))  # None: as if it were not installed
     from dualfl.federation.flower.fleet import Fleet
     from dualfl.federation.keeper import Keeper
 

@@ -83,7 +83,7 @@ class Mine:
 
         known = self.known
 
-        class Owned(AutoHTTPProtocol):  # type: ignore[misc]
+        class Owned(AutoHTTPProtocol):  # type: ignore[misc]  # uvicorn has no type for it
             def connection_made(self, transport: Any) -> None:
                 super().connection_made(transport)
                 if self.client and self.server:

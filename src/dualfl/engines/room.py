@@ -14,7 +14,7 @@ from dualfl.errors import InputError
 try:
     import resource
 except ImportError:  # not on Windows
-    resource = None  # type: ignore[assignment]
+    resource = None  # type: ignore[assignment]  # a module elsewhere
 
 SAMPLE = 32  # clients whose states are weighed
 MATTERS = 1e8  # bytes: with fewer nobody is asked how much is left

@@ -40,6 +40,7 @@ class RowsOnDisk:
     >>> X = RowsOnDisk(folder.name + "/rows.npy")
     >>> X.shape, X[1:3].tolist()
     ((3, 2), [[2.0, 3.0], [4.0, 5.0]])
+    >>> folder.cleanup()
     """
 
     ndim = 2

@@ -6,6 +6,7 @@ E_d is the paper's divided by N, as in `dualfl.algorithms.dual.fista`: sum_j w_j
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -119,8 +120,9 @@ def lemma_6_5() -> Iterator[Measured]:
         worst = 0.0
         for share in (1.0, 0.0):
             rho = share * 1e-2 if name.startswith("|") else None if share == 1 else share * 1e-3
-            primal = Trace(problem, DualFL(accuracy="exact", rho=rho))  # type: ignore[arg-type]  # None stands for the default of theory
-            dual = Trace(problem, DualFISTA(accuracy="exact", rho=rho))  # type: ignore[arg-type]  # None stands for the default of theory
+            given: dict[str, Any] = {} if rho is None else {"rho": rho}  # without one it is theory's
+            primal = Trace(problem, DualFL(accuracy="exact", **given))
+            dual = Trace(problem, DualFISTA(accuracy="exact", **given))
             count = 25
             xi, eta = dual_sequences(list(primal.rounds(count)), primal.algorithm.nu, primal.algorithm.rho)
             blocks = [m.clients for m in dual.rounds(count)]
