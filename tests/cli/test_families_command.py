@@ -32,7 +32,8 @@ COX = ("--model", "cox", "--time", "days", "--event", "died", "--columns", ",".j
 def dualfl(*words, code=0):
     done = CliRunner().invoke(main, [str(word) for word in words], prog_name="dualfl", catch_exceptions=False)
     assert done.exit_code == code, done.output
-    assert all(len(line) <= 80 or "/" in line for line in done.stdout.splitlines()), done.stdout
+    if words[0] != "predict":  # a table for programs is as wide as its digits
+        assert all(len(line) <= 80 or "/" in line for line in done.stdout.splitlines()), done.stdout
     return done
 
 

@@ -30,6 +30,7 @@ import numpy as np
 from far import far_silos
 from loopback import Loopback, csv_homes, run_over, sign_up
 
+from dualfl import kernels
 from dualfl.algorithms.registry import make
 from dualfl.analysis.one_algorithm import LinearProblem, OneAlgorithm
 from dualfl.federation.fixed_point import BITS
@@ -127,6 +128,9 @@ def new_homes(folder: Path, masked: bool) -> list[Path]:
     if masked:
         sign_up(homes)
     return homes
+
+
+ISA, BLAS = "baseline", "SkylakeX"  # what is recorded: masked words show every bit
 
 
 def record(name: str) -> Transcript:
@@ -269,6 +273,7 @@ def main() -> None:
             f"protocol {PROTOCOL} is recorded already. If a release speaks it, raise PROTOCOL in "
             "src/dualfl/federation/protocol.py; if none does, give --replace."
         )
+    kernels.use_isa(ISA)
     recorded = [record(name) for name in CONVERSATIONS]  # all of them, before anything is removed
     shutil.rmtree(FOLDER, ignore_errors=True)  # a silo refuses other protocols, so theirs cannot be replayed
     for transcript in recorded:
