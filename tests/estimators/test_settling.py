@@ -78,4 +78,5 @@ def test_a_trial_far_out_whose_energy_is_anything_does_not_end_a_fit():
         row = Row(number, number, 0, 0, 0.0, 0.0, energy, None, 0.5, 0, 0)
         assert not settled(row, np.zeros(1))
     best.rounding = 1e3
-    assert settled(Row(4, 4, 0, 0, 0.0, 0.0, 1.0, None, 0.5, 0, 0), np.zeros(1))
+    assert not settled(Row(4, 4, 0, 0, 0.0, 0.0, 1.0, None, 0.5, 0, 0), np.zeros(1))
+    assert settled(Row(5, 5, 0, 0, 0.0, 0.0, 1.0, None, 0.5, 0, 0), np.zeros(1))  # and the model rests
