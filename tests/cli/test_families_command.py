@@ -71,6 +71,7 @@ def test_cox_is_one_command(pooled, tmp_path):
     assert fit.evaluation.overall.concordance == pytest.approx(model.score(X, y, groups=groups))
     out = tmp_path / "m"
     said = " ".join(dualfl("fit", *FILES, *COX, "--out", out).stdout.split())
+    assert "against no column chi-square 123.1 on 4 df" in said  # as R's summary says
     assert "246 events, ties by Efron" in said and "hazard ratio" in said and "E - E* <=" in said and "proven" in said
     record = json.loads((out / "fit.json").read_text())
     assert record["statistics"]["ratio"] == "hazard ratio" and len(record["statistics"]["covariance"]) == 4
@@ -85,6 +86,25 @@ def test_cox_is_one_command(pooled, tmp_path):
     assert "--silo" in hill and "hill.csv" in hill
     table = dualfl("evaluate", out, *FILES).stdout
     assert "concordance" in table and "0.7136" in table
+
+
+def test_hazards_of_terms_of_a_formula_are_those_of_r(tmp_path):
+    """cox.zph(coxph(Surv(days, died) ~ age + stage*treatment + strata(silo)), "identity") of survival 3.5."""
+    pytest.importorskip("formulaic")
+    words = (*COX[:6], "--formula", "died ~ age + stage*treatment", "--out", tmp_path / "m")
+    said = dualfl("fit", *FILES, *words).stdout
+    found = json.loads((tmp_path / "m" / "fit.json").read_text())["statistics"]["proportional hazards"]
+    expected = {
+        "age": (4.805623134, 1, 0.02836700619),
+        "stage": (3.024829528, 2, 0.22037717600),
+        "treatment": (2.059562743, 1, 0.15125356748),
+        "stage:treatment": (7.341148875, 2, 0.02546183951),
+        "GLOBAL": (15.964982514, 6, 0.01394315984),
+    }
+    assert [name for name, *_ in found] == list(expected)
+    for name, *numbers in found:
+        assert numbers == pytest.approx(expected[name], rel=1e-6)
+    assert "stage=III:treatment=new" in said and "stage=II:treatment=new" in said  # whole, however long
 
 
 def test_curves_and_tests_of_arms(tmp_path):

@@ -124,7 +124,7 @@ def robust_errors(
         return Errors(covariance, float(norm.ppf(half)), "robust, from products of the rows' scores")
     if J < 2:
         raise InputError(f"Errors by cluster need at least 2 clusters, and there is {J}; take --errors robust.")
-    form = f"clustered, from the summed scores of {J:,} {'silos' if by == 'silo' else 'clusters'}"
+    form = f"clustered, from the summed scores of {J:,} {'silos' if by == 'silo' else 'clusters'}, times {J}/{J - 1}"
     df = J - 1.0 if by == "silo" else np.inf
     quantile = float(norm.ppf(half) if np.isinf(df) else t.ppf(half, df))
     return Errors(covariance * J / (J - 1), quantile, form, df, J)
