@@ -35,6 +35,7 @@ from dualfl.objectives import (
     Squared,
     Tweedie,
 )
+from dualfl.silos.likelihoods import EXPECTED
 from dualfl.typing import Array
 
 LARGEST = 2000  # coefficients; a larger Hessian is no message
@@ -103,12 +104,19 @@ def standard_errors(
     B = np.linalg.solve(A, H)  # (H + P)^+ H
     covariance = np.linalg.solve(A, B.T)
     half = (1 + level) / 2
-    inverse = "inverse observed information" if isinstance(loss, Cox | Ordered) else "inverse Fisher information"
+    inverse = f"inverse {information_name(loss)} information"
     form = inverse if ridge == 0 else "sandwich form for the ridge"
     if not isinstance(loss, Squared | Gamma | Tweedie):
         return Errors((covariance + covariance.T) / 2, float(norm.ppf(half)), form)
     df = n - float(np.trace(B)) - extra
     return Errors(residuals / df * (covariance + covariance.T) / 2, float(t.ppf(half, df)), form, df)
+
+
+def information_name(loss: Loss) -> str:
+    """Which one; where the link is the canonical one, expected and observed are the same."""
+    if isinstance(loss, Cox | Ordered):
+        return "observed"
+    return "expected Fisher" if isinstance(loss, EXPECTED) else "Fisher"
 
 
 def robust_errors(

@@ -98,7 +98,9 @@ def site_line(fit: Fit) -> str:
     random = fit.more.get("site effect")
     if random is not None:
         share = random.variance / (random.variance + random.residual)
-        return f"random: variance {random.variance:.4g} of sites and {random.residual:.4g} within, {share:.1%} of both"
+        text = f"random: variance {random.variance:.4g} of sites and {random.residual:.4g} within, {share:.1%} of both"
+        likelihood = random.log_likelihood - float(np.log(fit.scaling.spread).sum())  # for the columns as they are
+        return f"{text}; restricted log-likelihood {likelihood:.7g}"
     return "fixed: one intercept a silo, which stays there" if fit.recipe.site_effect == "fixed" else ""
 
 

@@ -295,7 +295,7 @@ def check_events(event: npt.ArrayLike, n: int) -> npt.NDArray[np.bool_]:
         raise InputError(f"event must be one value for each of the {n} rows, but its shape is {e.shape}.")
     if e.dtype.kind not in "biuf" or not np.isin(e, (0, 1)).all():
         wrong = e[~np.isin(e, (0, 1))][0] if e.dtype.kind in "biuf" else e[0]
-        raise InputError(f"event must be 1 (it happened) or 0 (censored), and it contains {wrong!r}.")
+        raise InputError(f"event must be 1 (it happened) or 0 (censored), and it contains {wrong}.")
     return e.astype(bool)
 
 
