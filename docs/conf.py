@@ -44,6 +44,7 @@ nb_merge_streams = True
 autosummary_generate = False  # site_parts.public_names writes the pages
 autodoc_typehints = "none"  # the signature would be longer than the screen; Parameters says it
 autodoc_preserve_defaults = True
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -51,6 +52,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "dualfl"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_theme_options = {
     "logo": {"text": "dualfl"},
@@ -58,7 +60,7 @@ html_theme_options = {
     "navbar_persistent": ["search-button"],
     "header_links_before_dropdown": 6,
     "show_prev_next": True,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "reference/api/*": []},  # those pages are short and wide
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
