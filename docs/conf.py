@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # the package `site_parts`
@@ -39,6 +41,11 @@ nb_execution_mode = "force"
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+# Their kernels warn that they listen on TCP without encryption. They do so on this machine, while the site is built.
+settings = Path(tempfile.mkdtemp(), "profile_default", "ipython_kernel_config.py")
+settings.parent.mkdir()
+settings.write_text("c.IPKernelApp.log_level = 40\n", encoding="utf-8")
+os.environ["IPYTHONDIR"] = str(settings.parents[1])
 
 # Reference.
 autosummary_generate = False  # site_parts.public_names writes the pages
