@@ -67,7 +67,7 @@ html_theme_options = {
     "navbar_persistent": ["search-button"],
     "header_links_before_dropdown": 6,
     "show_prev_next": True,
-    "secondary_sidebar_items": {"**": ["page-toc"], "reference/api/*": []},  # those pages are short and wide
+    "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
