@@ -114,6 +114,7 @@ class CoxPH(FederatedLinear):
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=KINDS)
         whole = survival_rows("all", X, y, sample_weight, entry=entry, strata=strata)
+        check_rows(whole)  # here, where rows have the numbers that were given
         if groups is None:
             return self._fit_here([whole], joined=True)
         parts = rows_by_silo(groups, whole.n).items()
@@ -148,10 +149,7 @@ class CoxPH(FederatedLinear):
         silos = counting(silos)
         for silo in silos:
             try:
-                time = check_times("time", silo.more["time"], silo.n)
-                check_events(silo.y, silo.n)
-                if "entry" in silo.more:
-                    check_entries(silo.more["entry"], time)
+                check_rows(silo)
             except InputError as error:
                 raise InputError(f"Silo {silo.name}: {error}") from error
         if not any(silo.y.any() for silo in silos):
@@ -277,11 +275,8 @@ def survival_target(event: Any, time: Any) -> Any:
     if event.shape != time.shape or event.ndim != 1:
         raise InputError(f"event and time must be vectors of one length, but they have {event.shape} and {time.shape}.")
     y = np.empty(len(time), dtype=[("event", bool), ("time", np.float64)])
-    if not np.isin(event, (0, 1)).all():
-        raise InputError(
-            f"event must be 1 (it happened) or 0 (censored), and it contains {event[~np.isin(event, (0, 1))][0]!r}."
-        )
-    y["event"], y["time"] = event.astype(bool), time
+    event = check_events(event, len(time))
+    y["event"], y["time"] = event, time
     return y
 
 
@@ -306,6 +301,14 @@ def survival_rows(name: str, X: Any, y: Any, weights: Any, **more: Any) -> SiloR
     event, time = split_target(y, X.shape[0])
     beside = {key: _one_a_row(key, values, X.shape[0]) for key, values in more.items() if values is not None}
     return SiloRows(name, X, event, row_weights(weights, X), more={"time": time, **beside})
+
+
+def check_rows(silo: SiloRows) -> None:
+    """Times, events and entries that make sense, or a sentence."""
+    time = check_times("time", silo.more["time"], silo.n)
+    check_events(silo.y, silo.n)
+    if "entry" in silo.more:
+        check_entries(silo.more["entry"], time)
 
 
 def _one_a_row(name: str, given: Any, n: int) -> Any:
