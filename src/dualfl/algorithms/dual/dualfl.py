@@ -83,8 +83,8 @@ class Server:
 class DualFL(Algorithm):
     """DualFL, Algorithm 1 of Park and Xu (arXiv:2305.10294): an accelerated method that exchanges one vector a round.
 
-    In every round each client minimises its own cost, tilted by a linear term that stands for the other clients, and the
-    server averages the results. Use DualFL where a client may send only one vector a round, or where the model has too
+    In every round each client minimises its own cost, tilted by a linear term that stands for the other clients, and
+    the server averages the results. Use DualFL where a client may send only one vector a round, or where the model has too
     many coefficients for second-order methods; otherwise `dualfl.algorithms.Auto` needs fewer exchanges. The clients'
     data may differ in any way. Their costs must be strongly convex (a ridge is enough) and need not be smooth. The
     defaults come from the theory, so nothing has to be tuned, and every round has a certificate: a proven bound on how
@@ -97,8 +97,8 @@ class DualFL(Algorithm):
     rho : float, default nu / L
         The momentum, 0 <= rho <= nu/L in theory; larger values are allowed, and no theorem covers them.
     upload : {'plain', 'corrected'}, default 'plain'
-        "plain" sends theta_j. "corrected" sends theta_j - r_j/nu, with the residual r_j of the local solve: the theorems
-        hold for it word for word, but the iterates are worse when local solves are loose.
+        "plain" sends theta_j. "corrected" sends theta_j - r_j/nu, where r_j is the residual of the local solve. The
+        theorems hold for it word for word, but the iterates are worse when local solves are loose.
     accuracy : {'theorems', 'smooth', 'nonsmooth', 'energy', 'exact'}, default 'theorems'
         When a client may stop its local solve. "smooth" and "nonsmooth" are the thresholds of the paper's two theorems,
         and "theorems" is the smaller one; "energy" is the rule of the paper's experiments; "exact" goes on until
