@@ -84,11 +84,11 @@ class DualFL(Algorithm):
     """DualFL, Algorithm 1 of Park and Xu (arXiv:2305.10294): an accelerated method that exchanges one vector a round.
 
     In every round each client minimises its own cost, tilted by a linear term that stands for the other clients, and
-    the server averages the results. Use DualFL where a client may send only one vector a round, or where the model has too
-    many coefficients for second-order methods; otherwise `dualfl.algorithms.Auto` needs fewer exchanges. The clients'
-    data may differ in any way. Their costs must be strongly convex (a ridge is enough) and need not be smooth. The
-    defaults come from the theory, so nothing has to be tuned, and every round has a certificate: a proven bound on how
-    far the model is from the best one.
+    the server averages the results. Use DualFL where a client may send only one vector a round, or where the model has
+    too many coefficients for second-order methods; otherwise `dualfl.algorithms.Auto` needs fewer exchanges. The
+    clients' data may differ in any way. Their costs must be strongly convex (a ridge is enough) and need not be smooth.
+    The defaults come from the theory, so nothing has to be tuned, and every round has a certificate: a proven bound on
+    how far the model is from the best one.
 
     Parameters
     ----------
