@@ -51,5 +51,8 @@ def test_the_page_of_a_run_on_silos_shows_the_coefficients_of_a_fit(finished, tm
         assert found[name]["class"] == "yes" and found[name]["std_error"] == ""
     page = (finished.folder / "report.html").read_text(encoding="utf-8")
     assert 'data-coefficients="0"' in page and "earlier_admissions" in page
-    assert "<h1>Proximal Newton on 3 silos</h1>" in page
-    assert page.index('data-coefficients="0"') < page.index('id="convergence"')
+    assert "<h1>Logistic model of yes against no</h1>" in page
+    places = [page.index(f'id="{key}"') for key in ("fitted", "coefficients", "proof", "way")]
+    assert places == sorted(places)
+    folded = page[places[-1] :]
+    assert all(f'<details id="{key}"' in folded for key in ("convergence", "hyperparameters"))
