@@ -69,7 +69,8 @@ def with_what_it_took(choice: str, chooser: Algorithm, history: History, N: int)
 
 def inquiry_of(algorithm: Algorithm) -> Inquiry:
     """What an algorithm that chooses wants to know."""
-    return Inquiry(alike=getattr(algorithm, "cost", "") == "floats")
+    cost = algorithm.cost if isinstance(algorithm, Auto) else ""
+    return Inquiry(alike=cost == "floats" or (cost == "time" and not algorithm.network.free))
 
 
 def conversing(
