@@ -42,7 +42,7 @@ LATENCIES, BANDWIDTHS = (1e-3, 0.05, 1.0, 10.0), (1.0, 10.0, 100.0, 10_000.0)  #
 NETWORKS = [Network(latency, bandwidth) for latency in LATENCIES for bandwidth in BANDWIDTHS]
 MEDIAN, MOST, WORST = 1.2, 1.5, 2.0  # what is asked of the median, of 95 % and of all
 LEVEL, TURNS, SHOWN = 1e-6, 2, 12
-PATIENCE, LONG = 0.1, 2.0  # minutes of a processor for a run of a rival, and of a choice
+PATIENCE, LONG = 0.03, 2.0  # minutes of a processor for a run of a rival, and of a choice
 lines: list[str] = []
 
 
