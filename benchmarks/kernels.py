@@ -63,8 +63,8 @@ def quickest(contenders: dict[str, Callable[[], object]], turns: int) -> dict[st
 
     Before each there is a pause and a call that is not timed: the threads of a BLAS go on spinning for some tens of
     milliseconds after a product, and would take a processor from whoever comes next. A turn is as many calls as fit
-    into TURN seconds, as a solver makes them: a processor that has slept takes some ten milliseconds to be itself. A call
-    that takes longer than that is a turn by itself, also the first.
+    into TURN seconds, as a solver makes them: a processor that has slept takes some ten milliseconds to be itself. A
+    call that takes longer than that is a turn by itself, also the first.
     """
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(turns):

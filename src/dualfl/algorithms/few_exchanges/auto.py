@@ -11,9 +11,9 @@ This is the choice for `cost="exchanges"`: a round costs time whatever its size.
 DiSCO while clients are alike, whose messages are single vectors and whose preconditioner is then good, and L-BFGS
 otherwise. Clients are called alike if their gradients at zero differ by no more than `ALIKE` times what chance gives.
 
-With `cost="time"` and a network, `time_model` predicts what the first of these, L-BFGS and local-secants take, and
-the quickest runs. A prediction of local-secants can be wrong, so it looks at its own progress and becomes L-BFGS where
-its steps do not pay, keeping its point and its pairs. It decides by sums that every silo sees.
+With `cost="time"` and a network, `time_model` predicts what the first of these, L-BFGS, local-secants and a bundle
+take, and the quickest runs. A prediction of local-secants can be wrong, so it looks at its own progress and becomes
+L-BFGS where its steps do not pay, keeping its point and its pairs. It decides by sums that every silo sees.
 
 The clients tell what they have in one exchange of a few scalars before the first round (engines/survey.py), so that the
 choice is made in the same way where the server holds no data.
@@ -45,6 +45,8 @@ PAIRS, FEWEST, BYTES = 30, 5, 1.2e8  # that L-BFGS keeps, at least, and of so ma
 SPARE = 12  # vectors of the length of the model, beside the pairs
 PRODUCTS = 16  # features an output: with more, their second moments take more time than a few gradients
 MOST_NUMBERS = 10**7
+FOR_BUNDLES = 1e-2  # the least ridge with which a bundle of subgradients gets there soon
+FORESEEN = ("one-shot", "lbfgs", "local-secants", "bundle", "fedipm", "prox-newton", "sketched-newton")
 # Costs that are no losses of a row, and have a Hessian to send.
 BY_HESSIAN = ("CoxPartialLikelihood", "ProportionalOdds", "OwnIntercept")
 Choice = tuple[Algorithm, str]
@@ -147,6 +149,8 @@ class Auto(Algorithm):
             if k.mu > 0 and facts.moments and facts.loss:
                 local = LocalSecants(self.pairs(k), plain=round(by_gradients(k, facts)))
                 candidates.append((local, f"{what} by Newton steps of the clients, {likeness(facts)}"))
+        if facts.piecewise and penalty is None and k.mu >= FOR_BUNDLES and first[0].name != Bundle.name:
+            candidates.append((Bundle(), f"{describe(facts, penalty)} by a bundle of subgradients"))
         known = [(predicted(chosen.name, k, facts), chosen, why) for chosen, why in candidates if foreseen(chosen)]
         if not known:
             return first
@@ -261,7 +265,7 @@ class Auto(Algorithm):
             return self.secants(k, facts), f"{because}; L-BFGS at the server needs gradients only"
         if facts.smooth:
             return ServerNesterov(), f"{because}; Nesterov's method takes the penalty by its prox"
-        if k.mu >= 1e-2:
+        if k.mu >= FOR_BUNDLES:
             return Bundle(), f"{because}; a bundle of subgradients does, with so much ridge"
         if k.mu > 0:
             return DualFL(), f"{because}; DualFL needs local solvers only"
@@ -297,7 +301,7 @@ class Auto(Algorithm):
 
 def foreseen(algorithm: Algorithm) -> bool:
     """Whether there is a prediction of it."""
-    return algorithm.name in ("one-shot", "lbfgs", "local-secants", "fedipm", "prox-newton", "sketched-newton")
+    return algorithm.name in FORESEEN
 
 
 def proves_by_prox_newton(facts: Facts) -> bool:

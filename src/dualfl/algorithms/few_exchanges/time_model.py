@@ -23,6 +23,8 @@ MBIT = 1e6
 LEAST_RIDGE = 1e-8  # what a problem without a ridge counts as
 PASSES = 3  # over the rows: a gradient, and what is measured
 SOLVE = 30  # products with a client's Hessian, for a step of its own
+CUTS = 6  # of a bundle, in one exchange
+UNLIKE = 2.0  # times as much as by chance: clients whose own minimisers are of no use
 GIVE_UP = 1.15  # times the exchanges of L-BFGS, which local-secants becomes where its steps do not pay
 
 
@@ -84,11 +86,13 @@ def predicted(name: str, k: Constants, facts: Facts) -> Prediction:
         work = gradient + SOLVE * n * d  # two passes a product, every other exchange
         return Prediction(exchanges, 2 * d * exchanges + d, exchanges * (work + 40 * d) + SOLVE * n * d)
     if name == "fedipm":
-        exchanges = 10 + 2 * orders
-        return Prediction(exchanges, exchanges * (2 * triangle + 8 * d), exchanges * (n * triangle + d**3 / 3))
+        exchanges = (10 if unlike(facts) else 6) + 2 * orders
+        return Prediction(exchanges, exchanges * (triangle + 10 * d), exchanges * (n * triangle + d**3 / 3))
+    if name == "bundle":
+        return Prediction(30, 30 * CUTS * 2 * d, 30 * CUTS * gradient)
     whole = triangle * pairs
     if name == "prox-newton" or whole <= 2**18:
-        exchanges = 4 + orders
+        exchanges = 3.4 + orders
         block = min(whole, 2500 * 2501 / 2)
         floats = exchanges * (block + 3 * d) + 3 * triangle
         return Prediction(exchanges, floats, exchanges * (n * block + gradient + (D * m) ** 3 / 3))
@@ -113,5 +117,9 @@ def by_local_steps(k: Constants, facts: Facts) -> float:
     """Exchanges of local-secants, while it takes local steps. Clients that nobody compared count as unlike."""
     several = facts.k > 1
     chance = np.sqrt(facts.D / max(k.n, 1)) * (8 + (35 if several else 14) * orders_of(k.mu))
-    unlike = np.log10(max(float(k.n if facts.alike is None else facts.alike), 1.0))
-    return float((4 + chance) * (1 + (1.0 if several else 0.2) * unlike))
+    differ = float(k.n if facts.alike is None else facts.alike)
+    return float((4 + chance) * (1 + (1.0 if several else 0.2) * np.log10(max(differ, 1.0))))
+
+
+def unlike(facts: Facts) -> bool:
+    return facts.alike is None or facts.alike > UNLIKE
