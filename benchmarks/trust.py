@@ -6,7 +6,7 @@ replay    every algorithm that masks allow is run on three silos; then its conve
           with other BLAS kernels, instruction sets, threads and native kernels, each of which must ask the same.
 cost      processor time of an exchange of a run, silo and coordinator, with masks, tags and replay over that of the
           same exchange without; and bytes up and down, by algorithm, d and N. Names of algorithms may follow, and
-          sizes, as 10000x20: d and N.
+          sizes, as 10000x20x400: d, N and rows.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ SIZES = (
     (10_000, 3, 4000),
     (10_000, 20, 400),
     (10_000, 20, 4000),
-    (1_000_000, 3, 100),
-    (1_000_000, 20, 100),
+    (1_000_000, 3, 50),
+    (1_000_000, 20, 50),
 )
 COST_ROUNDS = 6
 SLACK = 4096  # bytes: names and signatures
@@ -278,7 +278,7 @@ def main() -> None:
     for name in wanted:
         chosen = [word for word in sys.argv[1:] if word in allowed()]
         given: dict[str, Any] = {"names": chosen} if chosen else {}
-        sizes = tuple(one for one in SIZES if f"{one[0]}x{one[1]}" in sys.argv)
+        sizes = tuple(one for one in SIZES if "x".join(map(str, one)) in sys.argv)
         for line in PARTS[name](**given | ({"sizes": sizes} if sizes and name == "cost" else {})):
             print(line, flush=True)
             lines.append(f"{name}: {line}")
