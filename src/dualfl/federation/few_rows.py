@@ -35,7 +35,9 @@ def check_counted(
     policy.check_size(counted.rows, 0)
     classes = is_class_target(counted.columns[target]) if policy.task is None else policy.task == "classification"
     policy.check_numbers(*rarest_number(counted, (target, *untold)))
-    policy.check_levels(*rarest_level(counted, target, classes, untold))
+    # A description has sums over the rows of a class only where it groups by it, and then looks at each group itself.
+    but = (target, *untold) if analysis.get("analysis") == "describe" else untold
+    policy.check_levels(*rarest_level(counted, target, classes, but))
     policy.check_gaps(*rarest_gaps(counted, with_indicator(analysis, counted)))
     if policy.least_per_cell:
         policy.check_cells(rarest_cell(counted, untold))
