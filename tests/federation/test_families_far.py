@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -140,9 +141,11 @@ class Near:
     def __init__(self, homes):
         self.homes = homes
 
+    numbers = itertools.count()
+
     def fit_estimator(self, estimator, **roles):
         whole = as_whole_fit(estimator, roles)
-        silos = far_silos(self.homes, BITS, experiment=type(estimator).__name__)
+        silos = far_silos(self.homes, BITS, experiment=f"e{next(self.numbers)}")
         take(estimator, far_fit(silos, whole.recipe, whole.wishes))
 
 
@@ -167,8 +170,15 @@ def test_estimators_on_a_study(tmp_path):
     np.testing.assert_allclose(curve(300.0), other(300.0), rtol=1e-6)
     with pytest.raises(InputError, match="needs the column of times"):
         CoxPH().fit_silos(Near(homes))
-    with pytest.raises(InputError, match="alpha = 1 is relative to the number of rows"):
-        CoxPH(alpha=1.0).fit_silos(Near(homes), time="days")
+    for l1_ratio in (0.0, 1.0):  # alpha stands beside the sum over all rows, whose number the silos tell
+        far, near = (CoxPH(alpha=9.0, l1_ratio=l1_ratio, tol=1e-10) for _ in range(2))
+        far.fit_silos(Near(homes), time="days")
+        np.testing.assert_allclose(far.coef_, near.fit(X, y, groups=groups).coef_, rtol=1e-5, atol=1e-9)
+        assert far.objective_ == pytest.approx(near.objective_, rel=1e-9)
+    with pytest.raises(InputError, match="by the algorithm auto, and algorithm is 'newton'; leave it out"):
+        CoxPH(algorithm="newton").fit_silos(Near(homes), time="days")
+    with pytest.raises(InputError, match="alpha must be a number >= 0"):
+        CoxPH(alpha=-1.0).fit_silos(Near(homes), time="days")
     chosen = CoxPHCV(alphas=10, cv=3).fit_silos(Near(homes), time="days")
     assert chosen.alpha_ in chosen.path_.values and "sandwich" in chosen.summary()
     again = CoxPH(alpha=chosen.alpha_, tol=1e-10).fit(X, y, groups=groups)
@@ -183,6 +193,10 @@ def test_estimators_on_a_study(tmp_path):
     np.testing.assert_allclose(ordered.coef_, other.coef_, rtol=1e-5)
     np.testing.assert_allclose(ordered.inference_.coefficients.error, other.inference_.coefficients.error, rtol=1e-5)
     np.testing.assert_allclose(ordered.predict_proba(X[:3]), other.predict_proba(X[:3]), rtol=1e-5)
+    strong, other = (OrdinalRegression(9.0, levels=["poor", "fair", "good"], tol=1e-12) for _ in range(2))
+    strong.fit_silos(Near(homes)), other.fit(X, quality, groups=groups)
+    np.testing.assert_allclose(strong.coef_, other.coef_, rtol=1e-5)
+    np.testing.assert_allclose(strong.thresholds_, other.thresholds_, rtol=1e-5)
 
 
 def test_survival_curves_under_masks_are_those_of_the_files(tmp_path):

@@ -54,6 +54,8 @@ class WholeFit:
 
     def as_json(self) -> dict[str, Any]:
         wishes = {name: getattr(self.wishes, name) for name in WISHES}
+        if self.wishes.alpha_of_sum:  # said only where it is so: a plan that was approved before is the same plan
+            wishes["alpha_of_sum"] = True
         return {
             "analysis": "fit",
             "recipe": asdict(self.recipe),

@@ -154,7 +154,10 @@ def _checked(estimator: Any, X: Any, y: Any, reset: bool) -> tuple[Any, AnyArray
 def row_weights(given: Any, X: Any) -> Array | None:
     if given is None:
         return None
-    weights: Array = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
+    try:
+        weights: Array = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
+    except OverflowError as error:
+        raise InputError(f"A sample weight is too large for a float ({error}).") from error
     return weights
 
 

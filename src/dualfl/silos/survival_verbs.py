@@ -1,7 +1,7 @@
 """Questions about survival without a model: numbers at risk and events on a grid of times, and log-rank sums.
 
 A silo tells of events and of rows that leave only in portions of as many as its rule for levels says (`delayed`), so a
-grid that is refined around somebody shows no one alone.
+grid that is refined around somebody shows no one alone; it spreads a portion evenly over the time since the one before.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def survival_counts(chamber: Chamber, by: str | None, arms: Sequence[str], grid:
         raise InputError(f"a grid has from 1 to {MOST_TIMES:,} times, and this one has {len(times):,}")
     time, event, arm, entry, _, without = of_rows(chamber, by, arms)
     found = survival_sums.grid_counts(time, event, times, arm, max(len(arms), 1), entry)
-    found = survival_sums.delayed(found, chamber.least.level)
+    found = survival_sums.evened(found, chamber.least.level)
     return {
         "at_risk": found.at_risk,
         "events": found.events,
