@@ -34,10 +34,11 @@ def of_rows(chamber: Chamber, by: str | None, arms: Sequence[str]) -> tuple[Any,
     arm = np.array([place.get(str(label), 0) for label in labels[known]], dtype=np.intp)
     entry, strata = (None if name not in more else more[name][known] for name in ("entry", "strata"))
     without = int((~known).sum())
-    sizes = np.append(np.bincount(arm), without) if by is not None else np.zeros(1)
+    sizes = np.append(np.bincount(arm), without).astype(np.float64) if by is not None else np.zeros(1)
     check_small(chamber, sizes, chamber.least.level, "levels of what curves are drawn by, or gaps in it,")
     if strata is not None:
-        check_small(chamber, np.unique(strata, return_counts=True)[1], chamber.least.level, "strata")
+        own = np.unique(strata, return_counts=True)[1].astype(np.float64)
+        check_small(chamber, own, chamber.least.level, "strata")
     return more["time"][known], event[known], arm, entry, strata, without
 
 
