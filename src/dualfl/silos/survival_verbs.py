@@ -44,7 +44,8 @@ def of_rows(chamber: Chamber, by: str | None, arms: Sequence[str]) -> tuple[Any,
 
 @verb
 def survival_counts(chamber: Chamber, by: str | None, arms: Sequence[str], grid: Array) -> Wire:
-    """By interval and arm: rows at risk at its start, events, and rows that leave; and how many rows there are."""
+    """By interval and arm: rows at risk at its start, events, and rows that leave; and how many rows there are,
+    how many have no arm, and how many lack a time, an event or an entry."""
     times = np.asarray(grid, dtype=np.float64)
     if not 0 < len(times) <= MOST_TIMES:
         raise InputError(f"a grid has from 1 to {MOST_TIMES:,} times, and this one has {len(times):,}")
@@ -57,6 +58,7 @@ def survival_counts(chamber: Chamber, by: str | None, arms: Sequence[str], grid:
         "left": found.left,
         "rows": float(len(time)),
         "without_arm": float(without),
+        "with_gaps": float(sum(chamber.used[1:])),
     }
 
 
