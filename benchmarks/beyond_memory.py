@@ -112,8 +112,8 @@ def main() -> None:
             f"Printed by `python -m benchmarks.beyond_memory --gigabytes {given.gigabytes:g} --memory {given.memory:g} "
             f"--columns {given.columns} --save`; load of the machine at the end: {os.getloadavg()[0]:.1f}.",
             "",
-            f"* {rows:,} rows of {given.columns} float32 in {SILOS} files, {given.gigabytes:g} GB; address space allowed: "
-            f"{given.memory:g} GB",
+            f"* {rows:,} rows of {given.columns} float32 in {SILOS} files, {given.gigabytes:g} GB; "
+            f"address space allowed: {given.memory:g} GB",
             f"* {told['chosen']}",
             f"* {told['exchanges']} exchanges, proven {proven}; peak of resident memory {told['peak'] / 1e9:.2f} GB",
             f"* {told['cpu']:.0f} s of one processor, {told['wall']:.0f} s of the clock",

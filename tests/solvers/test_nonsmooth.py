@@ -43,6 +43,7 @@ from dualfl.solvers import (
     PrimalDualGap,
     RelativeEnergy,
     RelativeStep,
+    coordinate_descent,
     default_solver,
     minimise,
 )
@@ -585,3 +586,17 @@ def test_a_model_is_minimised_in_a_box():
     z = minimise_model(Q, q, P, np.zeros(12), 1e-13)
     assert ((P.lo <= z) & (z <= P.hi)).all() and (z == P.lo).any() and (z == P.hi).any()
     assert np.linalg.norm(P.steepest(z, Q @ z - q)) <= 1e-13
+
+
+def test_a_model_at_rounding_is_left_alone(monkeypatch):
+    """From its minimiser on values differ by rounding, and steps on a face that chase that are dear."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((900, 300))
+    Q, q = A.T @ A / 900, A.T @ rng.standard_normal(900) / 900
+    P = Separable(np.full(300, 1e-2), np.zeros(300), np.full(300, -np.inf), np.full(300, np.inf))
+    z = minimise_model(Q, q, P, np.zeros(300), 1e-14)
+    steps = []
+    step = coordinate_descent.face_step
+    monkeypatch.setattr(coordinate_descent, "face_step", lambda *a: steps.append(1) or step(*a))
+    minimise_model(Q, q, P, z, 0.0)
+    assert len(steps) <= 12
