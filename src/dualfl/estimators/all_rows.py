@@ -57,6 +57,7 @@ STEPS = 40  # a problem that takes more is not one for this
 CLOSE = 1e-3  # of E: with such a decrement a proof is worth trying
 TRIES, MOST_PASSES = 4, 2000  # of L-BFGS, each to a smaller gradient
 TRIAL_PASSES = 6  # after which two metrics of L-BFGS are compared
+LARGE = 4_000_000  # predictors that are not kept for later
 PAIRS, FEWEST_PAIRS, PAIR_BYTES = 50, 5, 120e6  # that L-BFGS keeps: as many as fit
 BALANCING = 8  # Newton steps on intercepts alone
 WIDEST = 2000  # coefficients of a squared loss
@@ -352,6 +353,8 @@ class ManyOutputs:
         x = LBFGS(self.pairs, metric).solve(self.f, x, stop).x
         for _ in range(round(self.f.cost.gradients - before)):
             self.account.exchange(self.f.d + 2, self.f.d)
+        if self.f.n * self.f.k > LARGE:
+            self.f.forget()  # the predictors of two points, which are more than the rows have
         return x
 
 
