@@ -17,6 +17,8 @@ FOLDER = Path(__file__).parents[1] / "reference" / "api"
 # What these promise is said once, on their own page, and not on those of all who inherit.
 CONTRACTS = ("Algorithm", "Codec", "Loss", "Objective", "Penalty", "Solver", "StopRule", "Point", "Ray")
 
+WIDE = ":html_theme.sidebar_secondary.remove: true\n\n"  # no contents beside a short page with long lines
+
 
 def methods(thing: type) -> list[str]:
     """The public methods and properties that dualfl wrote and described."""
@@ -37,7 +39,7 @@ def methods(thing: type) -> list[str]:
 def page(name: str, thing: Any) -> str:
     """The page of one name."""
     module, _, leaf = name.rpartition(".")
-    title = f"{leaf}\n{'=' * len(leaf)}\n\n.. currentmodule:: {module}\n\n"
+    title = f"{WIDE}{leaf}\n{'=' * len(leaf)}\n\n.. currentmodule:: {module}\n\n"
     if inspect.isclass(thing):
         shown = "".join(f"   .. automethod:: {method}\n" for method in methods(thing) if not is_property(thing, method))
         shown += "".join(f"   .. autoproperty:: {each}\n" for each in methods(thing) if is_property(thing, each))
