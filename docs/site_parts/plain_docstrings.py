@@ -10,7 +10,7 @@ from typing import Any
 from sphinx.application import Sphinx
 
 CODE = re.compile(r"(?<![`:\w])(`+)([^`]+)\1(?!_)")
-# A sign that would be a mark, and the colon of FILE:COLUMN, which would be an address. **Required** is sphinx-click's own.
+# A sign that would be a mark, and the colon of FILE:COLUMN, which would be an address. Not sphinx-click's own mark.
 MARKS = re.compile(r"(?<!\*)\*\*Required\*\*|([|*\\])|_(?=[\s,.;:)\]']|$)|(?<=\bFILE):")
 
 # sphinx-click makes a line block of what click prints as it stands.
