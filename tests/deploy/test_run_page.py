@@ -17,7 +17,9 @@ from test_same_as_fit import HOSPITALS, fitted, hospitals
 from dualfl.algorithms.registry import make
 from dualfl.deploy.project import ProjectSettings, plain
 from dualfl.deploy.results import write
-from dualfl.deploy.runs import Finished
+from dualfl.deploy.runs import Finished, open_experiment
+from dualfl.deploy.study import called
+from dualfl.errors import InputError
 from dualfl.federation.remote import Terms
 
 
@@ -56,3 +58,14 @@ def test_the_page_of_a_run_on_silos_shows_the_coefficients_of_a_fit(finished, tm
     assert places == sorted(places)
     folded = page[places[-1] :]
     assert all(f'<details id="{key}"' in folded for key in ("convergence", "hyperparameters"))
+
+
+def test_an_evaluation_of_a_model_with_arrays_is_opened_again_by_all_its_digits(tmp_path):
+    one, other = np.zeros(5000), np.zeros(5000)
+    other[2500] = 1e-9
+    wanted = [{"analysis": {"analysis": "evaluate", "W": W}, "silos": ("a", "b")} for W in (one, other)]
+    assert called(wanted[0]) != called(wanted[1])
+    id, begun = open_experiment(tmp_path, wanted[0], fresh=False)
+    assert not begun and open_experiment(tmp_path, wanted[0], fresh=False) == (id, True)
+    with pytest.raises(InputError, match="has another run"):
+        open_experiment(tmp_path, wanted[1], fresh=False)
