@@ -61,6 +61,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
 html_show_sourcelink = False
+html_domain_indices = False  # the reference lists the modules
 html_theme_options = {
     "logo": {"text": "dualfl"},
     "navbar_align": "left",

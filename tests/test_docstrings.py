@@ -11,8 +11,7 @@ import pytest
 import dualfl
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
-from site_parts.names import MODULES, exported, public
-from site_parts.public_names import methods
+from site_parts.names import MODULES, exported, methods, public
 
 NAMES = {name: thing for name, thing in public().items() if callable(thing)}
 SECTION = r"^{}\n-+\n(.*?)(?=^\S[^\n]*\n-{{3,}}$|\Z)"

@@ -22,7 +22,13 @@ function linkPicture(picture) {
   link.append(picture);
 }
 
+// Cells with sentences; the style sheet gives them room.
+function markWords(cell) {
+  cell.classList.toggle("words", cell.textContent.trim().length > 36 && cell.textContent.trim().includes(" "));
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll(".bd-article td").forEach(markWords);
   document.querySelectorAll(".bd-article img").forEach(linkPicture);
   markAll();
   document.querySelectorAll(WIDE).forEach((element) => element.addEventListener("scroll", () => mark(element)));
