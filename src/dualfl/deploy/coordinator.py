@@ -30,6 +30,7 @@ LOOK = 1.0  # seconds between two looks
 ASKED = 5.0  # seconds between two questions whether a part still answers
 RETRY = 15.0  # seconds before keys that could not be registered are tried again
 PATIENCE = 4.0  # seconds for the answer
+HANGS = 30.0  # seconds without an answer after which a part hangs
 
 
 class Coordinator:
@@ -56,6 +57,7 @@ class Coordinator:
             logs / "superlink.log",
             env | {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.02"},
             ask=Answers(self.inner, self.tls),
+            limit=HANGS,
             ready=self._superlink_ready,
         )
         proxy = Part(
@@ -64,6 +66,7 @@ class Coordinator:
             logs / "proxy.log",
             env,
             ask=Answers(self.port, self.tls),
+            limit=HANGS,
             ready=lambda process: runtime.wait_for_port(self.port, process),
         )
         return {"superlink": superlink, "proxy": proxy}

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from dualfl.errors import InputError
 from dualfl.federation.flower import lifeline
@@ -110,6 +109,7 @@ def environment(flower_home: Path) -> dict[str, str]:
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
         "OPENBLAS_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "1",  # what one thread has freed is there for all: they live for months
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "",
     }
@@ -227,6 +227,8 @@ def flwr(arguments: Sequence[str], flower_home: Path) -> dict[str, Any]:
 
 def flwr_here(arguments: Sequence[str], flower_home: Path) -> dict[str, Any]:
     """The same in this process, whose environment and folder it changes: for many commands one after the other."""
+    from unittest import mock
+
     from flwr.cli.app import app
 
     os.environ.update(environment(flower_home) | without_proxy())
