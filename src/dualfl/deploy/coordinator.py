@@ -88,6 +88,8 @@ class Coordinator:
     def _superlink_ready(self, process: runtime.Process) -> None:
         runtime.wait_for_port(self.inner, process)
         self._registered = ()  # its database may have been lost
+        with contextlib.suppress(runtime.RunFailed):  # it is tried again later
+            self.register()  # before the proxy lets anybody come: who is not registered yet is told that he never was
 
     def _proxy_command(self) -> list[str]:
         scheme = "https" if self.tls else "http"
@@ -129,8 +131,8 @@ class Coordinator:
         self.check_certificates()
         with alone_in(self.folder, "coordinator", say) as record:
             check_in(self.folder, say)
-            runtime.check_port("127.0.0.1", self.inner, "the SuperLink")
-            runtime.check_port("0.0.0.0", self.port, "the silos")
+            runtime.check_port("127.0.0.1", self.inner, "the SuperLink", "superlink_port")
+            runtime.check_port("0.0.0.0", self.port, "the silos", "port")
             self.supervisor = Supervisor(self.parts, record, say)
             try:
                 self.supervisor.start()

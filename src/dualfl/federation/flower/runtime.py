@@ -186,14 +186,16 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def check_port(host: str, port: int, what: str) -> None:
+def check_port(host: str, port: int, what: str, setting: str) -> None:
+    """`setting` : the word of project.json that names it."""
     with socket.socket() as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             s.bind((host, port))
         except OSError as error:
             raise InputError(
-                f"Port {port} for {what} cannot be used ({error.strerror}); stop what uses it, or take another."
+                f"Port {port} for {what} cannot be used ({error.strerror}); stop what uses it, or take another "
+                f"('{setting}' in project.json)."
             ) from None
 
 
