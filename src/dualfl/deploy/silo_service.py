@@ -50,7 +50,8 @@ class SiloService:
         self._said: Any = None
 
     def command(self) -> list[str]:
-        (self.folder / SERVICE / ALIVE).unlink(missing_ok=True)
+        for word in (ALIVE, SAID):  # of the process before
+            (self.folder / SERVICE / word).unlink(missing_ok=True)
         return [sys.executable, "-m", "dualfl.deploy.silo_process", str(self.folder)]
 
     def start(self) -> runtime.Process:
