@@ -156,6 +156,17 @@ def compared(case: Case, oracles: dict[str, Any]) -> Found:
     )
 
 
+def exchanges(counts: list[tuple[int, int | None]]) -> str:
+    """The most that fits take, and how that compares with IRLS where its iterations are known."""
+    said = f"At most {max(own for own, _ in counts)} exchanges a fit"
+    known = [(own, irls) for own, irls in counts if irls is not None]
+    if known:
+        more = max(own - irls for own, irls in known)
+        said += f"; where IRLS takes at most {max(irls for _, irls in known)} iterations, at most "
+        said += f"{max(own for own, _ in known)}, and at most {more} more than it on the same table"
+    return f"{said}."
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="a model; repeatable")
@@ -165,19 +176,20 @@ def main() -> None:
     head = ("model", "table", "split", "coefficient", "error", "test", "likelihood", "exchanges", "IRLS", "certificate")
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     print("\n".join(lines))
-    worst = []
+    worst, counts = [], []
     for case in cases():
         if given.only and case.recipe.model not in given.only:
             continue
         found = compared(case, oracles)
         worst.append((found.worst, f"{case.name}, {case.table}, {case.split}"))
+        counts.append((found.exchanges, found.iterations))
         numbers = [f"{x:.0e}" for x in (found.coefficient, found.error, found.test, found.likelihood)]
         irls = "" if found.iterations is None else str(found.iterations)
         row = [case.name, case.table, case.split, *numbers, str(found.exchanges), irls, f"{found.certificate:.0e}"]
         lines.append("| " + " | ".join(row) + " |")
         print(lines[-1], flush=True)
     beyond = [name for value, name in worst if value > WITHIN]
-    said = f"{len(worst)} fits; beyond {WITHIN:g}: {', '.join(beyond) if beyond else 'none'}."
+    said = f"{len(worst)} fits; beyond {WITHIN:g}: {', '.join(beyond) if beyond else 'none'}. {exchanges(counts)}"
     print(f"\n{said}")
     if given.out is not None:
         given.out.write_text("\n".join(["Made by `python -m benchmarks.oracles`.", "", said, "", *lines]) + "\n")

@@ -12,6 +12,7 @@ import dualfl
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.arguments import check, checked, conforms, in_words, shown
 from dualfl.errors import InputError
+from dualfl.estimators import PoissonRegressor
 from dualfl.typing import Array
 
 QUADS = [dualfl.Quadratic(np.eye(2), b) for b in np.eye(2)]
@@ -95,3 +96,31 @@ def test_hyperparameters_of_the_wrong_kind_are_refused(name):
 def test_more_local_steps_than_anybody_lives_to_see_are_refused(field):
     with pytest.raises(InputError, match="fedavg: K must be at most 10,000,000"):
         make("fedavg", **{field: 10**18})
+
+
+def small_run(algorithm, **options):
+    X, y = np.array([[1.0, 2.0], [3.0, -1.0], [0.5, 0.0], [2.0, 2.0]]), np.array([1.0, -1.0, 1.0, -1.0])
+    clients = [dualfl.LinearModel(X[i::2], y[i::2], dualfl.Logistic(), ridge=0.1) for i in range(2)]
+    return dualfl.run(dualfl.Problem(clients), algorithm, rounds=3, **options)
+
+
+@pytest.mark.parametrize("algorithm", [make("disco", mu_P=1e308), make("sketched-newton", widest=1)])
+def test_hyperparameters_at_the_ends_of_their_range_do_not_break_a_run(algorithm):
+    result = small_run(algorithm)
+    assert np.isfinite(result.theta).all() and result.history
+
+
+@pytest.mark.parametrize("threads", [0, -1, 10**20])
+def test_a_number_of_threads_that_no_machine_has_is_refused(threads):
+    with pytest.raises(InputError, match=f"threads must be from 1 to 4,096, but it is {threads}"):
+        small_run(make("gd"), threads=threads)
+
+
+def test_more_clients_than_rows_are_refused_before_they_are_counted_out():
+    with pytest.raises(InputError, match="5 rows for 900,000,000 clients"):
+        dualfl.data.even(5, 900_000_000)
+
+
+def test_a_weight_that_is_no_float_is_named():
+    with pytest.raises(InputError, match="A sample weight is too large for a float"):
+        PoissonRegressor().fit(np.ones((2, 1)), np.array([1.0, 2.0]), sample_weight=[1, 10**400])

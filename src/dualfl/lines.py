@@ -50,8 +50,21 @@ def plain_text(text: str, longest: int = 4000) -> str:
     return shown if len(text) <= longest else shown + " ..."
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1, last_text: bool = False) -> list[str]:
-    """Texts to the left, numbers to the right; the widest texts are cut where a line would be longer than 80."""
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    texts: int = 1,
+    last_text: bool = False,
+    whole: bool = False,
+) -> list[str]:
+    """Texts to the left, numbers to the right; the widest texts are cut where a line would be longer than 80.
+
+    With `whole` the first text of a row is not: if there is no room for it, it stands above the others.
+
+    >>> lines = table(["name", "number"], [["x" * 75, "1.5"]], whole=True)
+    >>> [len(lines[2]), lines[3].strip()]
+    [75, '1.5']
+    """
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     left = {*range(texts), *([len(head) - 1] if last_text else [])}
     for _ in range(sum(widths) + 2 * (len(widths) - 1) - WIDTH):
@@ -64,7 +77,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int = 1, la
         ]
         return "  ".join(cells).rstrip()
 
-    return [line(head), "-" * min(WIDTH, sum(widths) + 2 * (len(widths) - 1)), *map(line, rows)]
+    def lines(row: Sequence[str]) -> list[str]:
+        above = whole and len(row[0]) > widths[0]
+        return [short(row[0], WIDTH), line(["", *row[1:]])] if above else [line(row)]
+
+    rule = "-" * min(WIDTH, sum(widths) + 2 * (len(widths) - 1))
+    return [line(head), rule, *(one for row in rows for one in lines(row))]
 
 
 def short(text: str, width: int) -> str:

@@ -71,6 +71,7 @@ def test_cox_is_one_command(pooled, tmp_path):
     assert fit.evaluation.overall.concordance == pytest.approx(model.score(X, y, groups=groups))
     out = tmp_path / "m"
     said = " ".join(dualfl("fit", *FILES, *COX, "--out", out).stdout.split())
+    assert "against no column chi-square 123.1 on 4 df" in said  # as R's summary says
     assert "246 events, ties by Efron" in said and "hazard ratio" in said and "E - E* <=" in said and "proven" in said
     record = json.loads((out / "fit.json").read_text())
     assert record["statistics"]["ratio"] == "hazard ratio" and len(record["statistics"]["covariance"]) == 4
@@ -85,6 +86,25 @@ def test_cox_is_one_command(pooled, tmp_path):
     assert "--silo" in hill and "hill.csv" in hill
     table = dualfl("evaluate", out, *FILES).stdout
     assert "concordance" in table and "0.7136" in table
+
+
+def test_hazards_of_terms_of_a_formula_are_those_of_r(tmp_path):
+    """cox.zph(coxph(Surv(days, died) ~ age + stage*treatment + strata(silo)), "identity") of survival 3.5."""
+    pytest.importorskip("formulaic")
+    words = (*COX[:6], "--formula", "died ~ age + stage*treatment", "--out", tmp_path / "m")
+    said = dualfl("fit", *FILES, *words).stdout
+    found = json.loads((tmp_path / "m" / "fit.json").read_text())["statistics"]["proportional hazards"]
+    expected = {
+        "age": (4.805623134, 1, 0.02836700619),
+        "stage": (3.024829528, 2, 0.22037717600),
+        "treatment": (2.059562743, 1, 0.15125356748),
+        "stage:treatment": (7.341148875, 2, 0.02546183951),
+        "GLOBAL": (15.964982514, 6, 0.01394315984),
+    }
+    assert [name for name, *_ in found] == list(expected)
+    for name, *numbers in found:
+        assert numbers == pytest.approx(expected[name], rel=1e-6)
+    assert "stage=III:treatment=new" in said and "stage=II:treatment=new" in said  # whole, however long
 
 
 def test_curves_and_tests_of_arms(tmp_path):
@@ -121,9 +141,28 @@ def test_portions_lose_nobody_and_show_no_few():
         for cells, before in ((told.events, counts.events), (told.left, counts.left)):
             assert cells.sum() == before.sum()
             assert ((cells == 0) | (cells >= 5)).all() or before.sum() < 5
-            assert (np.cumsum(cells)[:-1] <= np.cumsum(before)[:-1]).sum() >= 0
+            assert (np.cumsum(cells) <= np.cumsum(before) + 4).all()  # nobody but the last few is told of early
         after = told.at_risk[1:, 0] - (told.at_risk[:-1] - told.events[:-1] - told.left[:-1])[:, 0]
         assert_allclose(after, 0.0, atol=1e-12)  # who has not gone is at risk
+
+
+def test_portions_spread_over_time_leave_no_lag():
+    """Curves of three silos that tell in portions of five: without spreading they are 0.04 too high on the mean."""
+    rng, off = np.random.default_rng(0), []
+    grid = 10.0 * np.arange(1, 101)
+    for _ in range(20):
+        died, left = np.ceil(rng.exponential(400, 200)), np.ceil(rng.uniform(0, 1200, 200))
+        time, event = np.minimum(died, left), died <= left
+        silo = rng.integers(0, 3, 200)
+        parts = [survival_sums.grid_counts(time[silo == j], event[silo == j], grid) for j in range(3)]
+        curves = []
+        for told in (parts, [survival_sums.evened(one, 5) for one in parts]):
+            counts = survival_sums.GridCounts.of(told)
+            curves.append(survival_tests.kaplan_meier(counts, grid))
+        assert_allclose(curves[1].events.sum(), curves[0].events.sum(), rtol=1e-12)
+        assert (curves[1].at_risk >= -1e-9).all()
+        off.append((curves[1].survival - curves[0].survival)[curves[0].at_risk >= 20].mean())
+    assert abs(np.mean(off)) < 0.015
 
 
 # -- against what R and statsmodels say ---------------------------------------------------------------------------

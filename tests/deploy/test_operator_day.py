@@ -34,7 +34,6 @@ from dualfl.deploy.service import Record
 from dualfl.deploy.status_page import shown
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
-from dualfl.federation.flower.control import Unanswered
 from dualfl.federation.protocol import PROTOCOL
 from dualfl.federation.silo_folder import SiloFolder
 
@@ -137,7 +136,7 @@ def test_status_of_a_run_says_exchange_proof_and_who_is_waited_for(place):
 def test_a_run_waits_for_a_superlink_that_its_service_starts_again(place, monkeypatch):
     """It was killed, say, a moment before the run is submitted: that needs no hand."""
     project, work, said = Project(place / "study"), place / "study" / "runs" / "auto" / "work", []
-    answers = iter([Unanswered("not yet"), Unanswered("not yet"), "7"])
+    answers = iter([runtime.Silent("not yet"), runtime.Silent("not yet"), "7"])
 
     def submit(app, job, home):
         if isinstance(answer := next(answers), Exception):
@@ -146,7 +145,7 @@ def test_a_run_waits_for_a_superlink_that_its_service_starts_again(place, monkey
 
     monkeypatch.setattr(runtime, "submit", submit)
     monkeypatch.setattr(running.time, "sleep", lambda seconds: None)
-    with pytest.raises(InputError, match="is the coordinator running"):  # no service: nobody will start it
+    with pytest.raises(InputError, match="is not running; start it"):  # no service: nobody will start it
         running.submitted(project, work, said.append, was_there=False)
     Record(place / "study", "coordinator")
     assert running.submitted(project, work, said.append, was_there=False) == "7"

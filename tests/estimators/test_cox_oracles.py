@@ -163,7 +163,10 @@ def test_what_cannot_be_fitted_is_one_sentence():
         CoxPH().fit(X, survival_target(np.zeros(6), t))
     with pytest.raises(InputError, match="structured array with an event indicator and a time"):
         CoxPH().fit(X, t)
+    y = survival_target(np.ones(6), [1, 2, 3, 0, 5, 6])
+    with pytest.raises(InputError, match=r"^time\[3\] is 0; times must be finite and > 0"):
+        CoxPH().fit(X, y, groups=list("aaabbb"))
     with pytest.raises(InputError, match=r"Silo b: time\[0\] is 0; times must be finite and > 0"):
-        CoxPH().fit(X, survival_target(np.ones(6), [1, 2, 3, 0, 5, 6]), groups=list("aaabbb"))
-    with pytest.raises(InputError, match="event must be 1"):
+        CoxPH().fit_silos([(X[:3], y[:3]), (X[3:], y[3:])], names=["a", "b"])
+    with pytest.raises(InputError, match=r"event must be 1 \(it happened\) or 0 \(censored\), and it contains 2\."):
         survival_target([1, 2], [1.0, 2.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from dualfl.estimators import CoxPH, CoxPHCV, OrdinalRegression, survival_target
 from dualfl.federation.chambers import fold_dealing
 from dualfl.federation.fixed_point import BITS
 from dualfl.federation.silo_folder import SiloFolder
+from dualfl.fits.curve_text import curve_text
 from dualfl.silos import Chamber, SilosHere, drive
 from dualfl.silos.chamber import Dealing
 from dualfl.tables.encoding import features
@@ -140,9 +142,11 @@ class Near:
     def __init__(self, homes):
         self.homes = homes
 
+    numbers = itertools.count()
+
     def fit_estimator(self, estimator, **roles):
         whole = as_whole_fit(estimator, roles)
-        silos = far_silos(self.homes, BITS, experiment=type(estimator).__name__)
+        silos = far_silos(self.homes, BITS, experiment=f"e{next(self.numbers)}")
         take(estimator, far_fit(silos, whole.recipe, whole.wishes))
 
 
@@ -167,8 +171,15 @@ def test_estimators_on_a_study(tmp_path):
     np.testing.assert_allclose(curve(300.0), other(300.0), rtol=1e-6)
     with pytest.raises(InputError, match="needs the column of times"):
         CoxPH().fit_silos(Near(homes))
-    with pytest.raises(InputError, match="alpha = 1 is relative to the number of rows"):
-        CoxPH(alpha=1.0).fit_silos(Near(homes), time="days")
+    for l1_ratio in (0.0, 1.0):  # alpha stands beside the sum over all rows, whose number the silos tell
+        far, near = (CoxPH(alpha=9.0, l1_ratio=l1_ratio, tol=1e-10) for _ in range(2))
+        far.fit_silos(Near(homes), time="days")
+        np.testing.assert_allclose(far.coef_, near.fit(X, y, groups=groups).coef_, rtol=1e-5, atol=1e-9)
+        assert far.objective_ == pytest.approx(near.objective_, rel=1e-9)
+    with pytest.raises(InputError, match="by the algorithm auto, and algorithm is 'newton'; leave it out"):
+        CoxPH(algorithm="newton").fit_silos(Near(homes), time="days")
+    with pytest.raises(InputError, match="alpha must be a number >= 0"):
+        CoxPH(alpha=-1.0).fit_silos(Near(homes), time="days")
     chosen = CoxPHCV(alphas=10, cv=3).fit_silos(Near(homes), time="days")
     assert chosen.alpha_ in chosen.path_.values and "sandwich" in chosen.summary()
     again = CoxPH(alpha=chosen.alpha_, tol=1e-10).fit(X, y, groups=groups)
@@ -183,6 +194,10 @@ def test_estimators_on_a_study(tmp_path):
     np.testing.assert_allclose(ordered.coef_, other.coef_, rtol=1e-5)
     np.testing.assert_allclose(ordered.inference_.coefficients.error, other.inference_.coefficients.error, rtol=1e-5)
     np.testing.assert_allclose(ordered.predict_proba(X[:3]), other.predict_proba(X[:3]), rtol=1e-5)
+    strong, other = (OrdinalRegression(9.0, levels=["poor", "fair", "good"], tol=1e-12) for _ in range(2))
+    strong.fit_silos(Near(homes)), other.fit(X, quality, groups=groups)
+    np.testing.assert_allclose(strong.coef_, other.coef_, rtol=1e-5)
+    np.testing.assert_allclose(strong.thresholds_, other.thresholds_, rtol=1e-5)
 
 
 def test_survival_curves_under_masks_are_those_of_the_files(tmp_path):
@@ -196,6 +211,7 @@ def test_survival_curves_under_masks_are_those_of_the_files(tmp_path):
     assert found.stratified.statistic == pytest.approx(expected.stratified.statistic, rel=1e-9)
     for one, other in zip(found.curves, expected.curves, strict=True):
         np.testing.assert_allclose(one.survival, other.survival, rtol=1e-9)
+    assert found.with_gaps == expected.with_gaps == 0
     # a silo with a rule tells of events in portions only
     policy = {"approval": "none", "whole_roster": False, "least_per_cell": 0}
     homes = homes_for(tmp_path / "b", request, BITS, policy=policy)
@@ -204,3 +220,22 @@ def test_survival_curves_under_masks_are_those_of_the_files(tmp_path):
     for one, other in zip(rough.curves, expected.curves, strict=True):
         last = min(len(one.survival), len(other.survival))
         assert 0 < np.abs(one.survival[:last] - other.survival[:last]).max() < 0.2
+
+
+def test_rows_without_a_time_or_an_event_are_counted_for_curves_of_a_study(tmp_path):
+    lines = PATHS[0].read_text().splitlines()
+    at = lines[0].split(",").index("days"), lines[0].split(",").index("died")
+    for row, column in ((1, at[0]), (2, at[1]), (3, at[0]), (3, at[1])):
+        cells = lines[row].split(",")
+        cells[column] = ""
+        lines[row] = ",".join(cells)
+    (tmp_path / "north.csv").write_text("\n".join(lines) + "\n")
+    wishes = CurveWishes(Request("died", columns=("days",), roles=TIME))
+    paths = [tmp_path / "north.csv", *PATHS[1:]]
+    expected = curves_of_tables([read_table(path) for path in paths], wishes)
+    homes = make_homes(tmp_path / "silos", paths, "died", BITS)
+    silos = far_silos(homes, BITS, analysis=SurvivalCurves(wishes).as_json())
+    found = drive(drawing(silos, wishes), silos)
+    assert found.with_gaps == expected.with_gaps == 3
+    assert found.rows == expected.rows
+    assert "3 rows without an entry in one of days, died" in curve_text(found, 5)

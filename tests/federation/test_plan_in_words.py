@@ -54,6 +54,7 @@ def test_a_fit_reads_as_a_person_would_say_it():
         {"coding": "full"},
         {"positive": "yes"},
         {"influence": False},
+        {"alpha_of_sum": True},
         {"request": replace(REQUEST, drop=("ward",))},
         {"request": replace(REQUEST, columns=("ward",))},
         {"request": replace(REQUEST, categorical=("ward",))},

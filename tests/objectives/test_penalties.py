@@ -266,3 +266,9 @@ def test_whole_features_vanish_with_group_penalties():
         x = F.prox(1 / f.L, x - f.gradient(x) / f.L)
     rows = np.abs(x.reshape(6, 3)).sum(axis=1)
     assert (rows[:3] > 0).all() and (rows[3:] == 0).all()
+
+
+def test_people_read_six_digits_and_repr_keeps_all():
+    penalty = L1(0.015942712338145083)
+    assert str(penalty) == "L1(alpha=0.0159427)" and repr(penalty) == "L1(alpha=0.015942712338145083)"
+    assert str(GroupL2(1 / 3, (0, 1))) == "GroupL2(alpha=0.333333, groups=(0, 1))"

@@ -320,12 +320,9 @@ def extras(silos: Silos, about: Described, told: Mapping[str, Any], random: Rand
 
 
 def terms_of(schema: Schema) -> dict[str, list[int]]:
-    """The coefficients of each column: levels are tested together, as R does."""
-    found, first = {}, 0
-    for feature in schema.features:
-        found[feature.name] = list(range(first, first + len(feature.names)))
-        first += len(feature.names)
-    return found
+    """The coefficients of each column, or of each term of a formula: levels are tested together, as R does."""
+    places = {name: i for i, name in enumerate(schema.names)}
+    return {term: [places[name] for name in names] for term, names in schema.blocks.items()}
 
 
 def curves(wire: Mapping[str, Any]) -> dict[str, StepFunction]:

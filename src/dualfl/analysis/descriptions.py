@@ -54,6 +54,8 @@ class WholeFit:
 
     def as_json(self) -> dict[str, Any]:
         wishes = {name: getattr(self.wishes, name) for name in WISHES}
+        if self.wishes.alpha_of_sum:  # said only where it is so: a plan that was approved before is the same plan
+            wishes["alpha_of_sum"] = True
         return {
             "analysis": "fit",
             "recipe": asdict(self.recipe),
@@ -163,7 +165,7 @@ class EstimatorFit:
 
     def conversation(self, silos: Silos) -> Conversation[Any]:
         request = Request(self.target, self.numeric)
-        agreed = yield from agreeing(silos, ColumnWishes(request, standardise=False))
+        agreed = yield from agreeing(silos, ColumnWishes(request, standardise=False, centre=False))
         estimator = self.estimator
         if agreed.schema.classes:
             estimator.classes_ = np.array(agreed.schema.classes)

@@ -12,6 +12,7 @@ from dualfl.analysis.descriptions import WholeFit
 from dualfl.analysis.fit_result import Fit, Wishes
 from dualfl.analysis.models import Recipe
 from dualfl.errors import InputError
+from dualfl.estimators.base import check_number
 from dualfl.estimators.classifiers import check_ratio
 from dualfl.estimators.cv import CrossValidated
 from dualfl.estimators.inference import Inference
@@ -33,16 +34,16 @@ def as_whole_fit(estimator: Any, roles: Mapping[str, str]) -> WholeFit | None:
     strange = [role for role in roles if role not in ROLES]
     if strange:
         raise InputError(f"fit_silos takes columns as {', '.join(ROLES)}, and not as {strange[0]!r}.")
+    if estimator.algorithm != "auto":
+        raise InputError(
+            f"{type(estimator).__name__} on a study is fitted by the algorithm auto, and algorithm is "
+            f"{estimator.algorithm!r:.60}; leave it out."
+        )
     chosen = isinstance(estimator, CrossValidated)
     if chosen and np.ndim(estimator.alphas):
         raise InputError(
             "alphas are relative to the number of rows, which nobody knows before they are asked; give how many of "
             "them are to be tried."
-        )
-    if not chosen and estimator.alpha:
-        raise InputError(
-            f"alpha = {estimator.alpha:g} is relative to the number of rows, which nobody knows before they are asked; "
-            "take alpha=0, or `dualfl fit --study --penalty l2 --alpha`, whose alpha is for each row."
         )
     if isinstance(estimator, CoxPH):
         if "time" not in roles:
@@ -53,12 +54,14 @@ def as_whole_fit(estimator: Any, roles: Mapping[str, str]) -> WholeFit | None:
         levels = () if estimator.levels is None else tuple(map(str, estimator.levels))
         request = Request("", False, roles=dict(roles), levels=levels)
         recipe = Recipe("ordinal", "none", tol=float(estimator.tol))
-    if not chosen:
+    if not chosen and check_number("alpha", estimator.alpha, least=0) == 0:
         return WholeFit(recipe, Wishes(request))
     ratio = check_ratio(estimator.l1_ratio)
     penalty = {0.0: "l2", 1.0: "l1"}.get(ratio, "elastic-net")
     recipe = replace(recipe, penalty=penalty, l1_ratio=ratio if penalty == "elastic-net" else 0.5)
     wishes = Wishes(request, coding="reference", standardise=False, influence=False)
+    if not chosen:
+        return WholeFit(replace(recipe, alpha=float(estimator.alpha)), replace(wishes, alpha_of_sum=True))
     return WholeFit(recipe, replace(wishes, cross_validate=True, cv=estimator.cv, rule=estimator.rule))
 
 
@@ -79,7 +82,7 @@ def take(estimator: Any, fit: Fit) -> None:
         more = {"statistics": fit.statistics, "beside": len(theta) - d, "penalised": fit.recipe.penalty != "none"}
         estimator._told = Inference.of(fit.names, theta, fit.errors, fit.ratio_name, **more)
     if fit.path is not None:  # there alpha is for each row
-        estimator.path_ = replace(fit.path, values=fit.path.values * fit.rows)
+        estimator.path_ = replace(fit.path, values=fit.path.values * fit.evaluation.overall.mass)
         estimator.alpha_ = estimator.path_.value
     if isinstance(estimator, OrdinalRegression):
         estimator.classes_, estimator.thresholds_ = np.array(fit.schema.classes), theta[d:].copy()

@@ -37,6 +37,7 @@ class Wishes:
     cross_validate: bool = False
     cv: int | str = 5
     rule: str = "min"
+    alpha_of_sum: bool = False  # whether alpha stands beside the sum of the losses, not their mean
     level: float = 0.95
     influence: bool = True
     first: str = ""  # the silo in whose order columns come; "" is the first by name

@@ -2,8 +2,8 @@
 
 Names first; then numbers at risk on a coarse grid that is always the same, 1, 2, 5, 10, ..., which tells how far curves
 go; then those on an even grid up to there, and the sums of the log-rank test. Curves are approximate: events count as
-if they came at the ends of the intervals, and small cells are joined. The log-rank test that is stratified by silo is
-exact.
+if they came at the ends of the intervals, and small cells are joined to portions, which are spread evenly over the
+time since the one before. The log-rank test that is stratified by silo is exact.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dualfl.silos.chamber import Chamber
 from dualfl.silos.here import SilosHere
 from dualfl.silos.ledger import Spent
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos, drive
-from dualfl.silos.survival_sums import GridCounts, LogRankSums, delayed
+from dualfl.silos.survival_sums import GridCounts, LogRankSums, delayed, evened
 from dualfl.silos.survival_tests import ChiSquare, Curve, kaplan_meier, log_rank, log_rank_on_grid
 from dualfl.silos.verbs import whole
 from dualfl.tables.reading import Table
@@ -29,6 +29,7 @@ from dualfl.typing import Array
 COARSE = np.array([m * 10.0**k for k in range(-6, 10) for m in (1, 2, 5)])
 BEYOND = 0.01  # of the rows may be at risk where curves end
 SMALL, INTERVALS = 5, 100
+DIGITS = 6  # of counts: silos may spread portions over time, and masks round
 
 
 @dataclass(frozen=True)
@@ -61,18 +62,16 @@ class Curves:
     curves: tuple[Curve, ...]
     rows: int
     without_arm: int
+    with_gaps: int  # rows without a time, an event or an entry
     stratified: ChiSquare | None
     pooled: ChiSquare | None
     spent: tuple[Spent, ...] = ()
-    with_gaps: int = 0  # rows without a time, an event or an entry, of silos on this machine
 
 
 def curves_of_tables(tables: Sequence[Table], wishes: CurveWishes) -> Curves:
     """Of silos on this machine."""
     silos = SilosHere([Chamber(table) for table in tables])
-    found = drive(drawing(silos, wishes), silos)
-    lost = sum(table.rows for table in tables) - found.rows - found.without_arm
-    return replace(found, spent=silos.ledger.entries, with_gaps=lost)
+    return replace(drive(drawing(silos, wishes), silos), spent=silos.ledger.entries)
 
 
 def drawing(silos: Silos, wishes: CurveWishes) -> Conversation[Curves]:
@@ -89,11 +88,10 @@ def drawing(silos: Silos, wishes: CurveWishes) -> Conversation[Curves]:
     asked = [Query("survival_counts", {**about, "grid": grid})]
     asked += [Query("log_rank", about)] if len(arms) > 1 else []
     sums, *tests = yield Exchange("curves", tuple(asked))
-    counts = GridCounts(*(np.asarray(sums[name]).round() for name in ("at_risk", "events", "left")))
+    counts = GridCounts(*(np.asarray(sums[name]).round(DIGITS) for name in ("at_risk", "events", "left")))
     if not counts.events.sum():
         raise InputError(f"No event comes before {until:g}, where the curves would end; give a later --until.")
-    told = delayed(counts, wishes.small)
-    found = tuple(shown(kaplan_meier(told, grid, k, wishes.level), 4 * wishes.small) for k in range(len(arms)))
+    found = tuple(drawn(counts, grid, k, wishes) for k in range(len(arms)))
     return Curves(
         wishes,
         silos.names,
@@ -101,6 +99,7 @@ def drawing(silos: Silos, wishes: CurveWishes) -> Conversation[Curves]:
         found,
         round(float(sums["rows"])),
         round(float(sums["without_arm"])),
+        round(float(sums["with_gaps"])),
         stratified(tests[0]) if tests else None,
         log_rank_on_grid(counts) if tests else None,
     )
@@ -132,7 +131,13 @@ def stratified(sums: dict[str, Array]) -> ChiSquare:
     )
 
 
-def shown(curve: Curve, least: int) -> Curve:
-    """Up to where so many are at risk: beyond, a portion of events would be most of them."""
-    last = int(np.flatnonzero(curve.at_risk >= max(least, 1)).max(initial=0)) + 1
+def drawn(counts: GridCounts, grid: Array, arm: int, wishes: CurveWishes) -> Curve:
+    """The curve of an arm, and how many are at risk and die, in portions; it spreads these over time.
+
+    It goes on up to where so many are at risk that a portion of events would not be most of them.
+    """
+    told = delayed(counts, wishes.small)
+    curve = kaplan_meier(evened(counts, wishes.small), grid, arm, wishes.level)
+    curve = replace(curve, at_risk=told.at_risk[:, arm], events=told.events[:, arm])
+    last = int(np.flatnonzero(curve.at_risk >= max(4 * wishes.small, 1)).max(initial=0)) + 1
     return Curve(*(part[:last] for part in vars(curve).values()))

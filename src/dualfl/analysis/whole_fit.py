@@ -83,6 +83,8 @@ def fitting(
     yield Exchange("the fit", (agreed.note,))
     classes = len(agreed.schema.classes)
     sample = yield from whole_sample(silos, recipe, wishes, agreed)
+    if wishes.alpha_of_sum:
+        recipe = replace(recipe, alpha=recipe.alpha / sample.mass)
 
     recipe = with_base(recipe, sample, agreed.schema)
     recipe = yield from with_delta(silos, recipe, sample)
@@ -114,9 +116,9 @@ def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
         wishes.positive,
         wishes.allow_empty,
         wishes.standardise,
-        least_target(recipe),
-        wishes.first,
-        wishes.terms,
+        least=least_target(recipe),
+        first=wishes.first,
+        terms=wishes.terms,
     )
 
 

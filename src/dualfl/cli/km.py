@@ -63,13 +63,13 @@ def km_command(ctx: click.Context, /, **given: Any) -> None:
         said = "both were given." if study else "neither was given."
         raise InputError(f"Give files, or --study with the folder of a deployment; {said}")
     found = curves_of_files(given) if study is None else curves_of_study(ctx, given)
-    click.echo(curve_text(found, LINES))
-    if given["out"] is not None:
-        write_atomically(given["out"], as_csv(*as_rows(found)))
-        click.echo(f"\nthe curves: {given['out']}")
-    if given["plot"] is not None:
-        write_atomically(given["plot"], drawn(found))
-        click.echo(f"\nthe picture: {given['plot']}")
+    files = {"curves": given["out"], "picture": given["plot"]}
+    for what, path in files.items():  # before anything is said, so that whoever reads only its head has them, too
+        if path is not None:
+            write_atomically(path, drawn(found) if what == "picture" else as_csv(*as_rows(found)))
+    click.echo(
+        "\n\n".join([curve_text(found, LINES), *(f"the {what}: {path}" for what, path in files.items() if path)])
+    )
 
 
 def wishes_of(given: dict[str, Any]) -> CurveWishes:

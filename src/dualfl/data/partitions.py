@@ -40,6 +40,8 @@ def _check_counts(n: int, clients: int) -> None:
     for what, count in (("n", n), ("clients", clients)):
         if not 1 <= count <= MOST:
             raise InputError(f"{what} must be from 1 to {MOST:,}, but it is {count}.")
+    if clients > n:
+        raise InputError(f"There are {n:,} rows for {clients:,} clients; every client needs a row at least.")
 
 
 @checked

@@ -23,7 +23,7 @@ from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
-from dualfl.federation.flower.control import Control, Unanswered
+from dualfl.federation.flower.control import Control
 from dualfl.files import write_atomically
 
 Say = Callable[[str], None]
@@ -79,8 +79,14 @@ def submitted(project: Project, work: Path, say: Say, was_there: bool) -> str:
             run = runtime.submit(project.folder / "app", work, project.flower_home)
             break
         except runtime.RunFailed as error:
-            served = isinstance(error, Unanswered) and service_of(project.folder) is not None
+            silent = isinstance(error, runtime.Silent)
+            served = silent and service_of(project.folder) is not None
             if not (was_there or served) or time.monotonic() >= give_up:
+                if silent:
+                    raise InputError(
+                        f"The coordinator of {project.folder} is not running; start it with `dualfl deploy start "
+                        f"{project.folder}`, and give this command again."
+                    ) from error
                 raise InputError(
                     f"The run could not be started ({error}); is the coordinator running (`dualfl deploy start "
                     f"{project.folder}`)?"

@@ -29,9 +29,9 @@ from dualfl.engines.engine import (
     bound,
     check_fit,
 )
+from dualfl.engines.request import check_threads
 from dualfl.engines.room import SAMPLE, check_room
 from dualfl.engines.survey import untilted
-from dualfl.errors import InputError
 from dualfl.objectives.average import common_ridge
 from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
@@ -90,9 +90,8 @@ class InProcess(Engine):
         """`settle=False`: whoever drives this engine lets it settle, by `settling`."""
         check_fit(problem.clients, problem.penalty, algorithm, codec)
         self.problem = problem
+        check_threads(threads)
         self.threads = kernels.get_threads() if threads is None else threads
-        if self.threads < 1:
-            raise InputError(f"threads must be at least 1, but it is {threads}.")
         super().__init__(
             algorithm, problem.clients[0], problem.penalty, problem.sizes, seed=seed, codec=codec, start=start
         )

@@ -26,6 +26,8 @@ from dualfl.errors import InputError
 from dualfl.problem import Problem
 from dualfl.typing import Array
 
+MOST_THREADS = 4_096  # more than any machine has processors
+
 
 @dataclass(frozen=True)
 class EngineOptions:
@@ -36,6 +38,14 @@ class EngineOptions:
     codec: Codec | None = None
     start: Array | None = None  # None: zero
     constants: Constants | None = None  # None: the clients are asked
+
+    def __post_init__(self) -> None:
+        check_threads(self.threads)
+
+
+def check_threads(threads: int | None) -> None:
+    if threads is not None and not 1 <= threads <= MOST_THREADS:
+        raise InputError(f"threads must be from 1 to {MOST_THREADS:,}, but it is {threads}.")
 
 
 class Limits(NamedTuple):

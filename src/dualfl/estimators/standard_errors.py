@@ -35,6 +35,7 @@ from dualfl.objectives import (
     Squared,
     Tweedie,
 )
+from dualfl.silos.likelihoods import EXPECTED
 from dualfl.typing import Array
 
 LARGEST = 2000  # coefficients; a larger Hessian is no message
@@ -103,12 +104,19 @@ def standard_errors(
     B = np.linalg.solve(A, H)  # (H + P)^+ H
     covariance = np.linalg.solve(A, B.T)
     half = (1 + level) / 2
-    inverse = "inverse observed information" if isinstance(loss, Cox | Ordered) else "inverse Fisher information"
+    inverse = f"inverse {information_name(loss)} information"
     form = inverse if ridge == 0 else "sandwich form for the ridge"
     if not isinstance(loss, Squared | Gamma | Tweedie):
         return Errors((covariance + covariance.T) / 2, float(norm.ppf(half)), form)
     df = n - float(np.trace(B)) - extra
     return Errors(residuals / df * (covariance + covariance.T) / 2, float(t.ppf(half, df)), form, df)
+
+
+def information_name(loss: Loss) -> str:
+    """Which one; where the link is the canonical one, expected and observed are the same."""
+    if isinstance(loss, Cox | Ordered):
+        return "observed"
+    return "expected Fisher" if isinstance(loss, EXPECTED) else "Fisher"
 
 
 def robust_errors(
@@ -124,7 +132,7 @@ def robust_errors(
         return Errors(covariance, float(norm.ppf(half)), "robust, from products of the rows' scores")
     if J < 2:
         raise InputError(f"Errors by cluster need at least 2 clusters, and there is {J}; take --errors robust.")
-    form = f"clustered, from the summed scores of {J:,} {'silos' if by == 'silo' else 'clusters'}"
+    form = f"clustered, from the summed scores of {J:,} {'silos' if by == 'silo' else 'clusters'}, times {J}/{J - 1}"
     df = J - 1.0 if by == "silo" else np.inf
     quantile = float(norm.ppf(half) if np.isinf(df) else t.ppf(half, df))
     return Errors(covariance * J / (J - 1), quantile, form, df, J)

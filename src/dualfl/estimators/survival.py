@@ -46,12 +46,16 @@ class CoxPH(FederatedLinear):
 
     Attributes
     ----------
-    coef_ : log hazard ratios.
-    baselines_ : for each silo, and each of its strata, the cumulative hazard of a row of zeros.
-    objective_ : E, the objective above divided by the total weight of the rows; `certificate_` bounds E - E*.
-    log_likelihood_ : the log partial likelihood.
-
-    Others, such as `n_exchanges_`, are those of `LogisticRegression`.
+    coef_ : ndarray
+        The logarithms of the hazard ratios.
+    baselines_ : dict
+        For each silo, and each of its strata, the cumulative hazard of a row of zeros.
+    objective_ : float
+        E, the objective above divided by the total weight of the rows. `certificate_` bounds E - E*.
+    log_likelihood_ : float
+        The logarithm of the partial likelihood.
+    certificate_, algorithm_, n_iter_, n_exchanges_, history_ : object
+        As in `LogisticRegression`.
 
     Examples
     --------
@@ -95,15 +99,22 @@ class CoxPH(FederatedLinear):
 
         Parameters
         ----------
-        X : rows by features; dense, SciPy sparse or a DataFrame.
-        y : a structured array of an event indicator and a time, in this order, as scikit-survival takes it.
-        groups : the silo of each row, any labels; None is one silo.
-        sample_weight : how much each row counts; None counts every row once.
-        entry : when a row came under observation (left truncation).
-        strata : labels within silos; only rows of one label are compared.
+        X : array_like
+            Rows by features: dense, SciPy sparse or a DataFrame.
+        y : structured array
+            An event indicator and a time, in this order, as in scikit-survival.
+        groups : array_like, optional
+            The silo of each row, any labels; None is one silo.
+        sample_weight : array_like, optional
+            How much each row counts; None counts every row once.
+        entry : array_like, optional
+            When each row came under observation (left truncation).
+        strata : array_like, optional
+            Labels within silos; only rows with the same label are compared.
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=KINDS)
         whole = survival_rows("all", X, y, sample_weight, entry=entry, strata=strata)
+        check_rows(whole)  # here, where rows have the numbers that were given
         if groups is None:
             return self._fit_here([whole], joined=True)
         parts = rows_by_silo(groups, whole.n).items()
@@ -114,10 +125,13 @@ class CoxPH(FederatedLinear):
 
         Parameters
         ----------
-        silos : a list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`.
-        names : of the silos of a list, for messages.
-        columns : of a study, whose target is the event: `time="days"`, and `entry`, `strata` and `weights` if there are
-            any. Baselines are those of the silos that show them.
+        silos : sequence or Study
+            A list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`.
+        names : sequence of str, optional
+            The names of the silos of a list, for messages.
+        columns : str
+            For a study, whose target is the event: `time="days"`, and `entry`, `strata` and `weights` if there are any.
+            Baselines are those of the silos that show them.
         """
         if hasattr(silos, "fit_estimator"):
             silos.fit_estimator(self, **columns)
@@ -135,10 +149,7 @@ class CoxPH(FederatedLinear):
         silos = counting(silos)
         for silo in silos:
             try:
-                time = check_times("time", silo.more["time"], silo.n)
-                check_events(silo.y, silo.n)
-                if "entry" in silo.more:
-                    check_entries(silo.more["entry"], time)
+                check_rows(silo)
             except InputError as error:
                 raise InputError(f"Silo {silo.name}: {error}") from error
         if not any(silo.y.any() for silo in silos):
@@ -264,11 +275,8 @@ def survival_target(event: Any, time: Any) -> Any:
     if event.shape != time.shape or event.ndim != 1:
         raise InputError(f"event and time must be vectors of one length, but they have {event.shape} and {time.shape}.")
     y = np.empty(len(time), dtype=[("event", bool), ("time", np.float64)])
-    if not np.isin(event, (0, 1)).all():
-        raise InputError(
-            f"event must be 1 (it happened) or 0 (censored), and it contains {event[~np.isin(event, (0, 1))][0]!r}."
-        )
-    y["event"], y["time"] = event.astype(bool), time
+    event = check_events(event, len(time))
+    y["event"], y["time"] = event, time
     return y
 
 
@@ -293,6 +301,14 @@ def survival_rows(name: str, X: Any, y: Any, weights: Any, **more: Any) -> SiloR
     event, time = split_target(y, X.shape[0])
     beside = {key: _one_a_row(key, values, X.shape[0]) for key, values in more.items() if values is not None}
     return SiloRows(name, X, event, row_weights(weights, X), more={"time": time, **beside})
+
+
+def check_rows(silo: SiloRows) -> None:
+    """Times, events and entries that make sense, or a sentence."""
+    time = check_times("time", silo.more["time"], silo.n)
+    check_events(silo.y, silo.n)
+    if "entry" in silo.more:
+        check_entries(silo.more["entry"], time)
 
 
 def _one_a_row(name: str, given: Any, n: int) -> Any:

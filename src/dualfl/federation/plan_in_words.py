@@ -72,12 +72,13 @@ def _fit(analysis: Content, plan: Content) -> Entries:
 def _penalty(recipe: Content, wishes: Content, model: str) -> str:
     penalty, alpha, ratio = recipe.pop("penalty"), recipe.pop("alpha"), recipe.pop("l1_ratio")
     folds, rule = wishes.pop("cv", 5), wishes.pop("rule", "min")
+    beside = " beside the sum of the losses" if wishes.pop("alpha_of_sum", False) else ""
     if penalty == "none":
         wishes.pop("cross_validate", None)
         return "none"
     text = penalty + (f" with a share of l1 of {ratio:g}" if penalty == "elastic-net" else "")
     if not wishes.pop("cross_validate", False):
-        return f"{text}, alpha {alpha:g}"
+        return f"{text}, alpha {alpha:g}{beside}"
     how = "leaving out one silo at a time" if folds == "silo" else f"{folds} folds inside each silo, by its own secret"
     return f"{text}, alpha chosen by cross-validation: {how}; rule {rule}"
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dualfl.analysis.influence import Without
 from dualfl.analysis.whole_fit import Fit
+from dualfl.estimators.statistics import FitStatistics, TestResult
 from dualfl.lines import LABEL, WIDTH, entry, number, p_value, short, table
 from dualfl.objectives import Squared
 from dualfl.tables.schema import MISSING
@@ -52,12 +53,14 @@ def data_line(fit: Fit) -> str:
     text = f"{silos} {fit.place}{'s' * (silos > 1)}{'' if fit.far else ', each a silo'}; {fit.rows:,} rows"
     text += f", {lost:,} more without a target were left out" if lost else ""
     text += f", {gaps:,} more with other gaps were left out" if gaps else ""
-    return f"{text}; {len(fit.schema.features)} columns, {coefficient_count(fit)}"
+    columns = len(fit.schema.features)
+    return f"{text}; {columns:,} column{'s' * (columns > 1)}, {coefficient_count(fit)}"
 
 
 def coefficient_count(fit: Fit) -> str:
     """How many, and what else the model is made of."""
-    text, beside = f"{len(fit.schema.names):,} coefficients", len(fit.names) - len(fit.schema.names)
+    count = len(fit.schema.names)
+    text, beside = f"{count:,} coefficient{'s' * (count > 1)}", len(fit.names) - count
     if "time" in fit.schema.roles:
         return f"{text}, and a baseline hazard in every silo"
     if fit.recipe.site_effect == "fixed":
@@ -97,7 +100,9 @@ def site_line(fit: Fit) -> str:
     random = fit.more.get("site effect")
     if random is not None:
         share = random.variance / (random.variance + random.residual)
-        return f"random: variance {random.variance:.4g} of sites and {random.residual:.4g} within, {share:.1%} of both"
+        text = f"random: variance {random.variance:.4g} of sites and {random.residual:.4g} within, {share:.1%} of both"
+        likelihood = random.log_likelihood - float(np.log(fit.scaling.spread).sum())  # for the columns as they are
+        return f"{text}; restricted log-likelihood {likelihood:.7g}"
     return "fixed: one intercept a silo, which stays there" if fit.recipe.site_effect == "fixed" else ""
 
 
@@ -114,7 +119,15 @@ def statistics_line(fit: Fit) -> str:
         parts += [("AIC", found.aic, 7), ("BIC", found.bic, 7)]
     if found.parameters > found.coefficients and fit.recipe.model != "negative-binomial":
         parts.append(("dispersion", found.dispersion, 5))
-    return ", ".join(f"{name} {value:.{digits}g}" for name, value, digits in parts if np.isfinite(value))
+    said = [f"{name} {value:.{digits}g}" for name, value, digits in parts if np.isfinite(value)]
+    return ", ".join([*said, *against_no_column(fit, found)])
+
+
+def against_no_column(fit: Fit, found: FitStatistics) -> Iterator[str]:
+    """The likelihood-ratio test of the whole Cox model, which has no null deviance to be read from."""
+    if "time" in fit.schema.roles and fit.recipe.penalty == "none":
+        test = TestResult(found.null_deviance - found.deviance, found.coefficients)
+        yield f"against no column chi-square {test.statistic:.4g} on {test.df} df, p {p_value(test.p)}"
 
 
 def terms_line(fit: Fit) -> str:
@@ -129,8 +142,8 @@ def checks_line(fit: Fit) -> str:
     """Whether hazards are proportional, by the score test of R's cox.zph."""
     if not fit.checks:
         return ""
-    parts = [f"{short(one.name, NAME)} {one.statistic:.3g} (p {p_value(one.p)})" for one in fit.checks]
-    return f"score test against time, chi-square: {', '.join(parts)}"
+    parts = [f"{short(one.name, NAME)} {one.statistic:.4g} on {one.df} df, p {p_value(one.p)}" for one in fit.checks]
+    return f"score test against time, chi-square: {'; '.join(parts)}"
 
 
 def penalty_line(fit: Fit) -> str:
@@ -235,7 +248,7 @@ def coefficient_table(fit: Fit) -> list[str]:
         last = i >= len(fit.schema.names)  # no ratio: an intercept, or a threshold
         row = [names[i], *([fit.outputs[k]] if several else []), f"{fit.theta[i, k]:.4g}"]
         rows.append([*row, *numbers(fit, i * len(fit.outputs) + k, several, last)])
-    lines = table(head, rows, texts=2 if several else 1)
+    lines = table(head, rows, texts=2 if several else 1, whole=True)
     total = len(names) * len(fit.outputs)
     return [*lines, *([f"The {SHOWN} largest of {total:,}; all are in coefficients.csv."] if total > SHOWN else [])]
 

@@ -21,8 +21,7 @@ def curve_text(found: Curves, lines: int) -> str:
         entry("data", f"{len(names)} silos, {found.rows:,} rows; time {roles['time']}, event {wishes.request.target}"),
         entry(
             "curves",
-            f"approximate: from sums on a grid of {wishes.intervals} times, cells of fewer than {wishes.small} joined, "
-            f"up to where {4 * wishes.small} are at risk; "
+            f"approximate: from sums on a grid of {wishes.intervals} times, {portions(wishes.small)}"
             f"bands at {100 * wishes.level:.12g}%",
         ),
     ]
@@ -45,6 +44,12 @@ def curve_text(found: Curves, lines: int) -> str:
     shown = 1 if found.wishes.by is not None else 0
     head = ["arm", "time", "at risk", "events", "survival", "low", "high"][1 - shown :]
     return "\n".join([*text, "", *table(head, [row[1 - shown :] for row in rows], texts=shown or 1)])
+
+
+def portions(small: int) -> str:
+    if small <= 1:
+        return ""
+    return f"events in portions of {small} or more that are spread evenly, up to where {4 * small} are at risk; "
 
 
 def some_rows(found: Curves, k: int, lines: int) -> Iterator[list[str]]:

@@ -33,9 +33,9 @@ from dualfl import kernels
 from dualfl.arguments import check
 from dualfl.errors import InputError
 from dualfl.kernels import Design, RiskSets, sorted_risk_sets
-from dualfl.objectives.base import Objective, Point, Ray, check_factor
+from dualfl.objectives.base import Objective, Point, check_factor
 from dualfl.objectives.inputs import check_features, check_weights
-from dualfl.objectives.linear import DRIFT
+from dualfl.objectives.predictors import PredictorPoint
 from dualfl.objectives.rounding import UNIT, Rounding, roundings
 from dualfl.typing import AnyArray, Array, frozen, sealed
 
@@ -172,6 +172,8 @@ class CoxPartialLikelihood(Objective):
         self.cost.passes += 0.5
         return self.design.forward(np.ascontiguousarray(x)[:, None])[:, 0]
 
+    directions = predictors  # there is no offset
+
     def cox_point(self, x: Array) -> CoxPoint:
         point = self.at(x)
         assert isinstance(point, CoxPoint)
@@ -231,18 +233,8 @@ class CoxPartialLikelihood(Objective):
         return view
 
 
-class CoxPoint(Point):
+class CoxPoint(PredictorPoint["CoxPartialLikelihood"]):
     """A partial likelihood at x, with its predictors once they are known."""
-
-    def __init__(self, f: CoxPartialLikelihood, x: Array, z: Array | None = None, drift: float = 0.0) -> None:
-        super().__init__(x)
-        self.f, self._z, self.drift = f, z, drift
-
-    @property
-    def predictors(self) -> Array:
-        if self._z is None:
-            self._z = self.f.predictors(self.x)
-        return self._z
 
     @cached_property
     def _sums(self) -> tuple[float, Array, Array]:
@@ -275,33 +267,9 @@ class CoxPoint(Point):
         f.cost.passes -= 0.5  # the half that `predictors` counted
         return np.asarray(f.design.backward(q[:, None])[:, 0] + f.ridge * v)
 
-    def ray(self, p: Array) -> Ray:
-        return CoxRay(self, frozen(p))
-
-
-class CoxRay(Ray):
-    """theta + t p: half a pass for the predictors of p, and none for any number of steps t."""
-
-    def __init__(self, start: CoxPoint, p: Array) -> None:
-        self.start, self.p, self.f = start, p, start.f
-        self.z, self.q = start.predictors, start.f.predictors(p)
-        self._seen: tuple[float, CoxPoint] | None = None
-
-    def point(self, t: float) -> CoxPoint:
-        if self._seen is None or self._seen[0] != t:
-            x, z = sealed(self.start.x + t * self.p), self.z + t * self.q
-            size, step = (float(np.abs(v).max(initial=0.0)) for v in (z, self.q))
-            drift = self.start.drift + 2 * UNIT * (size + abs(t) * step)
-            far = not drift <= DRIFT * size  # also when rays led far away and back
-            self._seen = t, CoxPoint(self.f, x) if far else CoxPoint(self.f, x, z, drift)
-        return self._seen[1]
-
-    def value(self, t: float) -> float:
-        return self.point(t).value
-
-    def slope(self, t: float) -> float:
-        point = self.point(t)
-        return float(point._sums[1] @ self.q + self.f.ridge * (point.x @ self.p))
+    def slope(self, p: Array, q: Array) -> float:
+        """Without the pass of a gradient."""
+        return float(self._sums[1] @ q + self.f.ridge * (self.x @ p))
 
 
 # -- what comes in ------------------------------------------------------------------------------------------
@@ -327,7 +295,7 @@ def check_events(event: npt.ArrayLike, n: int) -> npt.NDArray[np.bool_]:
         raise InputError(f"event must be one value for each of the {n} rows, but its shape is {e.shape}.")
     if e.dtype.kind not in "biuf" or not np.isin(e, (0, 1)).all():
         wrong = e[~np.isin(e, (0, 1))][0] if e.dtype.kind in "biuf" else e[0]
-        raise InputError(f"event must be 1 (it happened) or 0 (censored), and it contains {wrong!r}.")
+        raise InputError(f"event must be 1 (it happened) or 0 (censored), and it contains {wrong}.")
     return e.astype(bool)
 
 

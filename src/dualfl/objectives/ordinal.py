@@ -27,8 +27,9 @@ import scipy.sparse as sp
 from dualfl.arguments import check
 from dualfl.errors import InputError
 from dualfl.kernels import Design
-from dualfl.objectives.base import Objective, Point, Ray, check_factor
+from dualfl.objectives.base import Objective, Point, check_factor
 from dualfl.objectives.inputs import check_features, check_offset, check_weights
+from dualfl.objectives.predictors import PredictorPoint
 from dualfl.objectives.rounding import Rounding, roundings
 from dualfl.typing import AnyArray, Array, frozen, sealed
 
@@ -228,16 +229,8 @@ class ProportionalOdds(Objective):
         return view
 
 
-class OrdinalPoint(Point):
-    def __init__(self, f: ProportionalOdds, x: Array, z: Array | None = None) -> None:
-        super().__init__(x)
-        self.f, self._z = f, z
-
-    @property
-    def predictors(self) -> Array:
-        if self._z is None:
-            self._z = self.f.predictors(self.x)
-        return self._z
+class OrdinalPoint(PredictorPoint["ProportionalOdds"]):
+    """Ordered levels at (w, tau), with their predictors once they are known."""
 
     @cached_property
     def parts(self) -> Parts:
@@ -267,29 +260,6 @@ class OrdinalPoint(Point):
         above, below = f.s * p.curved_above * (ends[f.y + 1] - dz), f.s * p.curved_below * (ends[f.y] - dz)
         top = -f.design.backward((above + below)[:, None])[:, 0] + f.ridge * dw
         return np.concatenate([top, f.by_threshold(above, below) + _gaps(p.bend) @ dt])
-
-    def ray(self, p: Array) -> Ray:
-        return OrdinalRay(self, frozen(p))
-
-
-class OrdinalRay(Ray):
-    """Half a pass for the predictors of p, and none for any number of steps t."""
-
-    def __init__(self, start: OrdinalPoint, p: Array) -> None:
-        self.start, self.p, self.f = start, p, start.f
-        self.z, self.q = start.predictors, start.f.directions(p)
-        self._seen: tuple[float, OrdinalPoint] | None = None
-
-    def point(self, t: float) -> OrdinalPoint:
-        if self._seen is None or self._seen[0] != t:
-            self._seen = t, OrdinalPoint(self.f, sealed(self.start.x + t * self.p), self.z + t * self.q)
-        return self._seen[1]
-
-    def value(self, t: float) -> float:
-        return self.point(t).value
-
-    def slope(self, t: float) -> float:
-        return float(self.point(t).gradient @ self.p)
 
 
 def _logistic(m: Array) -> tuple[Array, Array]:

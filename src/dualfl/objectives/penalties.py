@@ -54,6 +54,13 @@ class Penalty(ABC):
         slope = getattr(self, "alpha", 0.0) + self.mu * np.abs(x).ravel()
         return Rounding(K * abs(value) if np.isfinite(value) else 0.0, K * slope)
 
+    def __str__(self) -> str:
+        """For people, so with six digits; repr has all of them."""
+        parts = {name: part for name, part in vars(self).items() if not name.startswith("_")}
+        shown = {name: f"{part:.6g}" if isinstance(part, float) else f"{part!r:.60}" for name, part in parts.items()}
+        told = (f"{name}={part}" for name, part in shown.items())
+        return f"{type(self).__name__}({', '.join(told)})"
+
 
 def _strength(name: str, value: float) -> None:
     check(name, value, float)

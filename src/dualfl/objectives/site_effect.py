@@ -26,11 +26,12 @@ import scipy.sparse as sp
 
 from dualfl import kernels
 from dualfl.errors import NotSupported
-from dualfl.objectives.base import Objective, Point, Ray
+from dualfl.objectives.base import Objective, Point
 from dualfl.objectives.linear import LinearModel, LinearPoint
 from dualfl.objectives.losses import Loss
+from dualfl.objectives.predictors import PredictorPoint
 from dualfl.objectives.rounding import Rounding
-from dualfl.typing import AnyArray, Array, frozen, sealed
+from dualfl.typing import AnyArray, Array, sealed
 
 STEPS = 200  # of the search for b; halvings included
 
@@ -125,6 +126,15 @@ class OwnIntercept(Objective):
     def _point(self, x: Array) -> Point:
         return SitePoint(self, x)
 
+    def predictors(self, x: Array) -> Array:
+        """Without the own intercept."""
+        self.cost.passes += 0.5
+        return self.base.predictors(np.append(x, 0.0))[:, 0]
+
+    def directions(self, p: Array) -> Array:
+        self.cost.passes += 0.5
+        return self.base.directions(np.append(p, 0.0))[:, 0]
+
     @np.errstate(over="ignore", invalid="ignore")
     def best(self, z: Array) -> float:
         """The b with sum_i s_i l'(z_i + b) = 0: Newton's method in a bracket, which is widened and halved."""
@@ -169,12 +179,18 @@ class OwnIntercept(Objective):
         if self.silent:
             return Rounding(1e-15 * self.ridge * float(x @ x), 1e-15 * self.ridge * np.abs(x))
         point = self.site_point(x)
-        off = self.base.rounding(point.whole, drift)
+        off = self.base.rounding(point.whole, drift * self._larger_without(point) if drift else 0.0)
         r = abs(float(self.base.gradient(point.whole)[-1])) + float(off.gradient[-1])
         apart = 2 * r / point.bend if point.bend > 0 else np.inf
         if not apart < 0.5:
             return Rounding(np.inf, np.full(self.d, np.inf))
         return Rounding(off.value + r * apart, off.gradient[:-1] + r * self._largest)
+
+    @staticmethod
+    def _larger_without(point: SitePoint) -> float:
+        """How much larger predictors are without b, as a drift is relative to the largest of those."""
+        without, beside = (float(np.abs(z).max(initial=0.0)) for z in (point.predictors, point.predictors + point.b))
+        return max(1.0, without / max(beside, 1e-300))
 
     @cached_property
     def _largest(self) -> Array:
@@ -199,20 +215,8 @@ class OwnIntercept(Objective):
         return view
 
 
-class SitePoint(Point):
+class SitePoint(PredictorPoint["OwnIntercept"]):
     """f at w, with the predictors X w, and b once it is known."""
-
-    def __init__(self, f: OwnIntercept, x: Array, z: Array | None = None) -> None:
-        super().__init__(x)
-        self.f, self._z = f, z
-
-    @property
-    def predictors(self) -> Array:
-        """Without the own intercept."""
-        if self._z is None:
-            self._z = self.f.base.predictors(np.append(self.x, 0.0))[:, 0]
-            self.f.cost.passes += 0.5
-        return self._z
 
     @cached_property
     def b(self) -> float:
@@ -258,27 +262,3 @@ class SitePoint(Point):
         row = self.inner.hessian_times(np.append(np.zeros(f.d), 1.0))
         t = -float(row[:-1] @ v) / float(row[-1])
         return self.inner.hessian_times(np.append(v, t))[:-1]
-
-    def ray(self, p: Array) -> Ray:
-        return SiteRay(self, frozen(p))
-
-
-class SiteRay(Ray):
-    """w + t p: half a pass for the predictors of p, and none for any number of steps t."""
-
-    def __init__(self, start: SitePoint, p: Array) -> None:
-        self.start, self.p, self.f = start, p, start.f
-        self.z, self.q = start.predictors, start.f.base.directions(np.append(p, 0.0))[:, 0]
-        start.f.cost.passes += 0.5
-        self._seen: tuple[float, SitePoint] | None = None
-
-    def point(self, t: float) -> SitePoint:
-        if self._seen is None or self._seen[0] != t:
-            self._seen = t, SitePoint(self.f, sealed(self.start.x + t * self.p), self.z + t * self.q)
-        return self._seen[1]
-
-    def value(self, t: float) -> float:
-        return self.point(t).value
-
-    def slope(self, t: float) -> float:
-        return float(self.point(t).gradient @ self.p)

@@ -279,6 +279,31 @@ def delayed(counts: GridCounts, least: int) -> GridCounts:
     return GridCounts(counts.at_risk + late, *moved)
 
 
+def evened(counts: GridCounts, least: int) -> GridCounts:
+    """`delayed`, with every portion spread evenly over the intervals since the one before.
+
+    When a portion is told, as many have come as were told; until then more have, so that curves made of portions
+    lag behind. This is made of the portions alone, and so tells no more than they do.
+    """
+    if least <= 1:
+        return counts
+    counts = delayed(counts, least)
+    spread = [_evenly(part) for part in (counts.events, counts.left)]
+    told, now = (np.cumsum(sum(parts), axis=0) for parts in ((counts.events, counts.left), spread))
+    late = np.vstack([np.zeros((1, told.shape[1])), (told - now)[:-1]])
+    return GridCounts(counts.at_risk + late, *spread)
+
+
+def _evenly(cells: Array) -> Array:
+    """Column by column, every cell shared out among itself and the empty ones before it."""
+    found, places = np.zeros(cells.shape), np.arange(len(cells))
+    for column, shares in zip(cells.T, found.T):
+        ends = np.flatnonzero(column)
+        reached = np.interp(places, np.append(-1, ends), np.append(0.0, np.cumsum(column[ends])))
+        shares[:] = np.diff(reached, prepend=0.0)
+    return found
+
+
 def _in_portions(cells: Array, least: int) -> Array:
     """The same total; every cell is 0 or at least `least`, if the total is. Those of a smaller total are the last."""
     total: Array = cells.sum(axis=0)

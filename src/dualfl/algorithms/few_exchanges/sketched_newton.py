@@ -406,7 +406,8 @@ class SketchedNewton(Algorithm):
     @client_step
     def first(self, f: MomentCost, c: Any, at: Place, columns: int) -> tuple[Upload, Any]:
         """E, E' and the second moment at the start, what is regularised, and this client's own minimiser."""
-        sums, few = first_sums(f, at, columns, self.widest, self.local), has_few_rows(f.objective, self.least_rows)
+        widest = max(self.widest, columns)  # a sketch with a column for every feature would be C itself
+        sums, few = first_sums(f, at, columns, widest, self.local), has_few_rows(f.objective, self.least_rows)
         ridge = sums["M"]  # which is no secret, and everybody's
         sums = without_second_order(sums) | {"M": ridge} if few else sums
         return at.send(**sums, few=float(few)), c

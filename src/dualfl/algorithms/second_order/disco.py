@@ -120,7 +120,10 @@ class DiSCO(Algorithm):
             if np.linalg.norm(r) <= goal or rz == 0.0:
                 break
             Hu = (yield ask(self.hessian_times, v=u)).Hv
-            a = rz / float(u @ Hu)
+            curvature = float(u @ Hu)
+            if curvature == 0.0:  # a preconditioner so strong that its direction vanishes in floating point
+                break
+            a = rz / curvature
             v, Hv, r = v + a * u, Hv + a * Hu, r - a * Hu
             z = yield from self.precondition(r)
             rz, old = float(r @ z), rz
