@@ -1,6 +1,6 @@
 """Rows on disk, more than memory holds: a fit and its second-order sums within a stated memory.
 
-    python -m benchmarks.beyond_memory [--gigabytes 20] [--memory 4] [--folder DIR] [--save]
+    python -m benchmarks.beyond_memory [--gigabytes 20] [--memory 4] [--columns 256] [--folder DIR] [--save]
 
 Rows of float32 are made on disk, in FOLDER, and deleted afterwards. The fit runs in a process of its own that may take
 so many gigabytes of address space (RLIMIT_AS): more, and it fails. Two silos, logistic loss with ridge 1e-3, `auto`:
@@ -24,28 +24,29 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "DUALFL_THREADS"):
 
 import numpy as np  # noqa: E402
 
-COLUMNS, SILOS = 64, 2
+SILOS = 2
 PLACE = Path(__file__).parents[1] / "results" / "beyond-memory.md"
 
 
-def write(folder: Path, gigabytes: float) -> int:
+def write(folder: Path, gigabytes: float, columns: int) -> int:
     """Rows and targets of every silo; how many rows there are."""
-    n = int(gigabytes * 1e9 / (4 * COLUMNS * SILOS))
+    n = int(gigabytes * 1e9 / (4 * columns * SILOS))
     rng = np.random.default_rng(0)
-    theta = rng.normal(size=COLUMNS) / np.sqrt(COLUMNS)
-    base = rng.standard_normal((1 << 16, COLUMNS), dtype=np.float32)
+    theta = (rng.normal(size=columns) / np.sqrt(columns)).astype(np.float32)
+    base = rng.standard_normal((1 << 15, columns), dtype=np.float32)
+    block = np.empty_like(base)
     for j in range(SILOS):
         with open(folder / f"{j}.npy", "wb") as file:
-            head = {"descr": "<f4", "fortran_order": False, "shape": (n, COLUMNS)}
+            head = {"descr": "<f4", "fortran_order": False, "shape": (n, columns)}
             np.lib.format.write_array_header_2_0(file, head)
-            targets = []
+            targets = np.empty(n, dtype=np.int8)
             for first in range(0, n, len(base)):
-                # one block, its columns turned on and its rows scaled anew: as many different rows at no cost
-                block = np.roll(base, first // len(base) % COLUMNS, axis=1)[: n - first]
-                block = block * rng.uniform(0.5, 1.5, size=(len(block), 1)).astype(np.float32)
-                file.write(block.tobytes())
-                targets.append(np.where(block @ theta + rng.logistic(size=len(block)) > 0, 1, -1).astype(np.int8))
-        np.save(folder / f"{j}-y.npy", np.concatenate(targets))
+                # one block, its rows scaled anew: as many different rows at the price of a copy
+                part, t = block[: n - first], targets[first : first + len(base)]
+                np.multiply(base[: len(part)], rng.uniform(0.5, 1.5, (len(part), 1)).astype(np.float32), out=part)
+                file.write(part.data)
+                t[:] = np.where(part @ theta + rng.logistic(size=len(part)) > 0, 1, -1)
+        np.save(folder / f"{j}-y.npy", targets)
     return SILOS * n
 
 
@@ -79,6 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=20.0)
     parser.add_argument("--memory", type=float, default=4.0)
+    parser.add_argument("--columns", type=int, default=256)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--save", action="store_true")
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
@@ -89,9 +91,9 @@ def main() -> None:
     allowed = int(given.memory * 1e9)
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         began = time.perf_counter()
-        rows = write(Path(name), given.gigabytes)
+        rows = write(Path(name), given.gigabytes, given.columns)
         made = time.perf_counter() - began
-        print(f"{rows:,} rows of {COLUMNS} float32 are on disk after {made:.0f} s", file=sys.stderr, flush=True)
+        print(f"{rows:,} rows of {given.columns} float32 are on disk after {made:.0f} s", file=sys.stderr, flush=True)
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.beyond_memory", "--child", name],
             capture_output=True,
@@ -108,10 +110,10 @@ def main() -> None:
             "# Rows that are larger than memory",
             "",
             f"Printed by `python -m benchmarks.beyond_memory --gigabytes {given.gigabytes:g} --memory {given.memory:g} "
-            f"--save`; load of the machine at the end: {os.getloadavg()[0]:.1f}.",
+            f"--columns {given.columns} --save`; load of the machine at the end: {os.getloadavg()[0]:.1f}.",
             "",
-            f"* {rows:,} rows of {COLUMNS} float32 in {SILOS} files, {given.gigabytes:g} GB; address space allowed: "
-            f"{given.memory:g} GB",
+            f"* {rows:,} rows of {given.columns} float32 in {SILOS} files, {given.gigabytes:g} GB; "
+            f"address space allowed: {given.memory:g} GB",
             f"* {told['chosen']}",
             f"* {told['exchanges']} exchanges, proven {proven}; peak of resident memory {told['peak'] / 1e9:.2f} GB",
             f"* {told['cpu']:.0f} s of one processor, {told['wall']:.0f} s of the clock",

@@ -154,16 +154,23 @@ def about_rounds() -> list[str]:
 
 def about_masks(d: int = 10**6) -> list[str]:
     from dualfl.federation import field, fixed_point, tags
-    from dualfl.federation.masks import keystream
+    from dualfl.federation.masks import Keystream
     from dualfl.federation.wire import decode, encode
+    from dualfl.kernels import add_words
 
     x = np.random.default_rng(0).standard_normal(d)
-    words = fixed_point.to_words("x", x, 0.1, fixed_point.BITS)
+    words = fixed_point.to_words("x", x, 50)
     total, message = words.copy(), encode({"x": x})
     tagged = tags.tagged(words, bytes(32), "tag", True)
+
+    def mask() -> None:
+        stream = Keystream(bytes(32), b"", "tag")
+        for piece in field.pieces(d):
+            add_words(total[piece], stream.next(piece.stop - piece.start), True)
+
     parts = {
-        "rounding": lambda: fixed_point.to_words("x", x, 0.1, fixed_point.BITS),
-        "the mask of one pair": lambda: field.add_to(total, keystream(bytes(32), b"", "tag", d), True),
+        "rounding": lambda: fixed_point.to_words("x", x, 50),
+        "the mask of one pair": mask,
         "the tag": lambda: tags.tagged(words, bytes(32), "tag", True),
         "checking the tag of a sum": lambda: tags.check(tagged, bytes(32), "tag", d),
         "adding at the server": lambda: field.add(total, words),

@@ -1,12 +1,12 @@
 """A fit is a fit, wherever the silos are: the same files, fitted here and at the silos of a federation.
 
-    DUALFL_DATA=... python -m benchmarks.same_fit [--save] [--sample] [WORD ...]
+    DUALFL_DATA=... python -m benchmarks.same_fit [--save] [--sample] [--jobs=4] [WORD ...]
 
 Every model on every table. The silos answer in this process, by the messages, keys and masks of a deployment. Folds are
 dealt by the same secret, tol = 1e-12. Compared are levels, the chosen alpha, coefficients, errors, losses, evaluation,
 and the fits without each silo. Without masks they must be the same to the last bit (`bits`). Under masks coefficients
 must agree to 1e-9 of a standard error, or of the largest coefficient where the model has none (`masks`). Words choose
-rows by their titles; --sample leaves out what takes long.
+rows by their titles; --sample leaves out what takes long, and --jobs has so many processes work side by side.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -270,20 +272,24 @@ def main(given: Sequence[str]) -> None:
     ]
     print("\n".join(lines), flush=True)
     missed = 0
-    for case in cases("--sample" in given):
-        if words and not all(word in case.title for word in words):
-            continue
-        try:
-            line, holds = row(case, compared(case))
-        except DualflError as error:
-            line, holds = f"| {case.title} | | | | | | | | refused: {error} |", False
-        missed += not holds
-        lines.append(line)
-        print(line, flush=True)
+    chosen = [case for case in cases("--sample" in given) if all(word in case.title for word in words)]
+    jobs = next((int(word.partition("=")[2]) for word in given if word.startswith("--jobs=")), 1)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        for line, holds in pool.map(judged, chosen):
+            missed += not holds
+            lines.append(line)
+            print(line, flush=True)
     lines += ["", f"{missed} of {len(lines) - 6} missed. Seconds: the files, silos without masks, silos with masks."]
     print("\n".join(lines[-2:]))
     if "--save" in given:
         PLACE.write_text("\n".join(lines) + "\n")
+
+
+def judged(case: Case) -> tuple[str, bool]:
+    try:
+        return row(case, compared(case))
+    except DualflError as error:
+        return f"| {case.title} | | | | | | | | refused: {error} |", False
 
 
 def row(case: Case, found: Compared) -> tuple[str, bool]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # the package `site_parts`
@@ -39,11 +41,17 @@ nb_execution_mode = "force"
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
 nb_merge_streams = True
+# Their kernels warn that they listen on TCP without encryption. They do so on this machine, while the site is built.
+settings = Path(tempfile.mkdtemp(), "profile_default", "ipython_kernel_config.py")
+settings.parent.mkdir()
+settings.write_text("c.IPKernelApp.log_level = 40\n", encoding="utf-8")
+os.environ["IPYTHONDIR"] = str(settings.parents[1])
 
 # Reference.
 autosummary_generate = False  # site_parts.public_names writes the pages
 autodoc_typehints = "none"  # the signature would be longer than the screen; Parameters says it
 autodoc_preserve_defaults = True
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -51,7 +59,9 @@ html_theme = "pydata_sphinx_theme"
 html_title = "dualfl"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
+html_domain_indices = False  # the reference lists the modules
 html_theme_options = {
     "logo": {"text": "dualfl"},
     "navbar_align": "left",

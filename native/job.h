@@ -48,14 +48,15 @@ static int start_job(Job *job, const Kernels *kernels) {
 
 /* Works on stripes that nobody has taken until none is left; any number of threads may do so. */
 static int work_on(Job *job, const Kernels *kernels) {
-    double *scratch = malloc((size_t)scratch_size(job->k) * sizeof(double));
-    if (!scratch) return 0;
+    void *memory = malloc((size_t)scratch_size(job->k) * sizeof(double) + 64);
+    if (!memory) return 0;
+    double *scratch = (double *)round_up((intptr_t)memory, 64);
     for (;;) {
         int64_t stripe = __atomic_fetch_add(&job->next, 1, __ATOMIC_RELAXED);
         if (stripe >= job->stripes) break;
         kernels->stripe(job, stripe, scratch);
     }
-    free(scratch);
+    free(memory);
     return 1;
 }
 

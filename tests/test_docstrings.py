@@ -11,7 +11,7 @@ import pytest
 import dualfl
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "docs"))
-from site_parts.names import MODULES, exported, public
+from site_parts.names import MODULES, exported, methods, public
 
 NAMES = {name: thing for name, thing in public().items() if callable(thing)}
 SECTION = r"^{}\n-+\n(.*?)(?=^\S[^\n]*\n-{{3,}}$|\Z)"
@@ -50,6 +50,29 @@ def test_a_public_name_is_described(name):
     assert ">>> " in section(doc, "Examples"), "it has no example"
     if inspect.isfunction(thing) and thing.__annotations__.get("return") not in ("None", None):
         assert section(doc, "Returns"), "it does not say what it returns"
+
+
+def all_docs():
+    """Of every public name and of every method that the site shows."""
+    for name, thing in NAMES.items():
+        yield name, inspect.cleandoc(thing.__doc__ or "")
+        for method in methods(thing) if inspect.isclass(thing) else []:
+            yield f"{name}.{method}", inspect.getdoc(getattr(thing, method))
+
+
+def entries_in_one_line(doc):
+    """Entries such as `name : what it is`: the site would set the words in the place of the type."""
+    lines = doc.splitlines()
+    return [
+        line
+        for line, after in zip(lines, [*lines[1:], ""])
+        if re.match(r"[A-Za-z_][\w, ]* : ", line) and not after.startswith("    ")
+    ]
+
+
+def test_an_entry_has_its_type_and_below_it_a_sentence():
+    assert {name: found for name, doc in all_docs() if (found := entries_in_one_line(doc))} == {}
+    assert entries_in_one_line("x : int\n    A number.\ny : another one.") == ["y : another one."]
 
 
 def test_the_names_are_those_that_are_exported():

@@ -27,6 +27,7 @@ from dualfl.errors import DualflError
 TOL, MOST = 1e-4, 500
 KEPT = Path(__file__).parents[2] / "results" / "exchanges.csv"
 HEAD = ("algorithm", "proven", "reached", "drifts")
+WORDS = {"auto": "auto (default)"}
 
 
 def measure() -> list[dict[str, str]]:
@@ -61,22 +62,22 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
     proven = sorted((int(row["proven"]), row["algorithm"]) for row in rows if row["proven"])
     only_true = sorted((int(row["reached"]), row["algorithm"]) for row in rows if row["reached"] and not row["proven"])
     never = sorted(row["algorithm"] for row in rows if not row["reached"] and not row["proven"])
-    columns = ("proven, by the method itself", proven), ("true, but the method cannot know it", only_true)
-    figure, axes = plt.subplots(1, 2, figsize=(10, 5.6), layout="constrained", sharex=True)
+    columns = ("The method proves it itself", proven), ("It is there, but cannot know it", only_true)
+    figure, axes = plt.subplots(1, 2, figsize=(7.6, 6.2), layout="constrained", sharex=True)
     for panel, (title, part) in zip(axes, columns):
         places = range(len(part))
         colours = [highlighted(name) if part is proven else "#c9c9c9" for _, name in part]
         panel.barh(places, [count for count, _ in part], color=colours, height=0.72)
         for place, (count, _) in zip(places, part):
-            panel.text(count * 1.07, place, str(count), va="center", fontsize=10)
-        panel.set(xscale="log", xlim=(1, 1000), ylim=(max(len(proven), len(only_true)) - 0.4, -0.6))
+            panel.text(count * 1.1, place, str(count), va="center", fontsize=10)
+        panel.set(xscale="log", xlim=(1, 2000), ylim=(max(len(proven), len(only_true)) - 0.4, -0.6))
         panel.set_title(title, fontsize=11, loc="left")
-        panel.set_yticks(places, [name for _, name in part], fontsize=10)
+        panel.set_yticks(places, [WORDS.get(name, name) for _, name in part], fontsize=10)
         panel.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1000"], fontsize=10)
         panel.spines[["top", "right"]].set_visible(False)
         panel.tick_params(length=0)
-    figure.suptitle("Exchanges until the model is within 0.01 % of the best one", fontsize=14)
-    words = textwrap.fill(f"Neither within {MOST} exchanges: {', '.join(never)}.", 125)
+    figure.suptitle("Exchanges until the model is within 0.01 % of the best one", fontsize=13)
+    words = textwrap.fill(f"Not there after {MOST} exchanges: {', '.join(never)}.", 98)
     figure.supxlabel(words, fontsize=9.5, ha="left", x=0.01)
     figure.savefig(path, dpi=150)
 

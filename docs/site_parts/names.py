@@ -25,6 +25,9 @@ MODULES = (
 # The loops over rows are for the library's own rooms, whose contract is in kernels/contract.py. These are for people.
 OF_KERNELS = ("backend", "describe", "get_threads", "isa", "isas", "set_threads", "threads", "use_backend", "use_isa")
 
+# What these promise is said once, on their own page, and not on those of all who inherit.
+CONTRACTS = ("Algorithm", "Codec", "Loss", "Objective", "Penalty", "Solver", "StopRule", "Point", "Ray")
+
 
 def exported(module: str) -> dict[str, Any]:
     """The names of a module that are not modules themselves."""
@@ -44,3 +47,19 @@ def public() -> dict[str, Any]:
                 found[id(thing)] = f"{module}.{name}"
                 things[f"{module}.{name}"] = thing
     return things
+
+
+def methods(thing: type) -> list[str]:
+    """The public methods and properties that dualfl wrote and described."""
+    if any(kind.__name__ in CONTRACTS for kind in thing.__mro__[1:]):
+        return []
+    names = {
+        name
+        for kind in thing.__mro__
+        if kind.__module__.startswith("dualfl")
+        for name, member in vars(kind).items()
+        if not name.startswith("_")
+        and (inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod))
+        and inspect.getdoc(getattr(thing, name, None))
+    }
+    return sorted(names)

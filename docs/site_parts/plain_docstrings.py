@@ -10,7 +10,8 @@ from typing import Any
 from sphinx.application import Sphinx
 
 CODE = re.compile(r"(?<![`:\w])(`+)([^`]+)\1(?!_)")
-MARKS = re.compile(r"([|*\\])|_(?=[\s,.;:)\]']|$)")
+# A sign that would be a mark, and the colon of FILE:COLUMN, which would be an address. Not sphinx-click's own mark.
+MARKS = re.compile(r"(?<!\*)\*\*Required\*\*|([|*\\])|_(?=[\s,.;:)\]']|$)|(?<=\bFILE):")
 
 # sphinx-click makes a line block of what click prints as it stands.
 AS_IT_STANDS = re.compile(r"\s*\| ?(.*)")
@@ -20,9 +21,13 @@ def protected(line: str) -> str:
     """A line of prose, with names as code and every other sign as itself."""
     pieces, at = [], 0
     for found in CODE.finditer(line):
-        pieces += [MARKS.sub(r"\\\g<0>", line[at : found.start()]), f"``{found[2]}``"]
+        pieces += [MARKS.sub(escaped, line[at : found.start()]), f"``{found[2]}``"]
         at = found.end()
-    return "".join([*pieces, MARKS.sub(r"\\\g<0>", line[at:])])
+    return "".join([*pieces, MARKS.sub(escaped, line[at:])])
+
+
+def escaped(found: re.Match[str]) -> str:
+    return found[0] if found[0] == "**Required**" else "\\" + found[0]
 
 
 def prose(lines: list[str]) -> list[str]:

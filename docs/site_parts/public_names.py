@@ -11,40 +11,33 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
-from site_parts.names import MODULES, exported, public
+from dualfl.algorithms.registry import ALGORITHMS
+from site_parts.names import MODULES, exported, methods, public
 
 FOLDER = Path(__file__).parents[1] / "reference" / "api"
-# What these promise is said once, on their own page, and not on those of all who inherit.
-CONTRACTS = ("Algorithm", "Codec", "Loss", "Objective", "Penalty", "Solver", "StopRule", "Point", "Ray")
-
-
-def methods(thing: type) -> list[str]:
-    """The public methods and properties that dualfl wrote and described."""
-    if any(kind.__name__ in CONTRACTS for kind in thing.__mro__[1:]):
-        return []
-    names = {
-        name
-        for kind in thing.__mro__
-        if kind.__module__.startswith("dualfl")
-        for name, member in vars(kind).items()
-        if not name.startswith("_")
-        and (inspect.isfunction(member) or isinstance(member, property | classmethod | staticmethod))
-        and inspect.getdoc(getattr(thing, name, None))
-    }
-    return sorted(names)
+WIDE = ":html_theme.sidebar_secondary.remove: true\n\n"  # no contents beside a short page with long lines
 
 
 def page(name: str, thing: Any) -> str:
     """The page of one name."""
     module, _, leaf = name.rpartition(".")
-    title = f"{leaf}\n{'=' * len(leaf)}\n\n.. currentmodule:: {module}\n\n"
+    title = f"{WIDE}{leaf}\n{'=' * len(leaf)}\n\n.. currentmodule:: {module}\n\n"
     if inspect.isclass(thing):
         shown = "".join(f"   .. automethod:: {method}\n" for method in methods(thing) if not is_property(thing, method))
         shown += "".join(f"   .. autoproperty:: {each}\n" for each in methods(thing) if is_property(thing, each))
-        return f"{title}.. autoclass:: {leaf}\n\n{shown}"
+        return f"{title}{origin(thing)}.. autoclass:: {leaf}\n\n{shown}"
     if callable(thing):
         return f"{title}.. autofunction:: {leaf}\n"
     return f"{title}.. autodata:: {leaf}\n   :no-value:\n"
+
+
+def origin(thing: type) -> str:
+    """Of an algorithm of the library: its name for commands, and its paper."""
+    if ALGORITHMS.own.get(getattr(thing, "name", "")) is not thing:
+        return ""
+    card = thing.card  # type: ignore[attr-defined]
+    paper = f", `{card.paper.rpartition('/papers/')[2]} <{card.link}>`__" if card.link else ""
+    return f"*{card.reference}, {card.year}*{paper}. For commands it is ``{thing.name}``.\n\n"  # type: ignore[attr-defined]
 
 
 def is_property(thing: type, name: str) -> bool:

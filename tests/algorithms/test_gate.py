@@ -54,6 +54,7 @@ GATES: dict[str, list[Gate]] = {
     "fedipm": [Gate(0, 0)],  # for losses with kinks: test_few_exchanges_nonsmooth
     "prox-newton": [Gate(2, 4), Gate(1, 5, {"race": False})],
     "one-shot": [Gate(1, 0)],
+    "local-secants": [Gate(18, 12)],
     "dane": [Gate(101, 350)],
     "aide": [Gate(48, 84)],
     "extragradient": [Gate(124, 171)],

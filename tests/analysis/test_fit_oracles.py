@@ -1,6 +1,7 @@
 """Fits of files against the pooled table: pandas encodes it, SciPy minimises, NumPy inverts the information."""
 
 import json
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -371,3 +372,24 @@ def test_the_choices_before_the_fit_are_counted(pooled):
     assert found.path.losses.shape == (2, 20)
     assert exchanges <= 3  # least squares: the moments of every fold, once
     assert numbers > 2 * 3 * 21
+
+
+def test_columns_as_they_are_keep_their_digits_far_from_zero():
+    """A column of 1e6 that spreads by 1, whose squares have no digits left for the spread; the oracle is exact."""
+    rng = np.random.default_rng(5)
+    n, alpha = 90, 0.05
+    X = np.column_stack([rng.normal(1e6, 1.0, n), rng.normal(-30.0, 1e-2, n)])
+    y = X[:, 0] - 1e6 + 20 * X[:, 1] + rng.normal(size=n)
+    parts = [Table(f"silo{j}", {"a": X[j::3, 0], "b": X[j::3, 1], "y": y[j::3]}) for j in range(3)]
+    fit = fit_tables(parts, Recipe("linear", alpha=alpha), Wishes(Request("y", True), standardise=False))
+
+    exact = [[Fraction(value) for value in line] for line in np.column_stack([X, y]).tolist()]
+    means = [sum(column) / n for column in zip(*exact)]
+    rows = [[value - mean for value, mean in zip(line, means)] for line in exact]
+    G = [[sum(line[i] * line[j] for line in rows) / n for j in range(3)] for i in range(2)]
+    (p, q, r), (_, s, u) = G
+    p, s = p + Fraction(alpha), s + Fraction(alpha)
+    w = [(r * s - q * u) / (p * s - q * q), (p * u - q * r) / (p * s - q * q)]
+    b = means[2] - w[0] * means[0] - w[1] * means[1]
+    off = np.abs(fit.theta[:, 0] - [float(one) for one in (*w, b)])
+    assert (off <= 1e-11 * fit.standard_errors[:, 0]).all()

@@ -170,3 +170,25 @@ def test_a_softmax(penalize_intercept, unit, small, monkeypatch):
         warnings.simplefilter("ignore", ConvergenceWarning)
         best.fit(X, y, groups=np.arange(200) % 3)
     assert at(model) - min(at(model), at(best)) <= model.certificate_
+
+
+@pytest.mark.parametrize("falling", [False, True])
+def test_a_large_softmax_takes_the_metric_that_is_better_there(falling, monkeypatch):
+    """Alike features and rows that are told apart: plain L-BFGS; a falling spectrum: the moments of the features."""
+    rng = np.random.default_rng(0)
+    k, d, n = 20, 80, 800
+    y = np.arange(n) % k
+    X = 3 * rng.normal(size=(n, d)) + 2 * rng.normal(size=(k, d))[y]
+    X = X * np.arange(1, d + 1) ** -1.0 if falling else X
+    monkeypatch.setattr(all_rows, "is_small_softmax", lambda f: False)
+
+    def passes(**changed):
+        for name, value in changed.items():
+            monkeypatch.setattr(all_rows, name, value)
+        model = LogisticRegression(C=1 / (n * 1e-3), fit_intercept=False).fit(X, y)
+        assert model.certificate_ <= 1e-6 * model.objective_
+        return model.n_exchanges_
+
+    both = passes()
+    only_metric = passes(TRIAL_PASSES=0)  # the trial ends before its first pass, and nothing is compared
+    assert both <= only_metric + 7 if falling else both < 0.8 * only_metric

@@ -202,3 +202,12 @@ def test_rows_without_a_silo_are_refused(groups, says):
     for fit in (lambda: Ridge().fit(X, y, groups=groups), lambda: StandardScaler().fit(X, groups=groups)):
         with pytest.raises(InputError, match=says):
             fit()
+
+
+@pytest.mark.parametrize("weight", [1.5e307, 1e-320])
+@pytest.mark.parametrize("model", [LogisticRegression(), Ridge(), HuberRegressor(), StandardScaler()])
+def test_weights_whose_sum_is_no_number_are_named(model, weight):
+    weights = np.ones(1200)
+    weights[7] = weight
+    with pytest.raises(InputError, match=r"sample_weight\[7\] is .*; weights must be 0, or between"):
+        model.fit(X, X[:, 0] > 0, sample_weight=weights)

@@ -1,12 +1,13 @@
 """When a fit has settled: where energies rest, and not where trials are taken back."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dualfl.engines.history import Row
-from dualfl.estimators.solving import HOPELESS, IDLE, FitLimits, Settled, solve
+from dualfl.estimators.solving import HOPELESS, IDLE, POLISH, FitLimits, Settled, solve
 from dualfl.objectives import Absolute, Hinge, LinearModel, Poisson, SquaredHinge
 from dualfl.problem import Problem
 
@@ -40,6 +41,23 @@ def test_one_good_round_starts_the_count_again(certificate):
     assert ended([1.0, 7.0, 7.0, 7.0, 7.0, 0.9, 7.0, 7.0, 7.0, 7.0, 0.8], certificate) is None
 
 
+def rests(models, certificate):
+    """After which of these models a fit ends whose energy, 1, may be off by 1e-9."""
+    settled = Settled(LIMITS, True, lambda: 1e-9)
+    settled.limits = replace(LIMITS, tol=1e-12)
+    for number, model in enumerate(models):
+        if settled(Row(number, number, 0, 0, 0.0, 0.0, 1.0, None, certificate, 0, 0), np.array([model, 0.5])):
+            return number
+    return None
+
+
+def test_where_rounding_hides_the_gap_the_model_must_rest_too():
+    assert rests([2.0, 2.1, 2.11], 1e-13) == 0  # proven: nothing is hidden
+    assert rests([2.0, 2.1, 2.11, 2.11, 2.11], 2e-9) == 3
+    assert rests([2.0, 2.0 + 1e-9, 2.1], 2e-9) == 1
+    assert rests([2.0 + 0.1 * n for n in range(20)], 2e-9) == POLISH  # it never does
+
+
 @pytest.mark.parametrize("loss", [Hinge(), Absolute(), SquaredHinge()], ids=str)
 def test_a_perfect_fit_without_a_penalty_is_proven_because_no_loss_is_negative(loss):
     rng = np.random.default_rng(0)
@@ -60,4 +78,5 @@ def test_a_trial_far_out_whose_energy_is_anything_does_not_end_a_fit():
         row = Row(number, number, 0, 0, 0.0, 0.0, energy, None, 0.5, 0, 0)
         assert not settled(row, np.zeros(1))
     best.rounding = 1e3
-    assert settled(Row(4, 4, 0, 0, 0.0, 0.0, 1.0, None, 0.5, 0, 0), np.zeros(1))
+    assert not settled(Row(4, 4, 0, 0, 0.0, 0.0, 1.0, None, 0.5, 0, 0), np.zeros(1))
+    assert settled(Row(5, 5, 0, 0, 0.0, 0.0, 1.0, None, 0.5, 0, 0), np.zeros(1))  # and the model rests

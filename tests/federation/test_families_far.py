@@ -19,6 +19,7 @@ from dualfl.estimators import CoxPH, CoxPHCV, OrdinalRegression, survival_target
 from dualfl.federation.chambers import fold_dealing
 from dualfl.federation.fixed_point import BITS
 from dualfl.federation.silo_folder import SiloFolder
+from dualfl.fits.curve_text import curve_text
 from dualfl.silos import Chamber, SilosHere, drive
 from dualfl.silos.chamber import Dealing
 from dualfl.tables.encoding import features
@@ -215,6 +216,7 @@ def test_survival_curves_under_masks_are_those_of_the_files(tmp_path):
     assert found.stratified.statistic == pytest.approx(expected.stratified.statistic, rel=1e-9)
     for one, other in zip(found.curves, expected.curves, strict=True):
         np.testing.assert_allclose(one.survival, other.survival, rtol=1e-9)
+    assert found.with_gaps == expected.with_gaps == 0
     # a silo with a rule tells of events in portions only
     policy = {"approval": "none", "whole_roster": False, "least_per_cell": 0}
     homes = homes_for(tmp_path / "b", request, BITS, policy=policy)
@@ -223,3 +225,22 @@ def test_survival_curves_under_masks_are_those_of_the_files(tmp_path):
     for one, other in zip(rough.curves, expected.curves, strict=True):
         last = min(len(one.survival), len(other.survival))
         assert 0 < np.abs(one.survival[:last] - other.survival[:last]).max() < 0.2
+
+
+def test_rows_without_a_time_or_an_event_are_counted_for_curves_of_a_study(tmp_path):
+    lines = PATHS[0].read_text().splitlines()
+    at = lines[0].split(",").index("days"), lines[0].split(",").index("died")
+    for row, column in ((1, at[0]), (2, at[1]), (3, at[0]), (3, at[1])):
+        cells = lines[row].split(",")
+        cells[column] = ""
+        lines[row] = ",".join(cells)
+    (tmp_path / "north.csv").write_text("\n".join(lines) + "\n")
+    wishes = CurveWishes(Request("died", columns=("days",), roles=TIME))
+    paths = [tmp_path / "north.csv", *PATHS[1:]]
+    expected = curves_of_tables([read_table(path) for path in paths], wishes)
+    homes = make_homes(tmp_path / "silos", paths, "died", BITS)
+    silos = far_silos(homes, BITS, analysis=SurvivalCurves(wishes).as_json())
+    found = drive(drawing(silos, wishes), silos)
+    assert found.with_gaps == expected.with_gaps == 3
+    assert found.rows == expected.rows
+    assert "3 rows without an entry in one of days, died" in curve_text(found, 5)

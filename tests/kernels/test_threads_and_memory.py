@@ -146,3 +146,13 @@ def test_blas_has_one_thread_until_the_last_run_beside_is_done():
         for thread in threads:
             thread.join()
         assert found == [{1}] and blas_threads() == before
+
+
+def test_a_second_copy_is_kept_of_the_last_design_alone():
+    rng = np.random.default_rng(0)
+    first, second = (Design(rng.normal(size=(30, 4))) for _ in range(2))
+    sizes = first.sizes
+    np.testing.assert_array_equal(sizes, np.abs(first.X).T)
+    assert first.sizes is sizes  # whoever asks again and again has it at once
+    np.testing.assert_array_equal(second.sizes, np.abs(second.X).T)
+    assert first.sizes is not sizes

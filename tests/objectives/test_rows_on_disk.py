@@ -129,3 +129,13 @@ def test_to_open_a_file_takes_none_of_its_memory(tmp_path):
         np.lib.format.write_array_header_2_0(file, head)
         np.arange(128, dtype=np.float32).tofile(file)
     assert RowsOnDisk(tmp_path / "huge.npy")[1:2][0, 0] == 64.0
+
+
+def test_finite_numbers_and_extents_take_one_pass(tmp_path, monkeypatch):
+    X, disk = stored(tmp_path)
+    passes = []
+    blocks = RowsOnDisk.blocks
+    monkeypatch.setattr(RowsOnDisk, "blocks", lambda self: passes.append(1) or blocks(self))
+    f = LinearModel(disk, rng.choice([-1.0, 1.0], size=len(X)), Logistic())
+    np.testing.assert_allclose(f.design.extents, np.abs(X).max(axis=0))
+    assert len(passes) == 1

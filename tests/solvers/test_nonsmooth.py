@@ -43,6 +43,7 @@ from dualfl.solvers import (
     PrimalDualGap,
     RelativeEnergy,
     RelativeStep,
+    coordinate_descent,
     default_solver,
     minimise,
 )
@@ -585,3 +586,19 @@ def test_a_model_is_minimised_in_a_box():
     z = minimise_model(Q, q, P, np.zeros(12), 1e-13)
     assert ((P.lo <= z) & (z <= P.hi)).all() and (z == P.lo).any() and (z == P.hi).any()
     assert np.linalg.norm(P.steepest(z, Q @ z - q)) <= 1e-13
+
+
+def test_a_model_at_rounding_is_left_alone(monkeypatch):
+    """From its minimiser on values differ by rounding, and steps on a face that chase that are dear."""
+    steps, step, d = [], coordinate_descent.face_step, 300
+    P = Separable(np.full(d, 1e-2), np.zeros(d), np.full(d, -np.inf), np.full(d, np.inf))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        A = rng.standard_normal((3 * d, d))
+        Q = A.T @ A / (3 * d)
+        q = A.T @ rng.standard_normal(3 * d) / (3 * d) + 100 * Q @ rng.standard_normal(d)
+        z = minimise_model(Q, q, P, np.zeros(d), 1e-13)
+        with monkeypatch.context() as patch:
+            patch.setattr(coordinate_descent, "face_step", lambda *a: steps.append(1) or step(*a))
+            minimise_model(Q, q, P, z, 0.0)
+    assert len(steps) <= 40  # 20; about a hundred, where a fall within rounding counts as one

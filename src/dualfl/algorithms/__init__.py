@@ -32,6 +32,7 @@ from dualfl.algorithms.similarity import (
     AccSVRS,
     CatalyzedSVRP,
     FedRed,
+    LocalSecants,
 )
 from dualfl.algorithms.splitting import FedDR, FedDyn, FedPD, FedSplit
 
@@ -88,6 +89,7 @@ __all__ = [
     "GradSkip",
     "GradientDescent",
     "LoCoDL",
+    "LocalSecants",
     "OneShot",
     "Place",
     "ProxNewton",

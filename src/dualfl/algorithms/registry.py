@@ -48,6 +48,7 @@ from dualfl.algorithms.similarity import (
     AccSVRS,
     CatalyzedSVRP,
     FedRed,
+    LocalSecants,
 )
 from dualfl.algorithms.splitting import FedDR, FedDyn, FedPD, FedSplit
 from dualfl.errors import InputError
@@ -67,6 +68,7 @@ _ALL: tuple[type[Algorithm], ...] = (
     FedIPM,
     ProxNewton,
     OneShot,
+    LocalSecants,
     DANE,
     AIDE,
     SDANE,

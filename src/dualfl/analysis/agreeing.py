@@ -73,9 +73,16 @@ class ColumnWishes:
     positive: str | None = None
     allow_empty: bool = False
     standardise: bool = True
+    centre: bool = True  # columns that are not standardised; right where the intercept is free, and saves digits
     least: float | None = None  # of the targets, for models of counts
     first: str = ""  # the silo whose columns come first, in its order; "" is the first by name
     terms: tuple[Term, ...] = ()  # of a formula
+
+    def taken(self, scaling: Scaling) -> Scaling:
+        """What of means and spreads is used."""
+        if self.standardise:
+            return scaling
+        return scaling.centred if self.centre else Scaling.none(len(scaling.mean))
 
 
 def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
@@ -88,7 +95,7 @@ def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
     draft = drafted(summaries, request, positive=wishes.positive, allow_empty=wishes.allow_empty)
     content = draft.as_json()
     (sums,) = yield Exchange("columns and levels", (Query("count", {"draft": content}),))
-    scaled = not draft.sparse and (wishes.standardise or not draft.width)
+    scaled = not draft.sparse and (wishes.standardise or wishes.centre or not draft.width)
     center = centre(sums) if scaled else np.zeros(0)
     mean = float(sums["target"]) / float(sums["size"]) if "target" in sums else 0.0
     deviate = Query("deviate", {"draft": content, "columns": scaled, "center": center, "target": mean})
@@ -98,7 +105,8 @@ def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
     if not draft.classes:
         check_target(overview, request, silos)
     if wishes.terms:
-        schema, scaling = yield from forming(silos, schema, columns, wishes.terms, wishes.standardise)
+        schema, scaling = yield from forming(silos, schema, columns, wishes.terms)
+        scaling = wishes.taken(scaling)
     return Agreed(schema, scaling, overview, tuple(None if one is None else own_counts(one) for one in own))
 
 
@@ -149,8 +157,7 @@ def settle(
     totals = Totals(draft, sums, center, around)
     columns = {} if draft.width else totals.columns()
     schema = settled(draft, columns, wishes.request, wishes.coding)
-    scaling = totals.scaling(schema) if wishes.standardise else Scaling.none(len(schema.names))
-    return schema, scaling, columns
+    return schema, wishes.taken(totals.scaling(schema)), columns
 
 
 def make_overview(

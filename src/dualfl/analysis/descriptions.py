@@ -165,7 +165,7 @@ class EstimatorFit:
 
     def conversation(self, silos: Silos) -> Conversation[Any]:
         request = Request(self.target, self.numeric)
-        agreed = yield from agreeing(silos, ColumnWishes(request, standardise=False))
+        agreed = yield from agreeing(silos, ColumnWishes(request, standardise=False, centre=False))
         estimator = self.estimator
         if agreed.schema.classes:
             estimator.classes_ = np.array(agreed.schema.classes)

@@ -29,7 +29,7 @@ CUT = 5  # no cell of fewer rows than twice that is cut to find a knot
 
 
 def forming(
-    silos: Silos, schema: Schema, columns: Mapping[str, ColumnSummary], terms: Sequence[Term], standardise: bool
+    silos: Silos, schema: Schema, columns: Mapping[str, ColumnSummary], terms: Sequence[Term]
 ) -> Conversation[tuple[Schema, Scaling]]:
     """The schema with its terms, and the scaling of their columns."""
     check_columns(schema, terms)
@@ -39,7 +39,7 @@ def forming(
     whole = [replace(term, factors=tuple(known[one] for one in term.factors)) for term in terms]
     levels = [one.name for one in schema.features if one.kind == "categorical"]
     schema = replace(schema, terms=coded(whole, levels))
-    return (yield from scaling(silos, schema, next(iter(columns.values())), standardise))
+    return (yield from scaling(silos, schema, next(iter(columns.values()))))
 
 
 def check_columns(schema: Schema, terms: Sequence[Term]) -> None:
@@ -107,9 +107,7 @@ def checked_knots(factor: Factor, search: Search) -> tuple[float, ...]:
     return tuple(float(f"{value:.9g}") for value in values)
 
 
-def scaling(
-    silos: Silos, schema: Schema, any_column: ColumnSummary, standardise: bool
-) -> Conversation[tuple[Schema, Scaling]]:
+def scaling(silos: Silos, schema: Schema, any_column: ColumnSummary) -> Conversation[tuple[Schema, Scaling]]:
     """Sums of the columns that the terms make, and of their squares around the means."""
     rows = float(any_column.present + any_column.missing)
     plain = Scaling.none(len(schema.names))
@@ -123,5 +121,4 @@ def scaling(
     if bool(same.all()):
         raise InputError("--formula: every term says the same in all rows of all silos; take other terms.")
     schema = replace(schema, unused=tuple(name for name, out in zip(names, same) if out))
-    made = Scaling.around(mean[~same], squares[~same], rows)
-    return schema, made if standardise else Scaling.none(len(schema.names))
+    return schema, Scaling.around(mean[~same], squares[~same], rows)

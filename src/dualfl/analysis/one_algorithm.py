@@ -86,7 +86,7 @@ class OneAlgorithm:
     def conversation(self, silos: Silos) -> Conversation[AlgorithmOutcome]:
         request = Request("", self.numeric_target, remedies=IN_SILOS)
         coding = "full" if self.problem.l1 else "reference"  # as `dualfl fit` does
-        wishes = ColumnWishes(request, coding, allow_empty=True, standardise=self.standardise)
+        wishes = ColumnWishes(request, coding, allow_empty=True, standardise=self.standardise, centre=False)
         agreed = yield from agreeing(silos, wishes)
         yield Exchange("the rows", (agreed.note,))
         cost = self.problem.cost(agreed.schema)

@@ -62,18 +62,16 @@ class Curves:
     curves: tuple[Curve, ...]
     rows: int
     without_arm: int
+    with_gaps: int  # rows without a time, an event or an entry
     stratified: ChiSquare | None
     pooled: ChiSquare | None
     spent: tuple[Spent, ...] = ()
-    with_gaps: int = 0  # rows without a time, an event or an entry, of silos on this machine
 
 
 def curves_of_tables(tables: Sequence[Table], wishes: CurveWishes) -> Curves:
     """Of silos on this machine."""
     silos = SilosHere([Chamber(table) for table in tables])
-    found = drive(drawing(silos, wishes), silos)
-    lost = sum(table.rows for table in tables) - found.rows - found.without_arm
-    return replace(found, spent=silos.ledger.entries, with_gaps=lost)
+    return replace(drive(drawing(silos, wishes), silos), spent=silos.ledger.entries)
 
 
 def drawing(silos: Silos, wishes: CurveWishes) -> Conversation[Curves]:
@@ -101,6 +99,7 @@ def drawing(silos: Silos, wishes: CurveWishes) -> Conversation[Curves]:
         found,
         round(float(sums["rows"])),
         round(float(sums["without_arm"])),
+        round(float(sums["with_gaps"])),
         stratified(tests[0]) if tests else None,
         log_rank_on_grid(counts) if tests else None,
     )

@@ -116,9 +116,9 @@ def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
         wishes.positive,
         wishes.allow_empty,
         wishes.standardise,
-        least_target(recipe),
-        wishes.first,
-        wishes.terms,
+        least=least_target(recipe),
+        first=wishes.first,
+        terms=wishes.terms,
     )
 
 

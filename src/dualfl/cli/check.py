@@ -172,7 +172,7 @@ def lines(silos: Sequence[Inspection], found: Sequence[Finding], far: bool = Fal
     every = [silo.silo for silo in silos]
     findings = [one for silo in silos for one in silo.findings] + list(found)
     odd = matters(findings)
-    stops = sum(matter.first.stops for matter in odd)
+    stops = sum(matter.stops for matter in odd)
     yield from textwrap.wrap(f"{counted(silos)}: {verdict(stops, len(odd) - stops)}.", WIDTH)
     for title, group in (("Would stop a fit", odd[:stops]), ("Worth a look", odd[stops:])):
         if group:
@@ -185,7 +185,7 @@ def lines(silos: Sequence[Inspection], found: Sequence[Finding], far: bool = Fal
         for kind, count in shown.items():
             if count > MOST:
                 yield from ("", f"  and {count - MOST:,} more of this kind: {kind}; --json has all")
-    mends = together([one for matter in odd for one in matter.findings if matter.first.stops or "drop" not in one.mend])
+    mends = together([one for matter in odd for one in matter.findings if matter.stops or "drop" not in one.mend])
     if mends and not far:
         yield from ("", "Options that mend what options can; give them to check again, and then to fit:")
         yield from shell(options(mends, every))

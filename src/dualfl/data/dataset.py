@@ -20,40 +20,32 @@ Task = Literal["classification", "regression"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
-    """Rows and targets.
-
-    X : rows by features, dense or SciPy CSR, in the type of the file; models see `scale * X`.
-    y : class numbers 0, 1, ... into `classes`, or real targets.
-    classes : the names of the classes, in the order of their numbers; empty for regression.
-    source : where the rows came from.
-    center, spread : if the features were standardised, X = (raw - center) / spread.
-    names : the names of the features, if they are known.
-    columns : other columns, which models do not use, such as the hospital; `column:hospital` splits by it.
+    """A data set: rows, targets, and what they mean. `dualfl.load` returns one.
 
     Parameters
     ----------
-    X : object
-        The rows.
-    y : array_like
-        The targets: numbers, or classes counted from 0.
+    X : ndarray or sparse array
+        Rows by features, dense or SciPy CSR, in the type of the file. Models see `scale * X`.
+    y : ndarray
+        The targets: numbers, or 0, 1, ... for the classes.
     classes : tuple[str, ...]
-        The names of the classes; empty for numbers.
+        The names of the classes in the order of their numbers; empty for regression.
     name : str
-        What it is called.
+        The name of the data set.
     scale : float
         What models multiply the entries by.
     source : str
-        Where it was found.
-    task : Task
-        "classification" or "regression".
+        Where the rows came from.
+    task : {'classification', 'regression'}
+        What the targets are.
     center : ndarray, optional
-        What was subtracted from the columns, if they were standardised.
+        What was subtracted from the columns, if they were standardised: X = (raw - center) / spread.
     spread : ndarray, optional
-        What they were divided by.
+        What the columns were divided by, if they were standardised.
     names : tuple[str, ...], default ()
-        The names of the columns.
+        The names of the features, if they are known.
     columns : mapping, optional
-        Columns of text, for `column:NAME` partitions.
+        Other columns, which models do not use, such as the hospital. The partition `column:hospital` splits by it.
 
     Examples
     --------

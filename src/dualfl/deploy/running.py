@@ -79,6 +79,11 @@ def submitted(project: Project, work: Path, patience: float) -> str:
             break
         except runtime.RunFailed as error:
             if time.monotonic() >= give_up:
+                if isinstance(error, runtime.Silent):
+                    raise InputError(
+                        f"The coordinator of {project.folder} is not running; start it with `dualfl deploy start "
+                        f"{project.folder}`, and give this command again."
+                    ) from error
                 raise InputError(
                     f"The run could not be started ({error}); is the coordinator running (`dualfl deploy start "
                     f"{project.folder}`)?"

@@ -58,6 +58,7 @@ class Study:
         self.project = Project(Path(folder))
         self.patience = self.project.settings.patience if patience is None else patience
         self.say: Say = say or (lambda sentence: None)
+        self._told: tuple[int, str] | None = None  # the exchange that was told last
 
     def __repr__(self) -> str:
         settings = self.project.settings
@@ -110,7 +111,7 @@ class Study:
 
     def analyse(self, analysis: Analysis, name: str | None = None, fresh: bool = False) -> Analysed:
         """Carry out an analysis, or go on with it."""
-        project, settings = self.project, self.project.settings
+        project, settings, self._told = self.project, self.project.settings, None
         if project.missing:
             raise InputError(
                 f"Silo {project.missing[0]!r} has not been admitted; get its card.txt and `dualfl deploy admit` it."
@@ -134,7 +135,9 @@ class Study:
         return result
 
     def _at(self, number: int, purpose: str) -> None:
-        self.say(f"exchange {number}: {purpose}")
+        if (number, purpose) != self._told:  # an exchange that is asked again is still the same
+            self._told = (number, purpose)
+            self.say(f"exchange {number}: {purpose}")
 
 
 def called(wanted: dict[str, Any]) -> str:

@@ -29,6 +29,7 @@ from dualfl.files import write_atomically
 from dualfl.typing import AnyArray, sealed
 
 FORMAT = 2
+_PLAIN = frozenset({type(None), bool, int, str})
 UNSIGNED = 1  # what dualfl 0.1.0 wrote: no digest, and the rows in the tree
 _KNOWN: dict[str, Any] = {
     c.__name__: c for c in (Sparse, LowRank, Quantised, Cut, ClientMemory, Reply, Work, Saved, Mark)
@@ -49,14 +50,32 @@ class Packer:
         self._known: dict[int, str] = {}  # an array that is held twice is stored once
 
     def pack(self, value: Any) -> Any:
-        if value is None or isinstance(value, bool | int | str):
+        kind = type(value)  # most are of these kinds, and messages have hundreds of them
+        if kind in _PLAIN:
+            return value
+        if kind is float:
+            return {"float": value.hex()}  # exact, also inf and nan
+        if kind is dict:
+            return {"dict": {str(k): self.pack(v) for k, v in value.items()}}
+        if kind is list or kind is tuple:
+            return {kind.__name__: [self.pack(v) for v in value]}
+        if kind is np.ndarray:
+            return self._array(value)
+        return self._other(value)
+
+    def _array(self, value: AnyArray) -> Any:
+        key = self._known.setdefault(id(value), f"a{len(self.arrays)}")
+        self.arrays[key] = value
+        return {"array": key}
+
+    def _other(self, value: Any) -> Any:
+        """Records, and what is derived from the kinds above."""
+        if isinstance(value, bool | int | str):
             return value
         if isinstance(value, float):
-            return {"float": value.hex()}  # exact, also inf and nan
+            return {"float": value.hex()}
         if isinstance(value, np.ndarray):
-            key = self._known.setdefault(id(value), f"a{len(self.arrays)}")
-            self.arrays[key] = value
-            return {"array": key}
+            return self._array(value)
         if isinstance(value, SimpleNamespace):
             return {"means": self.pack(vars(value))}
         if dataclasses.is_dataclass(value):
@@ -81,20 +100,22 @@ class Unpacker:
         self.modules = [sys.modules[c.__module__] for c in classes if issubclass(c, Algorithm)]
 
     def unpack(self, tree: Any) -> Any:
-        if not isinstance(tree, dict):
+        if type(tree) is not dict:
             return tree
-        if "float" in tree:
-            return float.fromhex(tree["float"])
-        if "array" in tree:
-            return sealed(self.arrays[tree["array"]])
-        if "means" in tree:
-            return SimpleNamespace(**self.unpack(tree["means"]))
-        if "class" in tree:
-            return self._class(tree["class"], tree["module"])(**{k: self.unpack(v) for k, v in tree["fields"].items()})
-        if "dict" in tree:
-            return {k: self.unpack(v) for k, v in tree["dict"].items()}
-        kind, items = next(iter(tree.items()))
-        return {"list": list, "tuple": tuple}[kind](self.unpack(v) for v in items)
+        kind, held = next(iter(tree.items()))
+        if kind == "list":
+            return [self.unpack(v) for v in held]
+        if kind == "tuple":
+            return tuple([self.unpack(v) for v in held])
+        if kind == "dict":
+            return {k: self.unpack(v) for k, v in held.items()}
+        if kind == "float":
+            return float.fromhex(held)
+        if kind == "array":
+            return sealed(self.arrays[held])
+        if kind == "means":
+            return SimpleNamespace(**self.unpack(held))
+        return self._class(tree["class"], tree["module"])(**{k: self.unpack(v) for k, v in tree["fields"].items()})
 
     def _class(self, name: str, home: str) -> Any:
         name, home = _FORMER.get((name, home), (name, home))

@@ -69,7 +69,9 @@ def with_what_it_took(choice: str, chooser: Algorithm, history: History, N: int)
 
 def inquiry_of(algorithm: Algorithm) -> Inquiry:
     """What an algorithm that chooses wants to know."""
-    return Inquiry(alike=getattr(algorithm, "cost", "") == "floats")
+    if not isinstance(algorithm, Auto):
+        return Inquiry()
+    return Inquiry(alike=algorithm.cost == "floats" or (algorithm.cost == "time" and not algorithm.network.free))
 
 
 def conversing(

@@ -51,11 +51,16 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         Parameters
         ----------
-        X : rows by features; dense, SciPy sparse or a DataFrame.
-        y : one target a row.
-        groups : the silo of each row, any labels; None is one silo.
-        sample_weight : how much each row counts; None counts every row once.
-        offset : a number a row that is added to its predictor, such as the logarithm of an exposure.
+        X : array_like
+            Rows by features: dense, SciPy sparse or a DataFrame.
+        y : array_like
+            The target of each row.
+        groups : array_like, optional
+            The silo of each row, any labels; None is one silo.
+        sample_weight : array_like, optional
+            How much each row counts; None counts every row once.
+        offset : array_like, optional
+            A number for each row that is added to its predictor, such as the logarithm of an exposure.
         """
         whole, labels = one_table(self, X, y, groups, sample_weight, offset)
         if self._fit_all_rows(whole, labels):
@@ -67,9 +72,10 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         Parameters
         ----------
-        silos : a list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`, whose silos are far
-            away.
-        names : of the silos of a list, for messages.
+        silos : sequence or Study
+            A list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`.
+        names : sequence of str, optional
+            The names of the silos of a list, for messages.
         """
         if hasattr(silos, "fit_estimator"):
             if getattr(self, "class_weight", None) is not None:
@@ -253,7 +259,8 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
         Parameters
         ----------
-        level : of the intervals.
+        level : float, default 0.95
+            The coverage of the intervals.
         """
         return str(self.inference_.at(level))
 

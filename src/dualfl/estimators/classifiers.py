@@ -59,11 +59,18 @@ class LogisticRegression(FederatedClassifier):
 
     Attributes
     ----------
-    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : as in scikit-learn.
-    n_iter_, n_exchanges_, history_ : what the fit took: rounds, exchanges, and one row a round.
-    certificate_ : proven bound of E - E*, E being the objective divided by C S; None with `certificate_reason_`.
-    objective_ : E.
-    algorithm_ : what ran, and why.
+    coef_, intercept_, classes_, n_features_in_, feature_names_in_ : ndarray or int
+        As in scikit-learn.
+    n_iter_, n_exchanges_ : int
+        The number of rounds and of exchanges.
+    history_ : History
+        One row for each round: what it cost, and how good the model was.
+    objective_ : float
+        E, the objective divided by C S.
+    certificate_ : float or None
+        A proven bound on E - E*. Where it is None, `certificate_reason_` says why.
+    algorithm_ : str
+        Which algorithm ran, and why.
 
     Examples
     --------

@@ -41,11 +41,14 @@ class OrdinalRegression(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
 
     Attributes
     ----------
-    coef_ : log odds ratios of a higher level.
-    thresholds_ : one between each two levels.
-    classes_ : the levels, from low to high.
-
-    Others, such as `certificate_` and `n_exchanges_`, are those of `LogisticRegression`.
+    coef_ : ndarray
+        The logarithms of the odds ratios of a higher level.
+    thresholds_ : ndarray
+        One number between each two neighbouring levels.
+    classes_ : ndarray
+        The levels, from low to high.
+    certificate_, objective_, algorithm_, n_iter_, n_exchanges_, history_ : object
+        As in `LogisticRegression`.
 
     Examples
     --------
@@ -81,9 +84,12 @@ class OrdinalRegression(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
 
         Parameters
         ----------
-        silos : a list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`.
-        names : of the silos of a list, for messages.
-        columns : of a study: `weights`, `offset` or `exposure`, if there are any.
+        silos : sequence or Study
+            A list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`.
+        names : sequence of str, optional
+            The names of the silos of a list, for messages.
+        columns : str
+            For a study: `weights`, `offset` or `exposure`, if there are any.
         """
         if hasattr(silos, "fit_estimator"):
             silos.fit_estimator(self, **columns)

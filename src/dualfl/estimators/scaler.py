@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn import preprocessing
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from dualfl.errors import InputError
-from dualfl.estimators.silos import tables
+from dualfl.estimators.silos import row_weights, tables
 from dualfl.kernels import is_sparse
 from dualfl.tables.moments import Moments, moments
 from dualfl.typing import Array
@@ -43,7 +43,7 @@ class StandardScaler(preprocessing.StandardScaler):  # type: ignore[misc]  # sci
     def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
         """Moments of the columns over the silos that `groups` names, one for each row."""
         X = self._checked(X, reset=True)
-        weights = None if sample_weight is None else _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        weights = row_weights(sample_weight, X)
         parts = tables(X, groups)
         weighed = [None] * len(parts) if weights is None else tables(weights, groups)
         return self._merge([moments(part, w) for part, w in zip(parts, weighed)], weights is not None)
@@ -58,7 +58,7 @@ class StandardScaler(preprocessing.StandardScaler):  # type: ignore[misc]  # sci
             X = self._checked(parts[0], reset=j == 0)
             w = None
             if len(parts) == 3 and parts[2] is not None:
-                w, weighted = _check_sample_weight(parts[2], X, ensure_non_negative=True), True
+                w, weighted = row_weights(parts[2], X), True
             sent.append(moments(X, w))
         return self._merge(sent, weighted)
 

@@ -21,6 +21,7 @@ from dualfl.silos.chamber import SiloRows
 from dualfl.typing import AnyArray, Array
 
 KINDS = (np.float64, np.float32, np.uint8)  # what the kernels read without a copy
+LARGEST_WEIGHT = 1e100  # of a row, and the smallest is one over it
 
 
 def total_mass(silos: Sequence[SiloRows]) -> float:
@@ -158,6 +159,12 @@ def row_weights(given: Any, X: Any) -> Array | None:
         weights: Array = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
     except OverflowError as error:
         raise InputError(f"A sample weight is too large for a float ({error}).") from error
+    strange = np.flatnonzero((weights > LARGEST_WEIGHT) | ((weights > 0) & (weights < 1 / LARGEST_WEIGHT)))
+    if len(strange):  # their sum, or what is divided by it, would be no number
+        raise InputError(
+            f"sample_weight[{strange[0]}] is {weights[strange[0]]:g}; weights must be 0, or between "
+            f"{1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}; multiply all of them by one number."
+        )
     return weights
 
 

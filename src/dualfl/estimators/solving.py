@@ -38,6 +38,7 @@ NOTHING = 1e-20  # of an energy, whatever its unit
 PERFECT = 8  # times the same: an energy that small is 0 but for rounding
 IDLE, IDLE_CERTIFIED = 5, 20  # rounds at one energy after which a run has settled; a certificate may still improve
 CLOSE, STILL = 1e-3, 3  # of what is wanted, the gain of a round, or of so many, after which a proof is asked for
+STEADY, POLISH = 1e-8, 5  # of the largest coefficient, the last move of a model that rests; rounds to wait for that
 HOPELESS = 50  # rounds without a gain, wherever the energies were
 
 
@@ -70,7 +71,11 @@ class FitLimits:
         """Whether a gap is as small as asked for, or as rounding lets it be."""
         if gap is None or energy is None or not np.isfinite(energy):
             return False
-        return gap <= max(self.tol * self.scale(energy), FLOOR * (rounding or SMALLEST))
+        return gap <= max(self.wanted(energy), FLOOR * (rounding or SMALLEST))
+
+    def wanted(self, energy: float) -> float:
+        """The gap that was asked for."""
+        return self.tol * self.scale(energy)
 
     def scale(self, energy: float) -> float:
         """What tol is relative to."""
@@ -234,6 +239,7 @@ class Settled:
         self.seen: list[float] = []
         self.rounding = 0.0  # how far off the best energy may be
         self.proven = -np.inf  # lower bound of E*
+        self.resting: list[Array] = []  # models of the rounds in which rounding hid the rest of the gap
         self.enough = np.inf  # the gain of a round below which another attempt at a proof is worth its exchange
         self.last_resort: Callable[[], FreeIntercept | CurvatureProof | None] = lambda: None  # where all else failed
 
@@ -251,7 +257,8 @@ class Settled:
         scale = limits.scale(best)
         rounding = self.rounding
         if limits.met(row.certificate, best, rounding):
-            return True
+            assert row.certificate is not None
+            return row.certificate <= limits.wanted(best) or self.rests(theta)
         # A perfect fit: no loss and no penalty is below 0. Rounding that hides everything proves nothing is left.
         # Where the first model is perfect, there is no energy to compare with, and rounding must be next to none.
         if self.nonnegative and best <= PERFECT * rounding <= max(limits.tol * self.seen[0], NOTHING):
@@ -272,6 +279,15 @@ class Settled:
             self.enough = self.gain(1) * min(0.1, limits.tol * scale / gap if 0 < gap < np.inf else 0.1)
             return idle or limits.met(gap, best, rounding)
         return idle
+
+    def rests(self, theta: Array) -> bool:
+        """Whether the model stands still, too, or will not. Where rounding hides what is left of the gap, coefficients
+        have only half of their digits; a method that converges fast finds the others in a round or two."""
+        self.resting.append(theta)
+        if len(self.resting) <= 1:
+            return False
+        moved = float(np.abs(theta - self.resting[-2]).max(initial=0.0))
+        return moved <= STEADY * float(np.abs(theta).max(initial=0.0)) or len(self.resting) > POLISH
 
     def close(self, wanted: float) -> bool:
         """Whether a method that converges fast has less to go than is wanted: rounds without any gain are trials that

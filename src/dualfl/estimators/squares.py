@@ -33,6 +33,7 @@ from dualfl.typing import Array
 LARGEST = 2000  # coefficients: above it moments are too many numbers to be sent
 SWEEPS, DOUBLED = 20, 3  # before the first look at the gap; how often twice as many are made before the next
 TURNS = 20  # looks before all digits are asked for
+EPS = float(np.finfo(float).eps)
 DIGITS = 1e-9  # a held-out loss that may be off by more, relatively, is asked for
 
 
@@ -57,7 +58,7 @@ class Moments:
         """The weighted sum of squared residuals of y - x'w - b, and how far off it may be; model: (w, -1, b)."""
         total = float(model @ self.A @ model)
         sizes = float(np.abs(model) @ np.abs(self.A) @ np.abs(model))
-        return max(total, 0.0), 4 * len(model) * float(np.finfo(float).eps) * sizes
+        return max(total, 0.0), 4 * len(model) * EPS * sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,14 +99,16 @@ class Quadratic:
         return [V @ np.divide(pull, values + a, out=np.zeros_like(pull), where=values + a > 0) for a in strengths]
 
     def sparse(self, strengths: Sequence[tuple[float, float]], tol: float) -> list[Array]:
-        """The minimisers for these (ridge, l1), each started where the one before it ended."""
-        d, found = len(self.r), []
-        w, infinite, Q = np.zeros(d), np.full(d, np.inf), self.G.copy()
+        """The minimisers for these (ridge, l1), each started where the path leads from the two before it."""
+        d, found = len(self.r), list[Array]()
+        infinite, zeros, Q = np.full(d, np.inf), np.zeros(d), self.G.copy()
         diagonal = np.diag(self.G).copy()
-        for ridge, l1 in strengths:
-            Q[np.diag_indices(d)] = diagonal + ridge
-            w = self._descended(Q, Separable(np.full(d, l1), np.zeros(d), -infinite, infinite), ridge, l1, w, tol)
-            found.append(w)
+        for k, (ridge, l1) in enumerate(strengths):
+            Q.flat[:: d + 1] = diagonal + ridge
+            start = ahead(strengths[: k + 1], found) if k else zeros
+            found.append(
+                self._descended(Q, Separable(np.full(d, l1), zeros, -infinite, infinite), ridge, l1, start, tol)
+            )
         return found
 
     def _descended(self, Q: Array, P: Separable, ridge: float, l1: float, start: Array, tol: float) -> Array:
@@ -136,7 +139,7 @@ class Quadratic:
         rest = self.v - 2 * along + float(w @ Gw)
         slopes = self.r - Gw - ridge * w
         E = rest / 2 + ridge / 2 * float(w @ w) + l1 * float(np.abs(w).sum())
-        noise = 8 * len(w) * float(np.finfo(float).eps) * (self.v + abs(along))
+        noise = 8 * len(w) * EPS * (self.v + abs(along))
         if l1 == 0:
             convexity = ridge if ridge > 0 else float(np.linalg.eigvalsh(self.G)[0])
             return (float(slopes @ slopes) / (2 * convexity) if convexity > 0 else np.inf) + noise, E
@@ -144,6 +147,18 @@ class Quadratic:
         s = min(1.0, l1 / steepest) if steepest > 0 else 1.0
         dual = s * (self.v - along) - s * s / 2 * (rest + ridge * float(w @ w))
         return max(E - dual, 0.0) + noise, E
+
+
+def ahead(strengths: Sequence[tuple[float, float]], found: Sequence[Array]) -> Array:
+    """Where a path goes on: between two kinks it is a straight line in l1, for one ridge."""
+    w = found[-1]
+    if len(found) < 2:
+        return w
+    before, (_, first), (_, second), (_, third) = found[-2], *strengths[-3:]
+    if first == second or not np.array_equal(np.sign(w), np.sign(before)):
+        return w
+    on = w + (w - before) * ((third - second) / (second - first))
+    return np.where(on * w > 0, on, 0.0)
 
 
 def possible(model: Any, silos: Silos) -> bool:
@@ -185,7 +200,7 @@ def fitted(train: Moments, models: Sequence[Any], sample: Sample) -> list[Array]
     limits = models[0]._limits(sample)
     for cost, w in zip(costs, ws):
         gap, E = found.gap(w, cost.ridge, cost.l1)
-        if not limits.met(gap, E, 8 * len(w) * float(np.finfo(float).eps) * found.v):
+        if not limits.met(gap, E, 8 * len(w) * EPS * found.v):
             raise NotProven(f"rounding proves no more than a gap of {gap:.1e} of E = {E:.6g}")
     return [found.model(w) for w in ws]
 

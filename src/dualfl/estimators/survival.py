@@ -46,12 +46,16 @@ class CoxPH(FederatedLinear):
 
     Attributes
     ----------
-    coef_ : log hazard ratios.
-    baselines_ : for each silo, and each of its strata, the cumulative hazard of a row of zeros.
-    objective_ : E, the objective above divided by the total weight of the rows; `certificate_` bounds E - E*.
-    log_likelihood_ : the log partial likelihood.
-
-    Others, such as `n_exchanges_`, are those of `LogisticRegression`.
+    coef_ : ndarray
+        The logarithms of the hazard ratios.
+    baselines_ : dict
+        For each silo, and each of its strata, the cumulative hazard of a row of zeros.
+    objective_ : float
+        E, the objective above divided by the total weight of the rows. `certificate_` bounds E - E*.
+    log_likelihood_ : float
+        The logarithm of the partial likelihood.
+    certificate_, algorithm_, n_iter_, n_exchanges_, history_ : object
+        As in `LogisticRegression`.
 
     Examples
     --------
@@ -95,12 +99,18 @@ class CoxPH(FederatedLinear):
 
         Parameters
         ----------
-        X : rows by features; dense, SciPy sparse or a DataFrame.
-        y : a structured array of an event indicator and a time, in this order, as scikit-survival takes it.
-        groups : the silo of each row, any labels; None is one silo.
-        sample_weight : how much each row counts; None counts every row once.
-        entry : when a row came under observation (left truncation).
-        strata : labels within silos; only rows of one label are compared.
+        X : array_like
+            Rows by features: dense, SciPy sparse or a DataFrame.
+        y : structured array
+            An event indicator and a time, in this order, as in scikit-survival.
+        groups : array_like, optional
+            The silo of each row, any labels; None is one silo.
+        sample_weight : array_like, optional
+            How much each row counts; None counts every row once.
+        entry : array_like, optional
+            When each row came under observation (left truncation).
+        strata : array_like, optional
+            Labels within silos; only rows with the same label are compared.
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=KINDS)
         whole = survival_rows("all", X, y, sample_weight, entry=entry, strata=strata)
@@ -115,10 +125,13 @@ class CoxPH(FederatedLinear):
 
         Parameters
         ----------
-        silos : a list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`.
-        names : of the silos of a list, for messages.
-        columns : of a study, whose target is the event: `time="days"`, and `entry`, `strata` and `weights` if there are
-            any. Baselines are those of the silos that show them.
+        silos : sequence or Study
+            A list of silos, each (X, y) or (X, y, weights); or a study, `dualfl.connect(...)`.
+        names : sequence of str, optional
+            The names of the silos of a list, for messages.
+        columns : str
+            For a study, whose target is the event: `time="days"`, and `entry`, `strata` and `weights` if there are any.
+            Baselines are those of the silos that show them.
         """
         if hasattr(silos, "fit_estimator"):
             silos.fit_estimator(self, **columns)

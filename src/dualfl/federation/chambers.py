@@ -24,6 +24,7 @@ from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.commitments import Commitment
 from dualfl.federation.experiment import Experiment
+from dualfl.federation.few_rows import check_rows
 from dualfl.federation.inspecting import inspected
 from dualfl.federation.named_algorithms import algorithm_of
 from dualfl.federation.rows import check_empty, not_quoted
@@ -47,6 +48,10 @@ DESCRIBES = ("outline", "tally", "spreads", "cells", "own_cells")  # those of a 
 CURVES = ("survival_counts", "log_rank")  # those of survival curves
 TABLE_NAMES = ("describe", "outline")  # tell names of columns and levels
 TOLD = (*TABLE_NAMES, "encode", "reweigh")  # what a chamber remembers
+RANDOM = (
+    "the sums of a random site effect tell every silo's number of rows and means, and this silo shows none of its own "
+    "numbers; take --site-effect fixed, or its operator sets 'show_own_numbers' in silo.json"
+)
 QUOTING = "its rows do not suit what was asked"
 
 
@@ -111,6 +116,8 @@ class FarChamber:
             return {}
         if verb == "inspect":
             return inspected(self.home, str(given["target"]), given["classes"]).as_json()
+        if verb == "site_terms" and self.home.policy.least_rows and self.home.withholds:
+            raise InputError(RANDOM)
         if verb == "evaluate" and int(given["bins"]) > BINS:  # fine ones would tell the scores themselves
             raise InputError(f"a histogram of scores has at most {BINS} bins, and {given['bins']} are asked for")
         if verb in TABLE_NAMES:
@@ -120,8 +127,8 @@ class FarChamber:
             found = answered(chamber, verb, given)
             if verb in TABLE_NAMES:
                 self.check_told(found)
-        if verb == "encode":
-            self.check_weights()
+        if verb in ("encode", "reweigh"):
+            check_rows(chamber.rows, self.home.policy, bool(self.home.settings.get("allow_drop_rows")))
         if verb in CURVES:
             self.home.policy.check_size(self.chamber.used[0].rows, len(given["arms"]) or 1)
         if verb in TOLD:
@@ -203,22 +210,6 @@ class FarChamber:
                     f"column {column!r} may not be the {role} of rows at this silo; its operator can allow it by "
                     f'"roles": {{"{role}": ["{column}"]}} in silo.json'
                 )
-
-    def check_weights(self) -> None:
-        """Weights that leave few rows to count would tell of these few."""
-        rows, policy = self.chamber.rows, self.home.policy
-        if rows.weights is None:
-            return
-        if not rows.weights.all() and policy.least_rows and not self.home.settings.get("allow_drop_rows"):
-            raise InputError(
-                "some rows have the weight 0, and which rows count is the operator's to say; allow it by "
-                '"allow_drop_rows": true in silo.json'
-            )
-        counting = rows.mass**2 / float(rows.weights @ rows.weights) if rows.mass > 0 else 0.0
-        if counting < policy.least_rows:
-            raise InputError(
-                "the weights let fewer rows of this silo count than its policy wants for any plan ('least_rows')"
-            )
 
     # -- runs ---------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ vectors of whose size something is known take one word a number (`scales`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualfl.algorithms.codecs import Codec
-from dualfl.algorithms.messages import Quantised, canonical, not_finite
+from dualfl.algorithms.messages import Quantised, canonical
 from dualfl.errors import InputError
-from dualfl.federation.field import Words, pieces, signed_to_words, words_to_signed
+from dualfl.federation.field import P, Words, pieces, signed_to_words, words_to_signed
 from dualfl.streams import Stream
 from dualfl.typing import Array
 
@@ -92,19 +93,35 @@ class Part(NamedTuple):
 
 def to_words(name: str, x: Any, bits: int, added: int = 1) -> Words:
     """round(x 2^bits) modulo p, flat; refused where the sum could wrap around."""
+    if type(x) is float:
+        return np.array([_to_whole(name, x, bits, added) % P], dtype=np.uint64)
     x = np.asarray(x, dtype=np.float64).ravel()
-    if not_finite(x):
-        raise InputError(f"{name!r} holds NaN or infinity")
-    limit = LARGEST / 2.0**bits / added
-    if largest_of(x) >= limit:  # by how much stays here, since this sentence goes to the server
-        raise InputError(
-            f"{name!r} holds a number of {limit:.3g} or more, which secure sums do not carry; scale the columns "
-            "in every silo"
-        )
+    _check_size(name, largest_of(x), bits, added)
     words = np.empty(x.size, dtype=np.uint64)
     for piece in pieces(x.size):
         words[piece] = signed_to_words(np.rint(x[piece] * 2.0**bits).astype(np.int64))
     return words
+
+
+def _check_size(name: str, largest: float, bits: int, added: int) -> None:
+    if not math.isfinite(largest):
+        raise InputError(f"{name!r} holds NaN or infinity")
+    limit = LARGEST / 2.0**bits / added
+    if largest >= limit:  # by how much stays here, since this sentence goes to the server
+        raise InputError(
+            f"{name!r} holds a number of {limit:.3g} or more, which secure sums do not carry; scale the columns "
+            "in every silo"
+        )
+
+
+def _to_whole(name: str, x: float, bits: int, added: int) -> int:
+    """The same of one number: an answer has dozens of them, and arrays of one number each would take longer."""
+    _check_size(name, abs(x), bits, added)
+    return round(x * 2.0**bits)
+
+
+def number_from(word: int, bits: int) -> float:
+    return (word - P if word > P >> 1 else word) / 2.0**bits
 
 
 def from_words(words: Words, bits: int) -> Array:
@@ -126,12 +143,24 @@ def reach(silos: int) -> float:
 
 def limbs(name: str, x: Any, silos: int, chosen: Sequence[str] = ALL) -> dict[str, Part]:
     """x, which so many silos add with no weight; all parts together lose nothing of a float64 below `reach`."""
+    if not np.ndim(x):
+        return _limbs_of_one(name, float(x), silos, chosen)
     rest, parts = np.asarray(x, dtype=np.float64), {}
     for limb in chosen:
         bits = LIMBS[limb]
         rounded = from_words(to_words(name, rest, bits, silos), bits).reshape(rest.shape)
         parts[f"{name}:{limb}"] = Part(rounded, bits, silos)
         rest = rest - rounded
+    return parts
+
+
+def _limbs_of_one(name: str, rest: float, silos: int, chosen: Sequence[str]) -> dict[str, Part]:
+    parts = {}
+    for limb in chosen:
+        bits = LIMBS[limb]
+        rounded = _to_whole(name, rest, bits, silos) / 2.0**bits
+        parts[f"{name}:{limb}"] = Part(rounded, bits, silos)
+        rest -= rounded
     return parts
 
 

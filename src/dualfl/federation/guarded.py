@@ -14,19 +14,20 @@ import numpy as np
 
 from dualfl.federation.policy import RARE, Policy
 from dualfl.federation.rows import SiloRows
-from dualfl.tables.reading import Table
+from dualfl.tables.reading import Table, missing
 from dualfl.typing import AnyArray
 
 
 def guarded(rows: SiloRows, policy: Policy, untold: Sequence[str] = ()) -> SiloRows:
     """The rows without forbidden columns and rare levels; the target and what nobody is told stay as they are."""
-    table, target = rows.table, rows.target
+    table, target, least = rows.table, rows.target, policy.least_per_level
+    counts = ~missing(table.columns[target])
     columns: dict[str, AnyArray] = {}
     for name, values in table.columns.items():
         if name != target and not may_be_used(name, policy):
             continue
-        told = name not in (target, *untold) and values.dtype.kind != "f"
-        columns[name] = joined(values, policy.least_per_level) if told else values
+        told = name not in (target, *untold) and (values.dtype.kind != "f" or name in rows.categorical)
+        columns[name] = joined(table.levels(name), least, counts) if told and least else values
     return replace(rows, table=replace(table, columns=columns))
 
 
@@ -34,14 +35,22 @@ def may_be_used(name: str, policy: Policy) -> bool:
     return (policy.columns is None or name in policy.columns) and name not in policy.forbidden_columns
 
 
-def joined(texts: AnyArray, least: int) -> AnyArray:
-    """Texts with levels that have fewer rows than `least` as one; if even that has fewer, these entries are gaps."""
-    levels, places, counts = np.unique(texts, return_inverse=True, return_counts=True)
+def joined(texts: AnyArray, least: int, counted: AnyArray | None = None) -> AnyArray:
+    """Texts with levels that have fewer rows than `least` as one; gaps stay gaps.
+
+    If even that has fewer, the next larger level joins them, and so on: as gaps they would be a level of few again.
+    `counted`: the rows that count.
+    """
+    levels, places = np.unique(texts, return_inverse=True)
+    counts = np.bincount(places if counted is None else places[counted], minlength=len(levels))
     rare = (counts < least) & (levels != "")
     if not rare.any():
         return texts
-    name = RARE if counts[rare].sum() >= least else ""
-    named = np.where(rare, name, levels.astype(f"<U{max(levels.dtype.itemsize // 4, len(RARE))}"))
+    for next_larger in np.argsort(counts, kind="stable"):
+        if counts[rare].sum() >= least:
+            break
+        rare[next_larger] |= levels[next_larger] != ""
+    named = np.where(rare, RARE, levels.astype(f"<U{max(levels.dtype.itemsize // 4, len(RARE))}"))
     return np.asarray(named[places])
 
 
@@ -51,6 +60,17 @@ def with_indicator(analysis: Mapping[str, Any], used: Table) -> list[str]:
         return list(used.columns)
     features = (analysis.get("schema") or {}).get("features", ())
     return [str(feature["name"]) for feature in features if feature.get("indicator")]
+
+
+def rarest_level(table: Table, target: str, classes: bool, untold: Sequence[str] = ()) -> tuple[str, int]:
+    """The column of texts, or the target if it is one of classes, with the rarest level; and how many rows have it."""
+    found: dict[str, int] = {}
+    for name, values in table.columns.items():
+        if name not in untold and (values.dtype.kind != "f" or (classes and name == target)):
+            levels, counts = np.unique(table.levels(name), return_counts=True)
+            found[name] = int(counts[levels != ""].min(initial=table.rows))
+    name = min(found, key=lambda one: found[one], default="")
+    return name, found.get(name, 0)
 
 
 def rarest_gaps(table: Table, columns: Sequence[str]) -> tuple[str, int]:
@@ -75,11 +95,12 @@ def rarest_number(table: Table, but: Sequence[str] = ()) -> tuple[str, int]:
 def rarest_cell(table: Table, untold: Sequence[str] = ()) -> int:
     """Rows of the rarest two levels of two texts, classes among them, that occur together; 0 if there are no two.
 
-    A column of two numbers, such as 0 and 1, is one of two levels.
+    A column of two numbers, such as 0 and 1, is one of two levels; gaps in a text are a level, also by themselves.
     """
     texts = [values for name, values in table.columns.items() if name not in untold and has_levels(values)]
     codes = [np.unique(values, return_inverse=True) for values in texts]
-    least = 0
+    gaps = [int(np.count_nonzero(values == "")) for values in texts if values.dtype.kind != "f"]
+    least = min((one for one in gaps if one), default=0)
     for i, (_, a) in enumerate(codes):
         for levels, b in codes[:i]:
             counts = np.bincount(a * len(levels) + b)

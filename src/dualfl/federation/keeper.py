@@ -24,8 +24,8 @@ from dualfl.federation.chambers import TABLE_NAMES
 from dualfl.federation.commitments import OPENING
 from dualfl.federation.consent import Consent
 from dualfl.federation.experiment import CHANGED, Experiment, purge
+from dualfl.federation.few_rows import check_counted
 from dualfl.federation.fixed_point import BITS
-from dualfl.federation.guarded import rarest_cell, rarest_gaps, rarest_number, with_indicator
 from dualfl.federation.handing_on import sign_hello, sign_own
 from dualfl.federation.masks import Offer, check, public_part
 from dualfl.federation.named_algorithms import SURVEYS, algorithm_of, check_installed
@@ -234,14 +234,11 @@ class Keeper:
         used = rows.used()
         if plan.get("draft") is not None:
             policy.check_size(used.rows, coefficients(Draft.from_json(plan["draft"])))
-        policy.check_numbers(*rarest_number(used, (rows.target, *home.clusters)))
-        policy.check_gaps(*rarest_gaps(used, with_indicator(plan.get("analysis") or {}, used)))
-        if policy.least_per_cell:
-            policy.check_cells(rarest_cell(used, home.clusters))
+        counted = experiment.far.counted() if "analysis" in plan and policy.least_rows else used
+        check_counted(counted, rows.target, policy, home.clusters, plan.get("analysis") or {})
         columns = sorted(name for name in used.columns if name != rows.target)
         consent.check(plan, experiment.id, roster, columns)
         if policy.least_rows:
-            counted = experiment.far.counted() if "analysis" in plan else used
             row_sets.check(home.path, row_sets.digests(counted, home.salt), policy.least_rows)
 
     def moments(self, request: Content, message: bytes) -> Content | bytes:

@@ -104,8 +104,8 @@ class Line:
 
     def follow(self, request: Content, now: Standing, group: bytes) -> None:
         """Check what came of the last exchange, and that this is what must be asked next."""
-        self._note_opened(request.get("opened"), now, group)
-        self._catch_up(now.exchanges)
+        totals = self._note_opened(request.get("opened"), now, group)
+        self._catch_up(now.exchanges, totals)
         assert self._replica is not None
         self._replica.check(request["asks"], request["ended"], request.get("wide", False))
 
@@ -115,9 +115,10 @@ class Line:
         assert self._replica is not None
         return None if self._replica.wide else self._replica.scales
 
-    def _note_opened(self, opened: Any, now: Standing, group: bytes) -> None:
+    def _note_opened(self, opened: Any, now: Standing, group: bytes) -> Totals | None:
+        """What came of the last exchange, on disk now; None before the first."""
         if now.exchanges == 0:
-            return
+            return None
         try:
             totals = read_totals(opened, now)
         except (KeyError, TypeError, AttributeError):
@@ -131,16 +132,22 @@ class Line:
         for name, own in (totals.own or {}).items():
             check_own(own, (totals.signed or {}).get(name), now.label, name, roster[name])
         write(self.path / "opened" / f"{now.exchanges:06d}", encode({"opened": opened, "fields": now.fields}))
+        return totals
 
-    def _catch_up(self, exchanges: int) -> None:
-        """Let the replica hear what it has not heard: all of it if this process is new."""
+    def _catch_up(self, exchanges: int, last: Totals | None) -> None:
+        """Let the replica hear what it has not heard: the last sums, or all of them if this process is new."""
         if self._replica is None or self._followed > exchanges:
             self._replica = Replica(self.experiment.plan, self.experiment.id, decode((self.path / "met").read_bytes()))
             self._followed = 0
         while self._followed < exchanges:
-            kept = decode((self.path / "opened" / f"{self._followed + 1:06d}").read_bytes())
-            self._replica.told(read_totals(kept["opened"], Standing(Chain(""), fields=tuple(kept["fields"]))))
-            self._followed += 1
+            number = self._followed + 1
+            totals = last if number == exchanges else None
+            self._replica.told(totals or self._opened(number))
+            self._followed = number
+
+    def _opened(self, number: int) -> Totals:
+        kept = decode((self.path / "opened" / f"{number:06d}").read_bytes())
+        return read_totals(kept["opened"], Standing(Chain(""), fields=tuple(kept["fields"])))
 
     def seal(self, message: bytes, now: Standing, group: bytes) -> tuple[Seal, Chain]:
         chain = now.chain.said(message)

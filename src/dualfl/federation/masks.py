@@ -11,6 +11,7 @@ The tag is a digest of the whole request, so another request has another mask, a
 from __future__ import annotations
 
 import hashlib
+import hmac
 import threading
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -97,6 +98,12 @@ class Masks:
         return Keystream(self.shared[other], hashlib.sha256(pair.encode()).digest(), tag)
 
 
+def derived_key(secret: bytes, salt: bytes, tag: str) -> bytes:
+    """32 bytes by HKDF (RFC 5869) with SHA-256, of which one block is enough; an exchange needs one for each stream."""
+    extracted = hmac.digest(salt, secret, "sha256")
+    return hmac.digest(extracted, tag.encode() + b"\x01", "sha256")
+
+
 class Keystream:
     """Words of 64 random bits; another tag gives another key, so each is used once and the counter may begin at 0."""
 
@@ -104,11 +111,8 @@ class Keystream:
         from cryptography.hazmat.primitives.ciphers import Cipher
         from cryptography.hazmat.primitives.ciphers.algorithms import AES
         from cryptography.hazmat.primitives.ciphers.modes import CTR
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-        key = HKDF(SHA256(), 32, salt, tag.encode()).derive(secret)
-        self._cipher = Cipher(AES(key), CTR(bytes(16))).encryptor()
+        self._cipher = Cipher(AES(derived_key(secret, salt, tag)), CTR(bytes(16))).encryptor()
 
     def next(self, size: int) -> Words:
         """The next words, which stay until the next call of anybody; at most a piece at a time."""

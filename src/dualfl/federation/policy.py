@@ -119,6 +119,16 @@ class Policy:
                 "and products of columns would tell of them",
             )
 
+    def check_levels(self, column: str, least: int) -> None:
+        """`least`: rows that count and have the rarest level of a text, or the rarest class."""
+        if 0 < least < self.least_per_level:
+            raise Unfit(
+                f"Of the rows that count, {least} have one of the levels of column {column!r}, and sums would tell of "
+                "them; leave rows or the column out in another way, or lower 'least_per_level' of the policy.",
+                f"few of its rows that count have some level of column {column!r} ('least_per_level'), and sums would "
+                "tell of them",
+            )
+
     def check_gaps(self, column: str, least: int) -> None:
         """`least`: rows without a number in a column, where a column of the plan says which these are."""
         if 0 < least < self.least_per_level:
@@ -133,8 +143,9 @@ class Policy:
         """`least`: rows of the rarest two levels of two texts that occur together."""
         if 0 < least < self.least_per_cell:
             raise InputError(
-                "two levels of two columns occur together in too few rows of this silo ('least_per_cell'), and "
-                "products of columns would tell of them; leave one of the columns out ('forbidden_columns')"
+                "two levels of two columns occur together in too few rows of this silo ('least_per_cell'), or a text "
+                "has few gaps, and products of columns would tell of them; leave one of the columns out "
+                "('forbidden_columns')"
             )
 
 

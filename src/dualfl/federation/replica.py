@@ -19,7 +19,7 @@ from dualfl.federation.courier import Courier
 from dualfl.federation.far_silos import AnalysisTerms, FarSilos
 from dualfl.federation.handing_on import Totals
 from dualfl.federation.scales import Scales
-from dualfl.federation.wire import decode, encode
+from dualfl.federation.wire import as_read
 from dualfl.silos.questions import Exchange, Query
 
 TOLERANCE = 1e-6  # of the largest number of a vector
@@ -106,8 +106,7 @@ class Replica:
         """Refuse questions that the analysis does not ask here."""
         if self.over:
             raise InputError(self.over)
-        expected = decode(encode({"asks": self.asks}))["asks"]
-        where = difference(asks, expected, "the question")
+        where = difference(asks, as_read(self.asks), "the question")
         if where is None and sorted(map(int, ended)) != sorted(self.silos._ended):
             where = "which fits have ended"
         if where is None and wide is not self.wide:
@@ -121,8 +120,8 @@ class Replica:
 
 def difference(given: Any, expected: Any, where: str) -> str | None:
     """Where the two differ by more than rounding explains; None if they do not."""
-    if isinstance(expected, Mapping):
-        if not isinstance(given, Mapping) or list(given) != list(expected):
+    if isinstance(expected, dict):
+        if not isinstance(given, dict) or list(given) != list(expected):
             return where
         return first(difference(given[key], expected[key], f"{where}, {key}") for key in expected)
     if isinstance(expected, list | tuple):

@@ -6,6 +6,7 @@ its next question, and every silo checks the tag and reads the same numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,15 +79,18 @@ class Total:
         """How many words the fields take."""
         if what == LARGEST:
             return sum(len(ladder(name)) for name in self.fields)
-        return sum(int(np.prod(shape, dtype=np.int64)) for _, shape, _ in self.fields)
+        return sum(math.prod(shape) for _, shape, _ in self.fields)
 
     def sums(self) -> Content:
         found: Content = {}
         place = 0
         for name, shape, bits in self.fields:
-            size = int(np.prod(shape, dtype=np.int64))
-            values = fixed_point.from_words(self.words[place : place + size], bits).reshape(shape)
-            found[name] = values if shape else float(values)
+            size = math.prod(shape)
+            words = self.words[place : place + size]
+            if shape:
+                found[name] = fixed_point.from_words(words, bits).reshape(shape)
+            else:
+                found[name] = fixed_point.number_from(int(words[0]), bits)
             place += size
         return fixed_point.whole(found)
 

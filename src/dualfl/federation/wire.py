@@ -31,10 +31,8 @@ class Once(Packer):
         super().__init__()
         self._alike: dict[tuple[str, tuple[int, ...], bytes], list[AnyArray]] = {}
 
-    def pack(self, value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            value = self._once(np.asarray(value, order="C"))
-        return super().pack(value)
+    def _array(self, value: AnyArray) -> Any:
+        return super()._array(self._once(np.asarray(value, order="C")))
 
     def _once(self, value: AnyArray) -> AnyArray:
         """The array of the same bytes that came before, or this one. Those that begin alike are compared."""
@@ -94,6 +92,13 @@ def _decoded(body: memoryview, algorithm: Algorithm | None) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError("a message cannot be read (it is not a record)")
     return content
+
+
+def as_read(content: Any) -> Any:
+    """What somebody else reads of it, once it has been sent: plain values, without the bytes between."""
+    packer = Packer()
+    tree = packer.pack(content)
+    return Unpacker(packer.arrays, None, {}).unpack(tree)
 
 
 def padding(size: int) -> bytes:

@@ -53,12 +53,14 @@ def data_line(fit: Fit) -> str:
     text = f"{silos} {fit.place}{'s' * (silos > 1)}{'' if fit.far else ', each a silo'}; {fit.rows:,} rows"
     text += f", {lost:,} more without a target were left out" if lost else ""
     text += f", {gaps:,} more with other gaps were left out" if gaps else ""
-    return f"{text}; {len(fit.schema.features)} columns, {coefficient_count(fit)}"
+    columns = len(fit.schema.features)
+    return f"{text}; {columns:,} column{'s' * (columns > 1)}, {coefficient_count(fit)}"
 
 
 def coefficient_count(fit: Fit) -> str:
     """How many, and what else the model is made of."""
-    text, beside = f"{len(fit.schema.names):,} coefficients", len(fit.names) - len(fit.schema.names)
+    count = len(fit.schema.names)
+    text, beside = f"{count:,} coefficient{'s' * (count > 1)}", len(fit.names) - count
     if "time" in fit.schema.roles:
         return f"{text}, and a baseline hazard in every silo"
     if fit.recipe.site_effect == "fixed":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,8 @@ from .disk_rows import BlockedRows, RowsOnDisk
 from .losses import Array, Loss
 
 KEPT_AS_THEY_ARE = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.uint8))
+
+_last_sizes: tuple[Callable[[], Any], Any] = (lambda: None, None)  # |X|' of the X that a weak reference leads to
 
 
 def is_sparse(X: Any) -> bool:
@@ -33,7 +37,7 @@ class Design:
            [110.4]])
     """
 
-    __slots__ = ("D", "X", "_extents", "_sizes", "intercept", "kernel", "n", "scale")
+    __slots__ = ("D", "X", "_extents", "intercept", "kernel", "n", "scale")
 
     def __init__(self, X: Any, *, scale: float = 1.0, intercept: bool = False) -> None:
         self.X: Any = _as_stored(X)
@@ -43,7 +47,6 @@ class Design:
         self.D: int = self.X.shape[1] + self.intercept
         self.kernel: RowKernels = self._kernel(self.X)
         self._extents: Array | None = None
-        self._sizes: Any = None
 
     def _kernel(self, X: Any) -> RowKernels:
         if isinstance(X, RowsOnDisk):
@@ -83,10 +86,13 @@ class Design:
 
     @property
     def sizes(self) -> Any:
-        """|X|', kept; for small designs, as it is a second X."""
-        if self._sizes is None:
-            self._sizes = (self.X if self.X.dtype == np.uint8 else abs(self.X)).T
-        return self._sizes
+        """|X|'; for small designs, as it is a second X. That of the last design is kept: not one for each of many."""
+        global _last_sizes
+        of, kept = _last_sizes
+        if of() is not self.X:
+            kept = (self.X if self.X.dtype == np.uint8 else abs(self.X)).T
+            _last_sizes = weakref.ref(self.X), kept
+        return kept
 
     def forward(self, W: Array) -> Array:
         """The predictors Xtilde W, shape (n, k)."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -121,13 +122,19 @@ class RowsOnDisk:
             where = slice(first, min(first + rows, len(self)))
             yield where, self[where]
 
-    def max(self, axis: int) -> npt.NDArray[Any]:
-        """The largest number of every column."""
-        return np.asarray(np.max([part.max(axis=axis) for _, part in self.blocks()], axis=0))
+    @cached_property
+    def extremes(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """The smallest and the largest number of every column, in one pass; NaN where one is NaN."""
+        parts = [(part.min(axis=0), part.max(axis=0)) for _, part in self.blocks()]
+        return np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
 
     def min(self, axis: int) -> npt.NDArray[Any]:
-        """The smallest one."""
-        return np.asarray(np.min([part.min(axis=axis) for _, part in self.blocks()], axis=0))
+        """The smallest number of every column."""
+        return self.extremes[0]
+
+    def max(self, axis: int) -> npt.NDArray[Any]:
+        """The largest one."""
+        return self.extremes[1]
 
 
 class BlockedRows:
@@ -141,19 +148,20 @@ class BlockedRows:
             yield where, self.rows(part)
 
     def forward(self, W: Array) -> Array:
-        return np.concatenate([kernel.forward(W) for _, kernel in self._each()])
+        Z = np.empty((len(self.X), W.shape[1]))  # filled block by block: pieces put together would be there twice
+        for where, kernel in self._each():
+            Z[where] = kernel.forward(W)
+        return Z
 
     def backward(self, R: Array) -> Array:
         return added(kernel.backward(R[where]) for where, kernel in self._each())
 
     def value_gradient(self, W: Array, loss: Loss, y: Array, s: Array) -> tuple[float, Array, Array]:
-        value, gradient = 0.0, np.zeros(0)
-        predictors: list[Array] = []
+        value, gradient, Z = 0.0, np.zeros_like(W), np.empty((len(self.X), W.shape[1]))
         for where, kernel in self._each():
-            E, G, Z = kernel.value_gradient(W, loss, y[where], s[where])
-            value, gradient = value + E, gradient + G if predictors else G
-            predictors.append(Z)
-        return value, gradient, np.concatenate(predictors)
+            E, G, Z[where] = kernel.value_gradient(W, loss, y[where], s[where])
+            value, gradient = value + E, gradient + G
+        return value, gradient, Z
 
     def hessian_times(self, V: Array, loss: Loss, Z: Array, y: Array, s: Array) -> Array:
         return added(kernel.hessian_times(V, loss, Z[w], y[w], s[w]) for w, kernel in self._each())

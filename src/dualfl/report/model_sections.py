@@ -164,7 +164,7 @@ def term_table(results: Results) -> Markup:
     rows = [
         [one.get("term"), short(one.get("statistic")), short(one.get("df")), p_value(one.get("p"))] for one in found
     ]
-    head = ["term", "statistic", "degrees of freedom", "p"]
+    head = ["term", "statistic", "df", "p"]
     return table("Terms with several coefficients: whether all of them are zero (Wald)", head, rows, class_="numbers")
 
 
@@ -183,13 +183,13 @@ def influence(number: int, one: Results) -> Markup:
     """For every silo the coefficients that would go farthest without it."""
     if not one.influence:
         return Markup("")
-    rows = []
+    rows, several = [], len({move.label for move in one.influence}) > 1
     for silo in dict.fromkeys(move.silo for move in one.influence):
         moves = [move for move in one.influence if move.silo == silo and not math.isnan(move.change)]
         if not moves:
             rows.append([silo, "no model without it", "", ""])
         for move in sorted(moves, key=lambda move: -farness(move))[:MOVES]:
-            name = f"{move.feature} ({move.label})" if move.label else move.feature
+            name = f"{move.feature} ({move.label})" if several else move.feature
             rows.append([silo, name, short(move.change), short(move.in_errors)])
     head = ["silo", "coefficient", "change", "in standard errors"]
     words = "What would change most if a silo were left out and the model fitted again."

@@ -374,9 +374,11 @@ class SurvivalSums:
         return {"rows": float(self.n), "events": self.events, "concordance": self.concordance}
 
 
-def survival_sums(model: Any, silo: SiloRows) -> SurvivalSums:
-    """What one silo sends about a model of hazards."""
+def survival_sums(model: Any, silo: SiloRows, together: int = 1) -> SurvivalSums:
+    """What one silo sends about a model of hazards. `together`: so many rows have one risk (`levelled`)."""
     time, event, risk = silo.more["time"], np.asarray(silo.y) > 0, model.decision_function(silo.X)
+    if together > 1:
+        risk = levelled(risk[:, None], np.ones((silo.n, 1), dtype=bool), together)[:, 0]
     labels = silo.more.get("strata", np.zeros(silo.n))
     parts = [labels == label for label in np.unique(labels)]
     pairs = PairCounts.of([pair_counts(time[part], event[part], risk[part]) for part in parts])

@@ -14,6 +14,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.silos import survival_sums
 from dualfl.silos.chamber import Chamber
+from dualfl.silos.table_verbs import check_small
 from dualfl.silos.verbs import Wire, half, verb
 from dualfl.tables.roles import parts
 from dualfl.typing import Array
@@ -32,12 +33,19 @@ def of_rows(chamber: Chamber, by: str | None, arms: Sequence[str]) -> tuple[Any,
     place = {name: k for k, name in enumerate(arms)}
     arm = np.array([place.get(str(label), 0) for label in labels[known]], dtype=np.intp)
     entry, strata = (None if name not in more else more[name][known] for name in ("entry", "strata"))
-    return more["time"][known], event[known], arm, entry, strata, int((~known).sum())
+    without = int((~known).sum())
+    sizes = np.append(np.bincount(arm), without).astype(np.float64) if by is not None else np.zeros(1)
+    check_small(chamber, sizes, chamber.least.level, "levels of what curves are drawn by, or gaps in it,")
+    if strata is not None:
+        own = np.unique(strata, return_counts=True)[1].astype(np.float64)
+        check_small(chamber, own, chamber.least.level, "strata")
+    return more["time"][known], event[known], arm, entry, strata, without
 
 
 @verb
 def survival_counts(chamber: Chamber, by: str | None, arms: Sequence[str], grid: Array) -> Wire:
-    """By interval and arm: rows at risk at its start, events, and rows that leave; and how many rows there are."""
+    """By interval and arm: rows at risk at its start, events, and rows that leave; and how many rows there are,
+    how many have no arm, and how many lack a time, an event or an entry."""
     times = np.asarray(grid, dtype=np.float64)
     if not 0 < len(times) <= MOST_TIMES:
         raise InputError(f"a grid has from 1 to {MOST_TIMES:,} times, and this one has {len(times):,}")
@@ -50,6 +58,7 @@ def survival_counts(chamber: Chamber, by: str | None, arms: Sequence[str], grid:
         "left": found.left,
         "rows": float(len(time)),
         "without_arm": float(without),
+        "with_gaps": float(sum(chamber.used[1:])),
     }
 
 

@@ -363,7 +363,7 @@ def evaluate(
     predictor, X = predictor.with_offset(found.offset, found.X)
     found = replace(found, X=X)
     if predictor.kind == "hazards":
-        return to_wire(survival_sums(predictor, found), centre, counts=False)
+        return to_wire(survival_sums(predictor, found, together=chamber.least.cell), centre, counts=False)
     if len(predictor.classes_):
         sums = classification_sums(predictor, found, bins, together=chamber.least.cell)
         return to_wire(sums, centre, counts=False)

@@ -32,32 +32,27 @@ from dualfl.typing import Array, frozen
 class Solution:
     """The solution that a solver found, a bound of its error, and its cost.
 
-    residual : r with F(y) >= F(x) + <r, y - x> - slack for all y; r = 0 and slack = 0 at the minimiser.
-    slack : zero for primal solvers, the duality gap for dual ones.
-    gap : slack + |r|^2/(2m), a proven bound of F(x) - min F; inf without strong convexity.
-    warm : what to hand to the same solver next time; x itself, or the dual variables of a dual solver.
-    capped : the rule was not met, the cap was.
-
     Parameters
     ----------
     x : ndarray
         The solution.
     residual : ndarray
-        The gradient there, or the smallest subgradient.
+        A vector r with F(y) >= F(x) + <r, y - x> - slack for all y: the gradient, or the smallest subgradient. At the
+        minimiser r and the slack are 0.
     value : float
-        The value there.
+        F(x).
     slack : float
-        What a dual solver has left.
+        Zero for primal solvers, the duality gap for dual ones.
     gap : float
-        A bound of how far the value is from the minimum.
+        slack + |r|^2/(2m), a proven bound on F(x) - min F; inf without strong convexity.
     iterations : int
         How many iterations it took.
     capped : bool
-        Whether the cap ended it.
+        Whether the limit of iterations ended it, and not the stopping rule.
     cost : Cost
-        Work that was done.
+        The work that was done.
     warm : ndarray
-        What the next solve may start from.
+        What to hand to the same solver next time: x itself, or the dual variables of a dual solver.
 
     Examples
     --------

@@ -33,7 +33,7 @@ from dualfl.objectives.penalties import L1, BoxConstraint, ElasticNetPenalty, Pe
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.objectives.tilted import Tilted
 from dualfl.solvers.base import Solution, Watch
-from dualfl.solvers.definite import solve
+from dualfl.solvers.definite import EPS, solve
 from dualfl.solvers.proximal import ProximalSolver, Split
 from dualfl.solvers.stopping import StopRule
 from dualfl.typing import Array
@@ -166,7 +166,7 @@ def minimise_model(Q: Array, q: Array, P: Separable, start: Array, goal: float) 
             face_step(Q, P, z, Q @ z - q)
         m = Q @ z - q
         residual, now = float(np.linalg.norm(P.steepest(z, m))), value(z, m)
-        falls = before - now > LITTLE * abs(first - now)
+        falls = before - now > LITTLE * abs(first - now) + EPS * float(np.abs(q) @ np.abs(z))
         idle = 0 if residual < 0.9 * least or falls else idle + 1
         least, before = min(least, residual), now
         if residual <= goal or idle >= 5:

@@ -45,15 +45,12 @@ NOISE = 1e-9  # a predicted decrease below NOISE |f| is not tested: the differen
 class FISTA(ProximalSolver):
     """Accelerated proximal gradient with adaptive restart.
 
-    restart : forget the momentum when it points uphill.
-    backtracking : search the step; None does so only if L is infinite.
-
     Parameters
     ----------
     restart : bool, default True
-        Whether the momentum starts again where it points uphill.
+        Whether to forget the momentum when it points uphill.
     backtracking : bool, optional
-        Whether the step is searched for.
+        Whether to search for the step; None does so only if L is infinite.
 
     Examples
     --------

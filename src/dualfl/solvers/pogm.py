@@ -42,12 +42,10 @@ from dualfl.typing import Array, sealed
 class POGM(ProximalSolver):
     """The proximal optimised gradient method with adaptive restart.
 
-    restart : forget the momentum when it points uphill.
-
     Parameters
     ----------
     restart : bool, default True
-        Whether the momentum starts again where it points uphill.
+        Whether to forget the momentum when it points uphill.
 
     Examples
     --------

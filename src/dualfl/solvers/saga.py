@@ -35,15 +35,12 @@ from dualfl.typing import Array
 class SAGA(SmoothSolver):
     """Variance reduced stochastic gradients with a table; one iteration is n steps.
 
-    step : gamma; None is 1/(3 L_row).
-    seed : of the rows that are drawn.
-
     Parameters
     ----------
     step : float, optional
-        The step; None: from theory.
+        The step gamma; None is 1/(3 L_row), from theory.
     seed : int, default 0
-        The seed of the order of rows.
+        The seed of the rows that are drawn.
 
     Examples
     --------

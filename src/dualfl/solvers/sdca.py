@@ -48,15 +48,12 @@ class SDCA(Solver):
 
     One iteration is one epoch. `Solution.warm` is alpha; handed back, it continues where it ended.
 
-    seed : of the order in which rows are visited.
-    newton : epochs of slow progress before Newton steps on the dual are tried; 0 is never.
-
     Parameters
     ----------
     seed : int, default 0
-        The seed of the order of rows.
+        The seed of the order in which rows are visited.
     newton : int, default 10
-        Whether Newton steps on the dual finish the solve.
+        After how many epochs of slow progress Newton steps on the dual are tried; 0 is never.
 
     Examples
     --------

@@ -35,18 +35,14 @@ from dualfl.typing import Array
 class SGD(SmoothSolver):
     """Minibatch stochastic gradients with a decreasing step; one iteration is one epoch.
 
-    batch : rows a step. Larger ones than 1 cost the same an epoch, and the interpreter runs less often.
-    step : gamma_0; None is 1/(2 LL).
-    seed : of the order of the rows.
-
     Parameters
     ----------
     batch : int, default 32
-        Rows of a step.
+        The number of rows in a step. An epoch costs the same with any batch, but larger ones call Python less often.
     step : float, optional
-        The step; None: from theory.
+        The first step gamma_0; None is 1/(2 LL), from theory.
     seed : int, default 0
-        The seed of the order of rows.
+        The seed of the order of the rows.
 
     Examples
     --------

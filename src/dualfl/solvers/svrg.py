@@ -33,15 +33,12 @@ from dualfl.typing import Array
 class SVRG(SmoothSolver):
     """Variance reduced stochastic gradients; one iteration is a snapshot and n steps.
 
-    step : eta; None is 1/(6 L_row).
-    seed : of the rows that are drawn.
-
     Parameters
     ----------
     step : float, optional
-        The step; None: from theory.
+        The step eta; None is 1/(6 L_row), from theory.
     seed : int, default 0
-        The seed of the order of rows.
+        The seed of the rows that are drawn.
 
     Examples
     --------

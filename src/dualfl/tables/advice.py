@@ -29,6 +29,11 @@ class Matter:
         return self.findings[0]
 
     @property
+    def stops(self) -> bool:
+        """Whether a fit would be refused for it; one table is enough."""
+        return any(one.stops for one in self.findings)
+
+    @property
     def silos(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(silo for one in self.findings for silo in one.silos))
 
@@ -74,9 +79,9 @@ def matters(findings: Iterable[Finding]) -> list[Matter]:
         place.setdefault(one.column, len(place) if one.column else -1)
         entries = json.dumps(one.mend.get("na", "")) if one.kind == "placeholder" else ""
         same: Any = one.silos if one.kind in ALIKE else one.column
-        groups.setdefault((one.kind, same, one.what, one.stops, entries), []).append(one)
+        groups.setdefault((one.kind, same, one.what, entries), []).append(one)
     found = [Matter(tuple(group)) for group in groups.values()]
-    return sorted(found, key=lambda matter: (not matter.first.stops, place[matter.first.column]))
+    return sorted(found, key=lambda matter: (not matter.stops, place[matter.first.column]))
 
 
 def warned(silos: Sequence[Inspection], together: Sequence[Finding]) -> list[str]:
@@ -84,7 +89,7 @@ def warned(silos: Sequence[Inspection], together: Sequence[Finding]) -> list[str
     names = [silo.silo for silo in silos]
     own = [one for silo in silos for one in silo.findings if one.kind != "gaps" or _many_gaps(one, silo)]
     others = [one for one in together if not (one.kind == "constant" and one.mend)]
-    return [matter.line(names) for matter in matters([*own, *others]) if not matter.first.stops]
+    return [matter.line(names) for matter in matters([*own, *others]) if not matter.stops]
 
 
 def _many_gaps(finding: Finding, silo: Inspection) -> bool:

@@ -82,9 +82,11 @@ class _Together:
             near = self._called(silo)
             if not near:
                 others.append(silo.silo)
-                continue
-            what, advice = f"no such column, but one called {near!r}", f"rename {near!r} there, if it is the same"
-            yield self._found("columns", [silo.silo], what, stops=True, mend=self._dropped, advice=advice)
+            elif self._usual(near) == self.name:  # else it is told of the other name
+                what = f"no such column, but one called {near!r}"
+                advice = f"rename {near!r} there, if it is the same; or --drop both" * (not self.is_target)
+                advice = advice or f"rename {near!r} there, if it is the same"
+                yield self._found("columns", [silo.silo], what, stops=True, advice=advice)
         if others:
             what = f"no such column, which {_listed(owners)} {_has(owners)}"
             yield self._found("columns", others, what, stops=True, mend=self._dropped, advice="add it")
@@ -94,6 +96,14 @@ class _Together:
         free = [name for name in silo.columns if any(name not in one.columns for one in self.silos)]
         same = [name for name in free if _squeezed(name) == _squeezed(self.name)]
         return next(iter(same or get_close_matches(self.name, free, n=1, cutoff=0.8)), "")
+
+    def _usual(self, other: str) -> str:
+        """The target's name, or that of the two which more silos have, and else the one that comes first."""
+        if self.silos[0].target in (self.name, other):
+            return self.silos[0].target
+        order = list(dict.fromkeys(name for silo in self.silos for name in silo.columns))
+        having = {name: sum(name in silo.columns for silo in self.silos) for name in (self.name, other)}
+        return min(having, key=lambda name: (-having[name], order.index(name)))
 
     @property
     def _dropped(self) -> dict[str, Any]:

@@ -173,6 +173,11 @@ class Scaling:
     def none(columns: int) -> Scaling:
         return Scaling(np.zeros(columns), np.ones(columns))
 
+    @property
+    def centred(self) -> Scaling:
+        """The same means, and every column in its own unit."""
+        return Scaling(self.mean, np.ones(len(self.mean)))
+
     def scaled(self, X: Array) -> Array:
         return (X - self.mean) / self.spread
 

@@ -83,11 +83,12 @@ class Server:
 class DualFL(Algorithm):
     """DualFL, Algorithm 1 of Park and Xu (arXiv:2305.10294): an accelerated method that exchanges one vector a round.
 
-    Every client solves a problem of its own, tilted by what it remembers of the others; the server takes the mean. Take
-    it where one vector a round is all that may leave a client, or where a model has too many coefficients for sums of
-    second derivatives; otherwise `dualfl.algorithms.Auto` needs fewer exchanges. Clients need not be alike. Their costs
-    must be strongly convex, which a ridge makes them, and may have kinks. The defaults are those of the theory, so
-    nothing needs to be tuned, and every round has a certificate: a proven bound of how far the model is from the best.
+    In every round each client minimises its own cost, tilted by a linear term that stands for the other clients, and
+    the server averages the results. Use DualFL where a client may send only one vector a round, or where the model has
+    too many coefficients for second-order methods; otherwise `dualfl.algorithms.Auto` needs fewer exchanges. The
+    clients' data may differ in any way. Their costs must be strongly convex (a ridge is enough) and need not be smooth.
+    The defaults come from the theory, so nothing has to be tuned, and every round has a certificate: a proven bound on
+    how far the model is from the best one.
 
     Parameters
     ----------
@@ -96,16 +97,17 @@ class DualFL(Algorithm):
     rho : float, default nu / L
         The momentum, 0 <= rho <= nu/L in theory; larger values are allowed, and no theorem covers them.
     upload : {'plain', 'corrected'}, default 'plain'
-        "plain" sends theta_j; "corrected" sends theta_j - r_j/nu, for which the theorems hold word for word, but
-        which is the worse iterate when local solves are loose.
+        "plain" sends theta_j. "corrected" sends theta_j - r_j/nu, where r_j is the residual of the local solve. The
+        theorems hold for it word for word, but the iterates are worse when local solves are loose.
     accuracy : {'theorems', 'smooth', 'nonsmooth', 'energy', 'exact'}, default 'theorems'
-        When a client may stop. "theorems": the smaller of the two thresholds; "smooth" or "nonsmooth": that one
-        alone; "energy": the relative energy rule of the paper's experiments; "exact": gradients at rounding level.
+        When a client may stop its local solve. "smooth" and "nonsmooth" are the thresholds of the paper's two theorems,
+        and "theorems" is the smaller one; "energy" is the rule of the paper's experiments; "exact" goes on until
+        gradients are at rounding level.
     gamma, G0 : float
-        The free constants of the thresholds; the default gamma of the geometric one makes local errors fall as fast
-        as the iterates.
+        The free constants of the thresholds. By default gamma makes local errors fall as fast as the iterates.
     certificate : {'scalar', 'vector', 'none'}, default 'scalar'
-        "scalar" (three scalars a client), "vector" (d floats more, tighter), or "none".
+        What clients send for the certificate: three scalars ("scalar"), another vector, which makes it tighter
+        ("vector"), or nothing ("none").
 
     Examples
     --------

@@ -11,6 +11,10 @@ This is the choice for `cost="exchanges"`: a round costs time whatever its size.
 DiSCO while clients are alike, whose messages are single vectors and whose preconditioner is then good, and L-BFGS
 otherwise. Clients are called alike if their gradients at zero differ by no more than `ALIKE` times what chance gives.
 
+With `cost="time"` and a network, `time_model` predicts what the first of these, L-BFGS, local-secants and a bundle
+take, and the quickest runs. A prediction of local-secants can be wrong, so it looks at its own progress and becomes
+L-BFGS where its steps do not pay, keeping its point and its pairs. It decides by sums that every silo sees.
+
 The clients tell what they have in one exchange of a few scalars before the first round (engines/survey.py), so that the
 choice is made in the same way where the server holds no data.
 """
@@ -25,9 +29,10 @@ import numpy as np
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Facts, Place, Round, State
 from dualfl.algorithms.dual import Bundle, DualFL
 from dualfl.algorithms.few_exchanges import fedipm, one_shot, prox_newton, sketched_metric, sketched_newton
-from dualfl.algorithms.few_exchanges.time_model import Network, clock, predicted
+from dualfl.algorithms.few_exchanges.time_model import Network, by_gradients, clock, predicted
 from dualfl.algorithms.second_order import DiSCO
 from dualfl.algorithms.server import ServerLBFGS, ServerNesterov
+from dualfl.algorithms.similarity import LocalSecants
 from dualfl.algorithms.splitting import FedDR
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import L1, ElasticNetPenalty, Penalty
@@ -40,6 +45,8 @@ PAIRS, FEWEST, BYTES = 30, 5, 1.2e8  # that L-BFGS keeps, at least, and of so ma
 SPARE = 12  # vectors of the length of the model, beside the pairs
 PRODUCTS = 16  # features an output: with more, their second moments take more time than a few gradients
 MOST_NUMBERS = 10**7
+FOR_BUNDLES = 1e-2  # the least ridge with which a bundle of subgradients gets there soon
+FORESEEN = ("one-shot", "lbfgs", "local-secants", "bundle", "fedipm", "prox-newton", "sketched-newton")
 # Costs that are no losses of a row, and have a Hessian to send.
 BY_HESSIAN = ("CoxPartialLikelihood", "ProportionalOdds", "OwnIntercept")
 Choice = tuple[Algorithm, str]
@@ -135,8 +142,15 @@ class Auto(Algorithm):
         """The least time on the network that is stated."""
         first = replace(self, cost="exchanges").few(k, facts, penalty)
         candidates = [first]
-        if facts.smooth and penalty is None and first[0].name != ServerLBFGS.name:
-            candidates.append((self.secants(k, facts), f"{describe(facts, penalty)} by gradients alone"))
+        if facts.smooth and penalty is None:
+            what = describe(facts, penalty)
+            if first[0].name != ServerLBFGS.name:
+                candidates.append((self.secants(k, facts), f"{what} by gradients alone"))
+            if k.mu > 0 and facts.moments and facts.loss:
+                local = LocalSecants(self.pairs(k), plain=round(by_gradients(k, facts)))
+                candidates.append((local, f"{what} by Newton steps of the clients, {likeness(facts)}"))
+        if facts.piecewise and penalty is None and k.mu >= FOR_BUNDLES and first[0].name != Bundle.name:
+            candidates.append((Bundle(), f"{describe(facts, penalty)} by a bundle of subgradients"))
         known = [(predicted(chosen.name, k, facts), chosen, why) for chosen, why in candidates if foreseen(chosen)]
         if not known:
             return first
@@ -251,7 +265,7 @@ class Auto(Algorithm):
             return self.secants(k, facts), f"{because}; L-BFGS at the server needs gradients only"
         if facts.smooth:
             return ServerNesterov(), f"{because}; Nesterov's method takes the penalty by its prox"
-        if k.mu >= 1e-2:
+        if k.mu >= FOR_BUNDLES:
             return Bundle(), f"{because}; a bundle of subgradients does, with so much ridge"
         if k.mu > 0:
             return DualFL(), f"{because}; DualFL needs local solvers only"
@@ -261,13 +275,17 @@ class Auto(Algorithm):
 
     def secants(self, k: Constants, facts: Facts) -> ServerLBFGS:
         """L-BFGS with as many pairs as fit, around second moments of the features where there are any."""
-        room = min(BYTES, self.memory - 8.0 * k.d * SPARE)
-        pairs = int(min(PAIRS, max(FEWEST, room // (16 * k.d))))
+        pairs = self.pairs(k)
         if not (facts.moments and facts.loss and facts.least >= self.least_rows):
             return ServerLBFGS(pairs)
         if facts.k > 1 and facts.D <= min(PRODUCTS * facts.k, sketched_newton.SketchedNewton().widest):
             return ServerLBFGS(pairs, 1.0, k.mu, "features")
         return ServerLBFGS(pairs, 1.0, k.mu, "diagonal") if facts.D > WIDE else ServerLBFGS(pairs)
+
+    def pairs(self, k: Constants) -> int:
+        """As many as fit."""
+        room = min(BYTES, self.memory - 8.0 * k.d * SPARE)
+        return int(min(PAIRS, max(FEWEST, room // (16 * k.d))))
 
     # -- it never runs itself ---------------------------------------------------------------------
 
@@ -283,7 +301,7 @@ class Auto(Algorithm):
 
 def foreseen(algorithm: Algorithm) -> bool:
     """Whether there is a prediction of it."""
-    return algorithm.name in ("one-shot", "lbfgs", "fedipm", "prox-newton", "sketched-newton")
+    return algorithm.name in FORESEEN
 
 
 def proves_by_prox_newton(facts: Facts) -> bool:
@@ -305,6 +323,13 @@ def small(facts: Facts) -> bool:
     outputs = facts.k - (facts.loss == "Softmax")
     pairs = np.array([facts.D, outputs])
     return bool(np.prod(pairs * (pairs + 1) / 2) <= sketched_metric.EXACT)
+
+
+def likeness(facts: Facts) -> str:
+    """How alike the clients are, in words."""
+    if facts.alike is None:
+        return "of whom nobody knows how alike they are"
+    return f"who differ {max(facts.alike, 1.0):.3g} times as much as by chance"
 
 
 def describe(facts: Facts, penalty: Penalty | None) -> str:

@@ -52,7 +52,7 @@ from dualfl.objectives.penalties import Penalised
 from dualfl.objectives.rounding import of_mean
 from dualfl.solvers.base import default_solver
 from dualfl.solvers.coordinate_descent import Separable, minimise_model
-from dualfl.solvers.definite import definite
+from dualfl.solvers.definite import EPS
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
@@ -307,8 +307,10 @@ class ProxNewton(Algorithm):
         alive = (x != 0) | (R.P.l1 == 0)
         near = np.flatnonzero(alive | (np.abs(g) >= NEAR * R.P.l1))
         order = near[np.lexsort((-np.abs(g[near]), ~alive[near]))]
-        # A set that has room for as many again: it doubles while it is too small, and is never much too large.
-        room = max(FIRST, 2 * int(np.count_nonzero(alive)))
+        # A set that has room for as many again: it doubles while it is too small, and is never much too large. At the
+        # start it has half of those that want to move, but no more than a whole Hessian would have.
+        moving = int(np.count_nonzero(np.abs(g[near]) > R.P.l1[near]))
+        room = max(FIRST, min(moving // 2, self.full), 2 * int(np.count_nonzero(alive)))
         return np.asarray(np.sort(order[: min(room, self.most)]))
 
     @staticmethod
@@ -318,12 +320,16 @@ class ProxNewton(Algorithm):
         assert index is not None
         inside = [not np.delete(step, index).any() for step in s.S]  # a step beside the block says nothing of it
         S, Y = (tuple(v[index] for v, here in zip(pairs, inside) if here) for pairs in (s.S, s.Y))
-        H = definite(updated(symmetric(m.h, len(index)), R.m[index], S, Y) + np.diag(R.m[index]))
+        H = updated(symmetric(m.h, len(index)), R.m[index], S, Y)
+        # positive semidefinite but for rounding; to ask Cholesky whether it is took longer than the step
+        H[np.diag_indices_from(H)] += R.m[index] + len(H) * EPS * np.abs(np.diag(H))
         P = Separable(*(part[index] for part in (R.P.l1, R.P.beta, R.P.lo, R.P.hi)))
         q = H @ x[index] - m.g[index] - R.m[index] * x[index] + R.c[index]
         z = x.copy()
         here = float(np.linalg.norm(P.steepest(x[index], H @ x[index] - q)))
-        z[index] = minimise_model(H, q, P, x[index], max(ENOUGH * here, 1e-15 * float(np.linalg.norm(q))))
+        size = np.sqrt(np.maximum(np.diag(H), 0.0))  # |H| <= size size', so that rounding moves H x - q by this
+        floor = EPS * float(np.linalg.norm(q) + np.linalg.norm(size) * (size @ np.abs(x[index])))
+        z[index] = minimise_model(H, q, P, x[index], max(ENOUGH * here, floor))
         return z
 
     def regulariser(self, s: Server, at: Place, least: bool = False) -> Regulariser:

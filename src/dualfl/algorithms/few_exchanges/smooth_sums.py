@@ -74,7 +74,7 @@ class SmoothSilo:
         sums: dict[str, Any] = {"loss": value - float((self.m * x) @ x) / 2, "g": g} | self.doubts(x)
         if index is not None:
             H = hessian_block(self.f, x, index, straight, self.remembers)
-            sums["h"] = upper(H - np.diag(self.m[index]))
+            sums["h"] = upper(raised(H, -self.m[index]))
         elif len(frame):
             sums |= self.framed(x, straight, *frame)
         elif hessian:
@@ -199,6 +199,12 @@ def conjugates(model: LinearModel, u: Array) -> Array:
     return np.where(np.isfinite(values), values, HUGE)
 
 
+def raised(H: Array, diagonal: Array) -> Array:
+    """H itself, with this added to its diagonal: a matrix of zeros beside it would cost as much as the sums."""
+    H[np.diag_indices_from(H)] += diagonal
+    return H
+
+
 def hessian_block(
     f: Objective, x: Array, index: npt.NDArray[np.intp], straight: float, remembered: bool = False
 ) -> Array:
@@ -213,7 +219,7 @@ def hessian_block(
         H = symmetric(model.design.grams(W[0, 0][:, None], features)[:, 0], len(index))
         model.cost.hessian_products += len(index)
         model.cost.passes += 1
-        return H + np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index])
+        return raised(H, np.broadcast_to(np.asarray(f.convexity), (f.d,))[index])
     if remembered and isinstance(model.loss, Squared):
         return known_block(model, features) + np.diag(np.broadcast_to(np.asarray(f.convexity), (f.d,))[index])
     X = columns(model, features)

@@ -1,6 +1,7 @@
 """Methods that profit from clients being alike.
 
     dane             each client minimises its own cost, tilted so that its gradient at x is the common one
+    local-secants    clients' Newton steps between the loops of L-BFGS, which it becomes where these do not pay
     aide             the same inside a Catalyst acceleration
     s-dane           DANE with a centre that takes back the errors of rough local solutions
     acc-s-dane       the same, accelerated; both can search for their damping
@@ -20,6 +21,7 @@ from dualfl.algorithms.similarity.aide import AIDE
 from dualfl.algorithms.similarity.dane import DANE
 from dualfl.algorithms.similarity.extragradient import AcceleratedExtragradient
 from dualfl.algorithms.similarity.fedred import FedRed
+from dualfl.algorithms.similarity.local_secants import LocalSecants
 from dualfl.algorithms.similarity.sdane import SDANE, AccSDANE
 from dualfl.algorithms.similarity.svrp import SVRP, CatalyzedSVRP
 
@@ -33,4 +35,5 @@ __all__ = [
     "AcceleratedExtragradient",
     "CatalyzedSVRP",
     "FedRed",
+    "LocalSecants",
 ]

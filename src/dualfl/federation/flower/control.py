@@ -23,6 +23,10 @@ class RunFailed(DualflError):
     """A run on Flower that ended without a result."""
 
 
+class Silent(RunFailed):
+    """Nobody is there who could start it."""
+
+
 class Control:
     """The SuperLink that `runtime.connect` noted in this folder."""
 
@@ -97,5 +101,7 @@ class Control:
         except httpx.HTTPStatusError as error:
             raise RunFailed(f"the SuperLink refused {word}: {error.response.text[:200]}") from error
         except httpx.HTTPError as error:
+            if isinstance(error, httpx.ConnectError) and "refused" in str(error):
+                raise Silent(f"nobody answers at {self.address}") from error
             raise RunFailed(f"the SuperLink did not answer {word}: {type(error).__name__} {error}") from error
         return found

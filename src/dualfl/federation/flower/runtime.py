@@ -23,6 +23,7 @@ from dualfl.errors import InputError
 from dualfl.federation.flower import lifeline
 from dualfl.federation.flower.control import Control
 from dualfl.federation.flower.control import RunFailed as RunFailed
+from dualfl.federation.flower.control import Silent as Silent
 from dualfl.files import write_atomically
 
 APP = """[build-system]

@@ -1,0 +1,36 @@
+// Marks what is wider than its place, so that it fades at the side where it goes on; and lets pictures be enlarged.
+const WIDE = ".bd-article pre, .bd-article table, .bd-article .formula, .bd-article .pst-scrollable-table-container";
+
+function mark(element) {
+  const left = element.scrollLeft > 4;
+  const right = element.scrollLeft + element.clientWidth < element.scrollWidth - 4;
+  element.classList.toggle("goes-on-left", left);
+  element.classList.toggle("goes-on-right", right);
+}
+
+function markAll() {
+  document.querySelectorAll(WIDE).forEach(mark);
+}
+
+// A picture with small print is a link to itself.
+function linkPicture(picture) {
+  if (picture.closest("a")) return;
+  const link = document.createElement("a");
+  link.href = picture.src;
+  link.title = "show it as large as it is";
+  picture.replaceWith(link);
+  link.append(picture);
+}
+
+// Cells with sentences; the style sheet gives them room.
+function markWords(cell) {
+  cell.classList.toggle("words", cell.textContent.trim().length > 36 && cell.textContent.trim().includes(" "));
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll(".bd-article td").forEach(markWords);
+  document.querySelectorAll(".bd-article img").forEach(linkPicture);
+  markAll();
+  document.querySelectorAll(WIDE).forEach((element) => element.addEventListener("scroll", () => mark(element)));
+  window.addEventListener("resize", markAll);
+});
