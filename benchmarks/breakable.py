@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import shutil
@@ -32,6 +31,14 @@ def wrong():
 time.time = wrong
 """  # what Python runs before anything else in the processes of one silo
 BROKEN = 20.0  # seconds for which something is cut, full or wrong
+PROGRAMS = {
+    "dualfl.deploy.coordinator": "coordinator's service",
+    "dualfl.deploy.superlink": "SuperLink",
+    "dualfl.deploy.nursery": "SuperExec, and who bears runs",
+    "dualfl.deploy.proxy": "proxy",
+    "dualfl.deploy.silo_service": "silos' services",
+    "dualfl.deploy.silo_process": "silos' processes",
+}
 DISK = 64  # MiB of the file system of a silo whose disk runs full
 
 
@@ -212,17 +219,19 @@ class Federation:
 
     def census(self) -> dict[str, float]:
         """Processes, memory and files of all of it."""
-        pids = {int(kept.process.pid) for kept in self.services.values()}
-        tree = children()
-        for _ in range(5):
-            pids |= set(itertools.chain.from_iterable(tree.get(pid, []) for pid in pids))
-        memory = sum(resident(pid) for pid in pids) / 2**20
-        born = sum("dualfl.deploy.nursery" in command_of(pid) for pid in pids)
+        tree, found = children(), [int(kept.process.pid) for kept in self.services.values()]
+        for pid in found:
+            found += tree.get(pid, [])
+        memory = dict.fromkeys(PROGRAMS.values(), 0.0)
+        for pid in found:
+            memory[program(pid)] = memory.get(program(pid), 0.0) + own_memory(pid) / 2**20
+        born = sum("dualfl.deploy.nursery" in command_of(pid) for pid in found)
         silos = [path for name in self.names for path in (self.folder / name).rglob("*") if path.is_file()]
         return {
-            "processes": len(pids),
+            "processes": len(found),
             "run processes": born - 2,  # beside the SuperExec and the process that bears them
-            "memory, MB": round(memory),
+            "memory, MB": round(sum(memory.values())),
+            **{f"- {whose}": round(size, 1) for whose, size in memory.items()},
             "files of silos": len([path for path in silos if "ended" not in path.parts]),
             "experiments open at silos": sum(
                 len(list((self.folder / n / "experiments").glob("*"))) for n in self.names
@@ -252,10 +261,19 @@ def command_of(pid: int) -> str:
     return ""
 
 
-def resident(pid: int) -> int:
-    """Bytes of memory that are this process's, those shared with others divided among them."""
+def program(pid: int) -> str:
+    """What people call this process."""
+    return next((title for module, title in PROGRAMS.items() if module in command_of(pid)), "others")
+
+
+def own_memory(pid: int) -> int:
+    """Bytes that are this process's own; what it shares with those it was forked from is divided among them.
+
+    Libraries that are mapped from files are left out: they cannot grow, and how much of them counts for a process
+    depends on who else on the machine has them.
+    """
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
+            if line.startswith("Pss_Anon:"):
                 return 1024 * int(line.split()[1])
     return 0

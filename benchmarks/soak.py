@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 import dualfl
-from benchmarks.breakable import Federation
+from benchmarks.breakable import PROGRAMS, Federation
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes
 from dualfl.deploy.condition import condition
@@ -133,7 +133,8 @@ def wait_for(federation: Federation, seconds: float = 600.0) -> None:
 def table(rows: list[dict[str, Any]], asked: int) -> str:
     calm = [row["seconds"] for row in rows if not row["fault"]]
     broken = [row for row in rows if row["fault"]]
-    measured = ("processes", "memory, MB", "files of silos", "experiments open at silos", "database, MB")
+    memory = ("memory, MB", *(f"- {whose}" for whose in PROGRAMS.values()))
+    measured = ("processes", *memory, "files of silos", "experiments open at silos", "database, MB")
     lines = [
         "# A federation of five silos, one analysis after the other, with faults",
         "",

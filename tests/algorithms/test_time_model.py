@@ -34,6 +34,16 @@ def test_slow_lines_ask_for_few_numbers_and_long_ways_for_few_exchanges():
     assert picked(latency=10.0, bandwidth=1.0) == "sketched-newton"
 
 
+def test_a_bundle_where_a_line_is_slow_and_the_ridge_large():
+    hinge = Facts("Hinge", False, True, False, 124, 1, False, 5, 50.0)
+
+    def chosen(mu: float, latency: float) -> str:
+        return Auto(cost="time", latency=latency, bandwidth=1.0).specialise(constants(hinge, mu, 250), None)[0].name
+
+    assert chosen(1e-2, 1e-3) == "bundle"
+    assert chosen(1e-2, 10.0) == chosen(1e-3, 1e-3) == "fedipm"
+
+
 def test_more_of_everything_takes_longer():
     for name in ("lbfgs", "sketched-newton", "prox-newton", "fedipm"):
         less, more = predicted(name, constants(MNIST, 1e-2), MNIST), predicted(name, constants(MNIST, 1e-6), MNIST)

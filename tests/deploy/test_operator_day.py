@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from loopback import csv_homes
 
 from dualfl.cli import main
-from dualfl.deploy import certificates, keys, telling, upkeep
+from dualfl.deploy import certificates, keys, running, telling, upkeep
 from dualfl.deploy.condition import condition
 from dualfl.deploy.coordinator import Coordinator
 from dualfl.deploy.project import Project
@@ -131,6 +131,28 @@ def test_status_of_a_run_says_exchange_proof_and_who_is_waited_for(place):
     ):
         (work / name).write_text(content)
         assert condition(study)["runs"][0]["state"] == state
+
+
+def test_a_run_waits_for_a_superlink_that_its_service_starts_again(place, monkeypatch):
+    """It was killed, say, a moment before the run is submitted: that needs no hand."""
+    project, work, said = Project(place / "study"), place / "study" / "runs" / "auto" / "work", []
+    answers = iter([runtime.Silent("not yet"), runtime.Silent("not yet"), "7"])
+
+    def submit(app, job, home):
+        if isinstance(answer := next(answers), Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(runtime, "submit", submit)
+    monkeypatch.setattr(running.time, "sleep", lambda seconds: None)
+    with pytest.raises(InputError, match="is not running; start it"):  # no service: nobody will start it
+        running.submitted(project, work, said.append, was_there=False)
+    Record(place / "study", "coordinator")
+    assert running.submitted(project, work, said.append, was_there=False) == "7"
+    assert said == ["The SuperLink does not answer yet; the run is submitted as soon as it does."]
+    answers = iter([runtime.RunFailed("refused"), "8"])
+    with pytest.raises(InputError, match="refused"):  # whoever answers is not waited for
+        running.submitted(project, work, said.append, was_there=False)
 
 
 def test_status_of_a_silo(place):

@@ -167,7 +167,7 @@ def test_kill_9_of_start_frees_the_ports_and_the_next_one_goes_on(services):
     until(lambda: all(service.identity(pid) is None for pid in before.values()), 10.0)
     settings = services.real.project.settings
     for host, port in (("127.0.0.1", settings.superlink_port), ("0.0.0.0", settings.port)):
-        runtime.check_port(host, port, "it")
+        runtime.check_port(host, port, "it", "port")
     services.start("coordinator")
     until(services.connected, 180.0)
 

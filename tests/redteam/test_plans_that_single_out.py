@@ -20,8 +20,9 @@ from dualfl.analysis.whole_fit import Wishes
 from dualfl.errors import InputError
 from dualfl.federation.few_rows import alone, check_offset, check_weights, effective
 from dualfl.federation.fixed_point import BITS
-from dualfl.federation.guarded import joined, rarest_cell
+from dualfl.federation.guarded import guarded, joined, rarest_cell
 from dualfl.federation.policy import Policy
+from dualfl.federation.rows import SiloRows as SiloRowsOfAFile
 from dualfl.silos import drive
 from dualfl.silos.chamber import SiloRows
 from dualfl.silos.predictor import Predictor
@@ -313,6 +314,15 @@ def test_numbers_that_are_categories_are_joined_as_texts_are(homes):
     transport = asking(homes, columns=("age", "ward"), categorical=("ward",))
     said = [answer for _, by in transport.heard for answer in by.values()]
     assert not any(b'"77"' in one for one in said) and any(b"(rare)" in one for one in said)
+
+
+@pytest.mark.unrefused("about tables")
+def test_numbers_of_many_digits_are_joined_too():
+    """They are kept as texts beside the numbers, which lose digits."""
+    codes = np.array([str(10**17 + (i == 2)) for i in range(12)])
+    table = Table("t", {"code": codes.astype(float), "y": np.arange(12.0)}, None, {"code": codes})
+    found = guarded(SiloRowsOfAFile(table, "y", ("code",)), Policy()).table
+    assert set(found.levels("code")) == {"(rare)"} and "code" in table.exact
 
 
 @pytest.mark.unrefused("about texts")

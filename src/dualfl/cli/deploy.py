@@ -295,7 +295,14 @@ def join_command(
         f"The private key is {folder / 'key'}; it stays here. Send this line ({folder / 'card.txt'}):\n\n{card}\n"
     )
     click.echo(f"Its fingerprint is {keys.fingerprint(public)}.")
-    click.echo(f"Then start the silo with `dualfl deploy serve {shlex.quote(str(folder))}`.")
+    place = shlex.quote(str(folder))
+    if insecure:
+        click.echo(f"Then start the silo by `dualfl deploy serve {place}`.")
+    else:
+        click.echo(
+            f"When roster.json has come back: `dualfl deploy trust {place} roster.json`, and then start the silo"
+        )
+        click.echo(f"by `dualfl deploy serve {place}`.")
 
 
 @deploy_command.command("serve")

@@ -6,8 +6,10 @@ ca.crt go on until that one expires, and take the new one over when it suits the
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ipaddress
+import ssl
 import time
 from pathlib import Path
 from typing import Any
@@ -147,11 +149,26 @@ def lifetimes(folder: Path, names: tuple[str, ...]) -> list[dict[str, Any]]:
     found = []
     for name in names:
         if (folder / name).exists():
-            made = read(folder / name)
-            begins, ends = made.not_valid_before_utc.timestamp(), made.not_valid_after_utc.timestamp()
+            begins, ends = span(folder / name)
             days = (ends - time.time()) / DAY
             found.append({"name": name, "days": round(days, 1), "sentence": verdict(name, begins, ends)})
     return found
+
+
+def span(path: Path) -> tuple[float, float]:
+    """From when to when a certificate is valid.
+
+    Python's own ssl reads that of an authority, which is all that a silo's service has: `cryptography` would be 10 MB
+    of its memory for two dates.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    with contextlib.suppress(OSError):  # what cannot be read is read below, and gets its sentence
+        context.load_verify_locations(path)
+    if len(authorities := context.get_ca_certs()) == 1:
+        begins, ends = (ssl.cert_time_to_seconds(str(authorities[0][when])) for when in ("notBefore", "notAfter"))
+        return float(begins), float(ends)
+    made = read(path)
+    return made.not_valid_before_utc.timestamp(), made.not_valid_after_utc.timestamp()
 
 
 def verdict(name: str, begins: float, ends: float) -> str:

@@ -30,6 +30,7 @@ LOOK = 1.0  # seconds between two looks
 ASKED = 5.0  # seconds between two questions whether a part still answers
 RETRY = 15.0  # seconds before keys that could not be registered are tried again
 PATIENCE = 4.0  # seconds for the answer
+HANGS = 30.0  # seconds without an answer after which a part hangs
 
 
 class Coordinator:
@@ -56,6 +57,7 @@ class Coordinator:
             logs / "superlink.log",
             env | {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.02"},
             ask=Answers(self.inner, self.tls),
+            limit=HANGS,
             ready=self._superlink_ready,
         )
         proxy = Part(
@@ -64,6 +66,7 @@ class Coordinator:
             logs / "proxy.log",
             env,
             ask=Answers(self.port, self.tls),
+            limit=HANGS,
             ready=lambda process: runtime.wait_for_port(self.port, process),
         )
         return {"superlink": superlink, "proxy": proxy}
@@ -85,6 +88,8 @@ class Coordinator:
     def _superlink_ready(self, process: runtime.Process) -> None:
         runtime.wait_for_port(self.inner, process)
         self._registered = ()  # its database may have been lost
+        with contextlib.suppress(runtime.RunFailed):  # it is tried again later
+            self.register()  # before the proxy lets anybody come: who is not registered yet is told that he never was
 
     def _proxy_command(self) -> list[str]:
         scheme = "https" if self.tls else "http"
@@ -126,8 +131,8 @@ class Coordinator:
         self.check_certificates()
         with alone_in(self.folder, "coordinator", say) as record:
             check_in(self.folder, say)
-            runtime.check_port("127.0.0.1", self.inner, "the SuperLink")
-            runtime.check_port("0.0.0.0", self.port, "the silos")
+            runtime.check_port("127.0.0.1", self.inner, "the SuperLink", "superlink_port")
+            runtime.check_port("0.0.0.0", self.port, "the silos", "port")
             self.supervisor = Supervisor(self.parts, record, say)
             try:
                 self.supervisor.start()

@@ -13,11 +13,13 @@ import time
 from typing import Any
 
 from dualfl.deploy.letterbox import Letterbox
+from dualfl.deploy.tidying import Tidy
 from dualfl.federation.flower.envelope import COLLECT, HOLD, POST, TALK, pack, unpack
 
 NEW_RUN, LOOK_FOR_RUNS = "/v1/control/start-run", "/v1/runtime/acquire-task"  # Flower's own doors
 UNTOLD = 5.0  # seconds after which a run is found of which nobody told, as after a start
 SILENT = 60.0  # seconds after which whoever looks for runs hangs
+TIDIED = 30.0  # seconds between two times that memory is tidied, if there was a run
 ALLOWED = 8 * HOLD  # seconds for which nobody is made to wait, whatever he asks for
 
 
@@ -28,6 +30,7 @@ class Post:
         self.app, self.box = app, Letterbox()
         self.doors = {TALK: self.talk, POST: self.post, COLLECT: self.collect}
         self.new_runs, self.told, self.looked = 0, asyncio.Event(), time.monotonic()
+        self.tidy, self.untidy = Tidy(), False
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         door = self.doors.get(scope.get("path", "")) if scope["type"] == "http" else None
@@ -51,9 +54,13 @@ class Post:
         await answer(scope, receive, send)
 
     def until_nobody_looks(self) -> None:
-        """Returns when nobody has looked for runs for long: who should do it hangs."""
+        """Returns when nobody has looked for runs for long: who should do it hangs. Tidies memory meanwhile."""
+        tidied = time.monotonic()
         while time.monotonic() - self.looked < SILENT:
             time.sleep(UNTOLD)
+            if self.untidy and time.monotonic() - tidied > TIDIED:
+                self.untidy, tidied = False, time.monotonic()
+                self.tidy()
 
     async def _flower(self, scope: Any, receive: Any, send: Any) -> None:
         path = scope.get("path", "")
@@ -67,6 +74,7 @@ class Post:
         await self.app(scope, receive, send)
         if path == NEW_RUN:
             self.new_runs += 1
+            self.untidy = True
             self.told.set()
 
     # -- silos -----------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.deploy.service import allow_many_files
+from dualfl.deploy.tidying import Tidy
 from dualfl.federation.flower import lifeline
 from dualfl.lines import plain_text
 
@@ -57,6 +58,7 @@ KEPT = 60  # seconds for which a connection without a request is kept
 GRACE = 2  # seconds that silos who wait for a letter have when this ends
 RATE, BURST = 50.0, 1000.0  # requests a second of one address, and how many at once; a silo makes one an exchange
 ADDRESSES = 10_000  # that are remembered
+TIDIED = 60.0  # seconds between two times that memory is tidied
 
 
 class TooLarge(Exception):
@@ -153,11 +155,16 @@ def make_app(target: str, ca: Path | None, seen: Path | None = None) -> Any:
         trust_env=False,
     )
 
-    bucket, book = Bucket(), Seen(seen)
+    bucket, book, tidy = Bucket(), Seen(seen), Tidy()
+    tidied = time.monotonic()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal tidied
         if scope["type"] != "http":
             return
+        if time.monotonic() - tidied > TIDIED:
+            tidied = time.monotonic()
+            tidy()
         request = Request(scope, receive)
         path = scope.get("raw_path") or scope["path"].encode()
         if not allowed(scope["method"], path, scope.get("query_string", b"")):

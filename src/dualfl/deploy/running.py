@@ -18,6 +18,7 @@ from typing import Any
 
 from dualfl.deploy.project import Project
 from dualfl.deploy.service import is_same, noted
+from dualfl.deploy.service import running as service_of
 from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
 from dualfl.errors import InputError
@@ -55,7 +56,7 @@ def submit_and_watch(
     try:
         with bar:
             for turn in range(AGAIN + 1):
-                run = submitted(project, work, PATIENCE if turn else 0.0)
+                run = submitted(project, work, say, was_there=turn > 0)
                 try:
                     return runtime.watch(run, work, project.flower_home, on_line, alive)
                 except runtime.Lost as error:
@@ -70,16 +71,18 @@ def submit_and_watch(
         raise InputError(str(error)) from error
 
 
-def submitted(project: Project, work: Path, patience: float) -> str:
-    """Hand the job to the SuperLink, which may have to be waited for."""
-    give_up = time.monotonic() + patience
+def submitted(project: Project, work: Path, say: Say, was_there: bool) -> str:
+    """Hand the job to the SuperLink, which is waited for if it was there, or if its service is there to start it."""
+    give_up, told = time.monotonic() + PATIENCE, False
     while True:
         try:
             run = runtime.submit(project.folder / "app", work, project.flower_home)
             break
         except runtime.RunFailed as error:
-            if time.monotonic() >= give_up:
-                if isinstance(error, runtime.Silent):
+            silent = isinstance(error, runtime.Silent)
+            served = silent and service_of(project.folder) is not None
+            if not (was_there or served) or time.monotonic() >= give_up:
+                if silent:
                     raise InputError(
                         f"The coordinator of {project.folder} is not running; start it with `dualfl deploy start "
                         f"{project.folder}`, and give this command again."
@@ -88,6 +91,9 @@ def submitted(project: Project, work: Path, patience: float) -> str:
                     f"The run could not be started ({error}); is the coordinator running (`dualfl deploy start "
                     f"{project.folder}`)?"
                 ) from error
+        if not told:
+            say("The SuperLink does not answer yet; the run is submitted as soon as it does.")
+        told = True
         time.sleep(2)
     content = {"run": run, "waits": noted(os.getpid()), "time": time.time()}
     write_atomically(work / SUBMITTED, json.dumps(content).encode())

@@ -146,10 +146,9 @@ def alone_in(folder: Path, kind: str, say: Say) -> Iterator[Record]:
         ) from None
     try:
         clear_leftovers(folder, say)
-        record = Record(folder, kind)
-        yield record
+        yield Record(folder, kind)
+    finally:  # who was killed does not come here, and leaves the record for the next
         (place / RECORD).unlink(missing_ok=True)
-    finally:
         lock.release()
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dualfl.deploy.service import ALIVE, HEARD, LOGIN, SAID, SERVICE, end_politely, touch
+from dualfl.deploy.tidying import Tidy
 from dualfl.federation.flower import lifeline
 from dualfl.federation.protocol import PROTOCOL
 from dualfl.files import write_atomically
@@ -33,6 +34,7 @@ if TYPE_CHECKING:  # what takes long to import is imported when somebody sees th
 SOON = 1.0  # seconds: who comes back from the coordinator with nothing, and was not made to wait there, waits here
 TICK = 1.0  # seconds between two signs of life before the loop begins
 FULL = "The disk of this silo is full, and nothing is answered; make room, or see `dualfl deploy purge`."
+MANY = 64  # answers after which memory is tidied even if somebody asks all the time
 LONGEST_PAUSE = 10.0  # seconds between two attempts to reach the coordinator
 
 
@@ -63,6 +65,7 @@ class Serving:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self.where = home.settings["coordinator"]
         self.state, self.pause = ("", ""), 1.0
+        self.tidy, self.answered = Tidy(), 0  # answers since it was tidied
         line.alive = self.alive
 
     def alive(self) -> None:
@@ -97,10 +100,14 @@ class Serving:
         touch(self.folder / HEARD)
         self.pause = 1.0
         self.say("connected", f"This silo is connected to {self.where}.")
+        if self.answered and (not came or self.answered >= MANY):
+            self.tidy()
+            self.answered = 0
         return 0.0 if came or time.monotonic() - began > SOON else SOON
 
     def answering(self, request: bytes) -> bytes:
         self.alive()
+        self.answered += 1
         return self.answer(request)
 
 

@@ -18,7 +18,7 @@ from dualfl.deploy.certificates import lifetimes
 from dualfl.deploy.condition import condition
 from dualfl.deploy.service import ALIVE, SAID, SERVICE, Record, Say, age, alone_in, as_service
 from dualfl.deploy.status_page import shown
-from dualfl.deploy.supervisor import LIMIT, Daily, Part, Supervisor
+from dualfl.deploy.supervisor import Daily, Part, Supervisor
 from dualfl.deploy.upkeep import check_in
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
@@ -50,7 +50,8 @@ class SiloService:
         self._said: Any = None
 
     def command(self) -> list[str]:
-        (self.folder / SERVICE / ALIVE).unlink(missing_ok=True)
+        for word in (ALIVE, SAID):  # of the process before
+            (self.folder / SERVICE / word).unlink(missing_ok=True)
         return [sys.executable, "-m", "dualfl.deploy.silo_process", str(self.folder)]
 
     def start(self) -> runtime.Process:
@@ -66,7 +67,6 @@ class SiloService:
             runtime.environment(self.folder / "flower"),
             ask=self._alive,
             explain=explain,
-            limit=LIMIT,
         )
 
     def _alive(self) -> bool:

@@ -81,7 +81,8 @@ def facts(found: Content) -> list[tuple[str, str]]:
         again = f", started again {part['restarts']} times" if part["restarts"] else ""
         said.append((name, f"{'runs' if part['running'] else 'down'}{again}"))
     if found["kind"] == "silo":
-        said.append(("coordinator", f"{found['coordinator']}, last word {ago(found['heard'])} ago"))
+        heard = "not heard yet" if found["heard"] is None else f"last word {ago(found['heard'])} ago"
+        said.append(("coordinator", f"{found['coordinator']}, {heard}"))
         said.append(("plans", f"{found['plans']} waiting for approval ({found['approval']})"))
         said.append(("experiments", f"{found['experiments']} open"))
     elif found["turned_away"]:
@@ -103,12 +104,17 @@ def lines(found: Content) -> list[str]:
 
 def columns(heads: tuple[str, ...], rows: list[list[str]]) -> list[str]:
     """As wide as they need, the whole cut at 80; columns without any entry are left out."""
-    kept = [k for k in range(len(heads)) if k == 0 or any(row[k] for row in rows)]
+    kept = entered(rows)
     table = [[heads[k] for k in kept], *([row[k] for k in kept] for row in rows)]
     widths = [max(len(row[k]) for row in table) for k in range(len(kept))]
     while sum(widths) + 2 * len(widths) > WIDTH and max(widths) > 8:
         widths[widths.index(max(widths))] -= 1
     return ["  ".join(short(word, width).ljust(width) for word, width in zip(row, widths)).rstrip() for row in table]
+
+
+def entered(rows: list[list[str]]) -> list[int]:
+    """The columns in which something stands."""
+    return [k for k in range(len(rows[0])) if k == 0 or any(row[k] for row in rows)]
 
 
 def short(word: str, width: int) -> str:
@@ -117,10 +123,13 @@ def short(word: str, width: int) -> str:
 
 # -- the page --------------------------------------------------------------------------------------------------
 
-STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}
-h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}
-th,td{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid #ddd;vertical-align:top}
-th{font-weight:600}.say{background:#f6f6f2;padding:.6rem 1rem;margin:.4rem 0;border-left:4px solid #999}"""
+STYLE = """:root{color-scheme:light dark;--ink:#222;--line:#ddd;--box:#f6f6f2;--bar:#999}
+@media (prefers-color-scheme:dark){:root{--ink:#e6e6e6;--line:#444;--box:#26262a;--bar:#888}body{background:#18181b}}
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:var(--ink)}
+h1{font-size:1.4rem}h2{font-size:1.1rem;margin-top:2rem}table{border-collapse:collapse;width:100%}.wide{overflow-x:auto}
+th,td{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--line);vertical-align:top}
+.wide th,.wide td{white-space:nowrap}th{font-weight:600}
+.say{background:var(--box);padding:.6rem 1rem;margin:.4rem 0;border-left:4px solid var(--bar);overflow-wrap:anywhere}"""
 
 
 TOP = (
@@ -141,9 +150,17 @@ def page(found: Content) -> str:
 
 
 def table_of(heads: tuple[str, ...], rows: list[list[str]]) -> str:
-    top = "".join(f"<th>{html.escape(head)}</th>" for head in heads) if any(heads) else ""
-    inner = "".join("<tr>" + "".join(cell(word) for word in row) + "</tr>" for row in rows)
-    return f"<table><tr>{top}</tr>{inner}</table>"
+    """Columns without any entry are left out; what is wider than a telephone is moved by hand, and not the page."""
+    if not any(heads):
+        return f"<table>{''.join(line(row) for row in rows)}</table>"
+    kept = entered(rows)
+    top = "".join(f"<th>{html.escape(heads[k])}</th>" for k in kept)
+    inner = "".join(line([row[k] for k in kept]) for row in rows)
+    return f'<div class="wide"><table><tr>{top}</tr>{inner}</table></div>'
+
+
+def line(row: list[str]) -> str:
+    return "<tr>" + "".join(cell(word) for word in row) + "</tr>"
 
 
 def cell(word: str) -> str:

@@ -28,7 +28,8 @@ def guarded(rows: SiloRows, policy: Policy, untold: Sequence[str] = ()) -> SiloR
             continue
         told = name not in (target, *untold) and (values.dtype.kind != "f" or name in rows.categorical)
         columns[name] = joined(table.levels(name), least, counts) if told and least else values
-    return replace(rows, table=replace(table, columns=columns))
+    exact = {name: texts for name, texts in table.exact.items() if columns.get(name) is table.columns[name]}
+    return replace(rows, table=replace(table, columns=columns, exact=exact))
 
 
 def may_be_used(name: str, policy: Policy) -> bool:

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from dualfl.errors import InputError
 from dualfl.federation.flower import lifeline
@@ -111,6 +110,7 @@ def environment(flower_home: Path) -> dict[str, str]:
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
         "OPENBLAS_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "1",  # what one thread has freed is there for all: they live for months
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "",
     }
@@ -187,14 +187,16 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def check_port(host: str, port: int, what: str) -> None:
+def check_port(host: str, port: int, what: str, setting: str) -> None:
+    """`setting` : the word of project.json that names it."""
     with socket.socket() as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             s.bind((host, port))
         except OSError as error:
             raise InputError(
-                f"Port {port} for {what} cannot be used ({error.strerror}); stop what uses it, or take another."
+                f"Port {port} for {what} cannot be used ({error.strerror}); stop what uses it, or take another "
+                f"('{setting}' in project.json)."
             ) from None
 
 
@@ -228,6 +230,8 @@ def flwr(arguments: Sequence[str], flower_home: Path) -> dict[str, Any]:
 
 def flwr_here(arguments: Sequence[str], flower_home: Path) -> dict[str, Any]:
     """The same in this process, whose environment and folder it changes: for many commands one after the other."""
+    from unittest import mock
+
     from flwr.cli.app import app
 
     os.environ.update(environment(flower_home) | without_proxy())
