@@ -17,7 +17,9 @@ from test_same_as_fit import HOSPITALS, fitted, hospitals
 from dualfl.algorithms.registry import make
 from dualfl.deploy.project import ProjectSettings, plain
 from dualfl.deploy.results import write
-from dualfl.deploy.runs import Finished
+from dualfl.deploy.runs import Finished, open_experiment
+from dualfl.deploy.study import called
+from dualfl.errors import InputError
 from dualfl.federation.remote import Terms
 
 
@@ -51,5 +53,19 @@ def test_the_page_of_a_run_on_silos_shows_the_coefficients_of_a_fit(finished, tm
         assert found[name]["class"] == "yes" and found[name]["std_error"] == ""
     page = (finished.folder / "report.html").read_text(encoding="utf-8")
     assert 'data-coefficients="0"' in page and "earlier_admissions" in page
-    assert "<h1>Proximal Newton on 3 silos</h1>" in page
-    assert page.index('data-coefficients="0"') < page.index('id="convergence"')
+    assert "<h1>Logistic model of yes against no</h1>" in page
+    places = [page.index(f'id="{key}"') for key in ("fitted", "coefficients", "proof", "way")]
+    assert places == sorted(places)
+    folded = page[places[-1] :]
+    assert all(f'<details id="{key}"' in folded for key in ("convergence", "hyperparameters"))
+
+
+def test_an_evaluation_of_a_model_with_arrays_is_opened_again_by_all_its_digits(tmp_path):
+    one, other = np.zeros(5000), np.zeros(5000)
+    other[2500] = 1e-9
+    wanted = [{"analysis": {"analysis": "evaluate", "W": W}, "silos": ("a", "b")} for W in (one, other)]
+    assert called(wanted[0]) != called(wanted[1])
+    id, begun = open_experiment(tmp_path, wanted[0], fresh=False)
+    assert not begun and open_experiment(tmp_path, wanted[0], fresh=False) == (id, True)
+    with pytest.raises(InputError, match="has another run"):
+        open_experiment(tmp_path, wanted[1], fresh=False)

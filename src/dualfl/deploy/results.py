@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from dualfl.analysis.one_algorithm import LinearProblem
+from dualfl.deploy.project import plain as problem_of
 from dualfl.deploy.runs import Finished
 from dualfl.engines.in_words import STOPPED, certificate_line, work_lines
 from dualfl.fits.model_folder import as_csv
@@ -20,7 +22,7 @@ from dualfl.report.folder import environment, plain
 from dualfl.report.page import write_page
 from dualfl.report.results import FIT, REPORT
 from dualfl.tables.encoding import Scaling
-from dualfl.tables.schema import INTERCEPT
+from dualfl.tables.schema import INTERCEPT, Schema
 
 HISTORY, RUN, MODEL, PICTURE = "history.csv", "run.json", "model.npz", "convergence.png"
 COEFFICIENTS = "coefficients.csv"
@@ -83,8 +85,11 @@ def describe(run: Finished, command: str) -> dict[str, Any]:
         "seed": run.seed,
         "algorithm": json.loads(result.algorithm.to_json()),
         "constants": run.constants,
+        "settings": {"model": model_name(run)},
+        "fitted": fitted(run),
         "data": {
             "silos": list(run.project.settings.silos),
+            "target": target(schema),
             "rows": total_rows(run),
             "features": list(schema.names),
             "classes": list(schema.classes),
@@ -99,6 +104,41 @@ def describe(run: Finished, command: str) -> dict[str, Any]:
         },
         "traffic": dict(run.traffic),
         "environment": environment(),
+    }
+
+
+def model_name(run: Finished) -> str:
+    """By its loss."""
+    schema = run.setup.schema
+    assert schema is not None
+    return type(LinearProblem(**problem_of(run.project.settings)).cost(schema).loss).__name__.lower()
+
+
+def target(schema: Schema) -> str:
+    """What is predicted, as far as the coordinator knows: every silo has its own name for the column."""
+    if not schema.classes:
+        return "the silos' target"
+    first, *others = schema.classes
+    return f"{others[0]} against {first}" if len(others) == 1 else f"{len(schema.classes)} classes"
+
+
+def fitted(run: Finished) -> dict[str, str]:
+    """What was fitted on what, a line each, for the page."""
+    settings, schema, rows = run.project.settings, run.setup.schema, total_rows(run)
+    assert schema is not None
+    penalty = f"ridge {settings.ridge:g}" + (f", l1 {settings.l1:g}" if settings.l1 else "")
+    spared = "it spares the intercept" if settings.intercept == "free" else "the intercept is penalised, too"
+    on = "on standardised columns" if run.setup.center is not None else "on the columns as they are"
+    return {
+        "model": f"{model_name(run)} loss of a linear predictor",
+        "target": f"{target(schema)}; every silo names the column itself",
+        "silos": f"{len(settings.silos)}: {', '.join(settings.silos)}",
+        "rows": "every silo counts alike, so nobody was asked" if rows is None else f"{rows:,}",
+        "columns": f"{len(schema.names):,} after coding, and the intercept",
+        "penalty": f"{penalty}; {spared}; {on}",
+        "errors": "none: they are not part of a run of one algorithm; dualfl fit --study has them",
+        "algorithm": f"{run.result.algorithm.card.title}, {run.result.history[-1].round:,} rounds",
+        "safety": "sums under masks" if settings.secure else "the coordinator saw what each silo sent",
     }
 
 

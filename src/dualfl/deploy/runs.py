@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.analysis.one_algorithm import AlgorithmOutcome, LinearProblem, OneAlgorithm
@@ -195,12 +197,17 @@ def decisive(project: Project, algorithm: Algorithm, seed: int) -> dict[str, Any
     }
 
 
+def as_text(wanted: dict[str, Any]) -> str:
+    """What an experiment is about, every digit of its arrays included."""
+    return json.dumps(wanted, sort_keys=True, default=lambda part: np.asarray(part).tolist())
+
+
 def open_experiment(work: Path, wanted: dict[str, Any], fresh: bool) -> tuple[str, bool]:
     """(name of the experiment, whether it has begun before). A fresh one gets a new name, and silos begin anew."""
-    path = work / "experiment.json"
+    path, settings = work / "experiment.json", json.loads(as_text(wanted))
     if path.exists() and not fresh:
         known = json.loads(path.read_text())
-        if known["settings"] != json.loads(json.dumps(wanted)):
+        if known["settings"] != settings:
             raise InputError(
                 f"{work.parent} has another run; give this one another --name, or --fresh to begin anew there."
             )
@@ -208,5 +215,5 @@ def open_experiment(work: Path, wanted: dict[str, Any], fresh: bool) -> tuple[st
     for old in LEFTOVERS:
         (work / old).unlink(missing_ok=True)
     id = secrets.token_hex(12)
-    write_atomically(path, (json.dumps({"id": id, "settings": wanted}, indent=2) + "\n").encode())
+    write_atomically(path, (json.dumps({"id": id, "settings": settings}, indent=2) + "\n").encode())
     return id, False

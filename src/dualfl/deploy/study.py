@@ -7,7 +7,6 @@ that a call which is interrupted goes on where it was when it is given again.
 from __future__ import annotations
 
 import hashlib
-import json
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +29,7 @@ from dualfl.analysis.tabulating import Description, TableWishes
 from dualfl.analysis.whole_fit import Fit, Wishes
 from dualfl.deploy.project import Project
 from dualfl.deploy.running import submit_and_watch
-from dualfl.deploy.runs import checked_name, open_experiment
+from dualfl.deploy.runs import as_text, checked_name, open_experiment
 from dualfl.engines.progress import Bar
 from dualfl.errors import InputError
 from dualfl.estimators.metrics import Evaluation
@@ -143,7 +142,7 @@ class Study:
 def called(wanted: dict[str, Any]) -> str:
     """A name for an analysis that is the same whenever the same is asked."""
     kind = str(wanted["analysis"]["analysis"])
-    return f"{kind}-{hashlib.sha256(json.dumps(wanted, sort_keys=True, default=str).encode()).hexdigest()[:12]}"
+    return f"{kind}-{hashlib.sha256(as_text(wanted).encode()).hexdigest()[:12]}"
 
 
 def finished(work: Path) -> bool:

@@ -162,6 +162,7 @@ def running(side: Side, algorithm: str | Algorithm, limits: FitLimits, start: Ar
     loss = getattr(side.template, "loss", None)
     proof = None if limits.proof_follows else proof_of(side, engine.algorithm.certifies)
     settled = Settled(limits, loss is not None and loss.nonnegative, lambda: session.best.rounding, proof)
+    settled.kinks = loss is not None and not loss.smooth
     settled.last_resort = lambda: proof_of(side, False)
     with Bar(engine.algorithm.name, limits.rounds, limits.progress) as bar:
         result = yield from session.exchanges(Limits(limits.rounds, stop=settled), bar=bar)
@@ -239,6 +240,7 @@ class Settled:
         self.seen: list[float] = []
         self.rounding = 0.0  # how far off the best energy may be
         self.proven = -np.inf  # lower bound of E*
+        self.kinks = False  # of the loss: then energies tell only half of a model's digits, and slopes no more
         self.resting: list[Array] = []  # models of the rounds in which rounding hid the rest of the gap
         self.enough = np.inf  # the gain of a round below which another attempt at a proof is worth its exchange
         self.last_resort: Callable[[], FreeIntercept | CurvatureProof | None] = lambda: None  # where all else failed
@@ -258,7 +260,7 @@ class Settled:
         rounding = self.rounding
         if limits.met(row.certificate, best, rounding):
             assert row.certificate is not None
-            return row.certificate <= limits.wanted(best) or self.rests(theta)
+            return row.certificate <= limits.wanted(best) or not self.kinks or self.rests(theta)
         # A perfect fit: no loss and no penalty is below 0. Rounding that hides everything proves nothing is left.
         # Where the first model is perfect, there is no energy to compare with, and rounding must be next to none.
         if self.nonnegative and best <= PERFECT * rounding <= max(limits.tol * self.seen[0], NOTHING):

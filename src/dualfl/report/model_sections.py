@@ -52,13 +52,13 @@ def glance(one: Results) -> Markup:
     overall = rows[-1] if rows else {}
     return cards(
         [
-            ("rows", overall.get("rows"), ""),
+            ("rows", overall.get("rows", one.part("data").get("rows")), ""),
             ("events", overall.get("events"), ""),
             ("accuracy", percent(results.get("training accuracy")), "on its own rows"),
             ("R2", overall.get("r2"), "on its own rows"),
             ("concordance", overall.get("concordance"), "of pairs within silos"),
             ("area under the ROC curve", scores[0].get("auc") if len(scores) == 1 else None, "on its own rows"),
-            ("exchanges", results.get("exchanges"), "everything included"),
+            ("exchanges", results.get("exchanges"), "everything included" if one.parts("spent") else "of the run"),
             ("numbers", results.get("numbers up and down"), "up and down, all silos"),
         ]
     )

@@ -54,19 +54,11 @@ def default_title(found: Sequence[Results]) -> str:
     names = [curve.name for curve in found[0].curves]
     data = setting(found[0], "dataset")
     what = title_of(names[0]) if len(names) == 1 else f"{len(names)} algorithms" if names else "Model"
-    if deployed(found):
-        return f"{what} on {len(found[0].part('data')['silos'])} silos"
     if found[0].coefficients:
         model, target = str(setting(found[0], "model") or "model"), found[0].part("data").get("target")
         words = model.partition(": ")[0]
         return f"{words[:1].upper()}{words[1:]} model of {target}" if target else f"Model {found[0].label}"
     return f"{what} on {data}" if data else f"{what}: {found[0].label}"
-
-
-def deployed(found: Sequence[Results]) -> bool:
-    """Whether this is one run on the silos of a deployment, which has a model of columns with names."""
-    data = found[0].part("data")
-    return len(found) == 1 and bool(found[0].coefficients) and "target" not in data and "silos" in data
 
 
 def title_of(name: str) -> str:
@@ -114,7 +106,7 @@ def make_sections(found: Sequence[Results]) -> Iterator[Section]:
     held = partitions(found)
     partition = [("partition", "Who holds what", held)] if held else []
     made = "origin", "How it was made", origin(found)
-    if any(one.is_fit for one in found):  # whoever wanted a model looks for it first
+    if wants_model(found):
         yield from model_sections(found)
         yield made
         details = [folded(name, content, id=key) for key, name, content in (*partition, *run_sections(found, curves))]
@@ -122,13 +114,15 @@ def make_sections(found: Sequence[Results]) -> Iterator[Section]:
         return
     if len(found) == 1 and found[0].part("results"):
         yield "result", "Result", glance(found[0])
-    model = list(model_sections(found))
-    if deployed(found):
-        yield from model
     about_run = list(run_sections(found, curves))
     settings = [section for section in about_run if section[0] == "hyperparameters"]
     yield from (section for section in about_run if section not in settings)
-    yield from (*partition, *([] if deployed(found) else model), *settings, made)
+    yield from (*partition, *model_sections(found), *settings, made)
+
+
+def wants_model(found: Sequence[Results]) -> bool:
+    """Whoever has fitted a model looks for it first; who lays runs of several algorithms side by side does not."""
+    return any(one.is_fit and (len(found) == 1 or one.parts("spent")) for one in found)
 
 
 def run_sections(found: Sequence[Results], all_curves: Sequence[Named]) -> Iterator[Section]:
