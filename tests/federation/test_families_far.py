@@ -103,6 +103,11 @@ def test_a_baseline_and_own_numbers_stay_unless_the_operator_shows_them(tmp_path
     ("roles", "settings", "sentence"),
     [
         (TIME | {"weights": "age"}, {"roles": {"time": ["days"]}}, "'age' may not be the weights"),
+        (
+            TIME | {"strata": "stagee"},
+            {"roles": {"time": ["days"], "strata": ["stagee"]}},
+            "it has no column 'stagee', the",
+        ),
         (TIME, {"roles": {}}, "'days' may not be the time of rows at this silo"),
         (TIME, {"roles": {"tiem": ["days"]}}, "Did you mean|did you mean|tiem"),
         (

@@ -46,7 +46,7 @@ def to_sklearn(model: Any) -> Any:
         made.classes_ = np.asarray(model.classes_)
         made.coef_, made.intercept_ = np.atleast_2d(W).copy(), np.atleast_1d(np.asarray(model.intercept_, dtype=float))
     else:
-        made.coef_, made.intercept_ = W.ravel().copy(), float(np.asarray(model.intercept_).ravel()[0])
+        made.coef_, made.intercept_ = W.ravel().copy(), np.float64(np.asarray(model.intercept_).ravel()[0])
     made.n_features_in_ = int(model.n_features_in_)
     if hasattr(model, "feature_names_in_"):
         made.feature_names_in_ = np.asarray(model.feature_names_in_, dtype=object)

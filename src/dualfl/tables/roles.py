@@ -47,7 +47,9 @@ def check_roles(table: Table, target: str, roles: Mapping[str, str], remedies: R
             raise InputError(f"Column {name!r} is the target, so it cannot be the {role} too; name another column.")
         if name not in table.columns:
             hint = nearest("column", name, table.columns).partition("; ")[2]
-            raise InputError(f"{table.name} has no column {name!r}, the {role}; {hint}")
+            raise Unfit(
+                f"{table.name} has no column {name!r}, the {role}; {hint}", f"it has no column {name!r}, the {role}"
+            )
         check_usable(table, name)
         if role not in LABELS:
             check_odd(table, name, remedies)

@@ -17,7 +17,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.tables.reading import Table, check_odd, check_usable, is_numeric, missing
-from dualfl.tables.refusals import IN_FILES, Remedies
+from dualfl.tables.refusals import IN_FILES, Remedies, Unfit
 from dualfl.tables.roles import check_roles, present
 from dualfl.typing import AnyArray
 
@@ -134,9 +134,10 @@ def order(text: str) -> tuple[int, float, str]:
 def check_target(table: Table, target: str) -> None:
     if target not in table.columns:
         hint = nearest("column", target, table.columns).partition("; ")[2]
-        raise InputError(
+        raise Unfit(
             f"{table.name} has no column {target!r}, the target; {hint} "
-            "Rename it in the file, or give another --target."
+            "Rename it in the file, or give another --target.",
+            f"it has no column {target!r}, the target",
         )
 
 
@@ -152,7 +153,8 @@ def counting(table: Table, request: Request) -> tuple[Table, AnyArray, AnyArray]
         check_target(table, request.target)
     lacking = [name for name in request.columns if name not in table.columns]
     if lacking:
-        raise InputError(f"{table.name}: {nearest('column', lacking[0], table.columns)}")
+        sentence = f"{table.name}: {nearest('column', lacking[0], table.columns)}"
+        raise Unfit(sentence, f"it has no column {lacking[0]!r}")
     check_roles(table, request.target, request.roles, request.remedies)
     taken = ({request.target, *(request.columns or table.columns)} - set(request.drop)) | set(request.roles.values())
     columns = {name: values for name, values in table.columns.items() if name in taken}
