@@ -110,6 +110,17 @@ def test_hyperparameters_at_the_ends_of_their_range_do_not_break_a_run(algorithm
     assert np.isfinite(result.theta).all() and result.history
 
 
+def test_a_default_that_overflows_blames_what_it_was_computed_from():
+    with pytest.raises(InputError, match=r"feddr: alpha = 1e\+308 is not allowed"):
+        small_run(make("feddr", alpha=1e308))
+
+
+@pytest.mark.parametrize("place", ["/", ""])
+def test_a_checkpoint_that_is_no_file_is_refused(place):
+    with pytest.raises(InputError, match="checkpoint must be a file"):
+        small_run(make("gd"), checkpoint=place)
+
+
 @pytest.mark.parametrize("threads", [0, -1, 10**20])
 def test_a_number_of_threads_that_no_machine_has_is_refused(threads):
     with pytest.raises(InputError, match=f"threads must be from 1 to 4,096, but it is {threads}"):

@@ -50,6 +50,7 @@ import dataclasses
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
@@ -613,9 +614,11 @@ class Algorithm(ABC):
         with np.errstate(all="ignore"):
             try:
                 value = field.metadata["compute"](k, filled)
-            except ZeroDivisionError:
+            except ArithmeticError:  # Python's own floats divide by zero and overflow with an exception
                 value = np.nan
         if not np.isfinite(value) or (value == 0 and not field.metadata["zero"]):
+            with suppress(TypeError):  # of defaults that are still open
+                filled.check(k)  # a hyperparameter outside its range is the better reason
             known = " or tell the cost its L, as in TorchFunction(L=...)," if k.L == np.inf else ""
             raise InputError(
                 f"{self.name}: the default {field.name} = {field.metadata['formula']} is {value:g} for mu = {k.mu:g}, "

@@ -109,6 +109,8 @@ def check_limits(limits: Limits) -> None:
 def check_recording(recording: Recording) -> None:
     if recording.checkpoint_every < 1:
         raise InputError(f"checkpoint_every must be at least 1 exchange, but it is {recording.checkpoint_every}.")
+    if recording.checkpoint is not None and not recording.checkpoint.name:
+        raise InputError(f"checkpoint must be a file, such as run.npz, but it is {recording.checkpoint}.")
     if recording.reference is not None and not np.isfinite(recording.reference):
         raise InputError(f"reference must be a finite energy, but it is {recording.reference}.")
 
