@@ -158,7 +158,7 @@ class LocalSecants(Algorithm):
         return (*s.S, step)[-self.memory :], (*s.Y, change)[-self.memory :]
 
     def nearer(self, s: Server, p: Array, slope: float, E: float, end: float) -> Server:
-        """After a trial that failed: the next lies between it and x, and local steps are given up after two."""
+        """After a trial that failed: the next lies between it and x. Local steps are given up after a few."""
         failed = s.failed + 1
         if s.local and failed == PATIENCE:
             return replace(s, trial=s.x - plain_step(s.g, s.S, s.Y, s.E), failed=0, local=False)
