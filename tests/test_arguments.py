@@ -13,6 +13,7 @@ from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.arguments import check, checked, conforms, in_words, shown
 from dualfl.errors import InputError
 from dualfl.estimators import PoissonRegressor
+from dualfl.names import parts
 from dualfl.typing import Array
 
 QUADS = [dualfl.Quadratic(np.eye(2), b) for b in np.eye(2)]
@@ -128,10 +129,16 @@ def test_a_number_of_threads_that_no_machine_has_is_refused(threads):
 
 
 def test_more_clients_than_rows_are_refused_before_they_are_counted_out():
-    with pytest.raises(InputError, match="5 rows for 900,000,000 clients"):
-        dualfl.data.even(5, 900_000_000)
+    with pytest.raises(InputError, match="5 rows for 90,000,000 clients"):
+        dualfl.data.even(5, 90_000_000)
 
 
 def test_a_weight_that_is_no_float_is_named():
     with pytest.raises(InputError, match="A sample weight is too large for a float"):
         PoissonRegressor().fit(np.ones((2, 1)), np.array([1.0, 2.0]), sample_weight=[1, 10**400])
+
+
+@pytest.mark.parametrize("text", ["a\nb", 'a,"b'])
+def test_words_of_an_option_that_cannot_be_told_apart_are_refused(text):
+    with pytest.raises(InputError, match="--columns takes words between commas, in one line, but it is"):
+        parts("--columns", text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from click.core import ParameterSource
 from dualfl.cli.reading import check_columns, rules_for, table_options
 from dualfl.cli.run import say
 from dualfl.errors import InputError
+from dualfl.names import parts
 
 if TYPE_CHECKING:
     from dualfl.analysis.tabulating import Description, TableWishes
@@ -81,10 +81,10 @@ def wishes_of(given: dict[str, Any]) -> TableWishes:
 
 
 def pair(text: str) -> tuple[str, str]:
-    names = next(csv.reader([text]), [])
+    names = parts("--cross", text)
     if len(names) != 2:
         raise InputError(f"--cross takes two columns, such as smoker,ward, but it is {text!r}.")
-    return names[0].strip(), names[1].strip()
+    return names[0], names[1]
 
 
 def described_files(given: dict[str, Any]) -> Description:

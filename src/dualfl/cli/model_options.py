@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import click
 
 from dualfl.cli.options import Command
 from dualfl.errors import InputError
+from dualfl.names import parts
 from dualfl.tables.roles import ROLES
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def role_of(name: str, roles: Mapping[str, str]) -> str:
 def levels_of(given: Mapping[str, Any]) -> tuple[str, ...]:
     """From low to high; empty if nobody says it."""
     text = given["levels"]
-    levels = () if text is None else tuple(level.strip() for level in next(csv.reader([text]), []))
+    levels = () if text is None else tuple(parts("--levels", text))
     if len(set(levels)) < len(levels):
         raise InputError(f"--levels names a level twice: {text!r}.")
     return levels
@@ -127,7 +127,7 @@ def class_weight_of(given: Mapping[str, Any]) -> str | tuple[tuple[str, float], 
     if text == "balanced":
         return "balanced"
     pairs = []
-    for part in next(csv.reader([text]), []):
+    for part in parts("--class-weight", text):
         name, colon, number = part.rpartition(":")
         try:
             pairs.append((name.strip(), float(number)))

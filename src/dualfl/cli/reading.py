@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from click.core import ParameterSource
 
 from dualfl.cli.options import Command
 from dualfl.errors import InputError
+from dualfl.names import nearest, parts
 from dualfl.tables.rules import USUAL_RULES, Rules, parse_recode
 
 COLUMNS = (
@@ -77,7 +77,7 @@ def rules_for(given: Mapping[str, Any], files: Sequence[Path], base: Rules = USU
     """The rules for files that nobody knows yet, and those for each of these; both begin with `base`."""
     content: dict[str, Any] = {word: given[word] for word in ("drop", "id", "categorical", "na") if given.get(word)}
     if given.get("columns"):
-        content["columns"] = tuple(name for text in given["columns"] for name in next(csv.reader([text]), []))
+        content["columns"] = tuple(name for text in given["columns"] for name in parts("--columns", text))
     if given["fold_case"]:
         content["fold_case"] = True
     if given["dates"]:
@@ -142,7 +142,6 @@ def _agreed(common: Rules, each: Sequence[Rules]) -> Rules:
 
 def check_columns(rules: Sequence[Rules], tables: Sequence[Any]) -> None:
     """A name that no file has is a mistake."""
-    from dualfl.names import nearest
 
     known = {name for table in tables for name in (*table.columns, *table.left_out)}
     for name in dict.fromkeys(name for own in rules for name in own.named_columns):

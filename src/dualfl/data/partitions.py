@@ -29,7 +29,7 @@ from dualfl.streams import Stream
 from dualfl.typing import AnyArray, Array
 
 Rows = npt.NDArray[np.intp]
-MOST = 10**9  # rows or clients: their numbers must fit into memory
+MOST = 10**8  # rows or clients: their numbers must fit into memory
 
 
 def _stream(seed: int, client: int = -1, exchange: int = 0) -> Stream:

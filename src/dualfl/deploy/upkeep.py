@@ -100,6 +100,8 @@ def backup(folder: Path, to: Path) -> int:
 
 def restore(archive: Path, folder: Path) -> str:
     """Into a new folder; returns whether it is a coordinator's or a silo's."""
+    if archive.exists() and not archive.is_file():  # a device would be read for ever
+        raise InputError(f"{archive} is no file; give a backup by `dualfl deploy backup`.")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there already; give a new folder, and move the old one away.")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
