@@ -9,7 +9,7 @@ import dualfl
 from dualfl.algorithms.registry import ALGORITHMS
 
 ROOT = Path(__file__).parent.parent
-OWN = {"auto", "sketched-newton", "fedipm", "one-shot"}  # not published, or older than papers
+OWN = {"auto", "sketched-newton", "fedipm", "one-shot", "local-secants"}  # not published, or older than papers
 DEPENDENCIES = re.search(
     r"^dependencies = \[(?:.*)\n(.*?)^\]",
     (ROOT / "pyproject.toml").read_text(encoding="utf-8"),

@@ -34,7 +34,7 @@ ORDER = (
     "acc-s-dane", "fedred", "extragradient", "svrp", "catalyzed-svrp", "accsvrs", "fednl", "shed", "fedns", "fedpm",
     "fednew", "fedsplit", "gradskip", "randprox", "proxskip-vr", "tamuna", "compressed-scaffnew", "locodl", "5gcs",
     "fedavgm", "fedadam", "fedyogi", "fedadagrad", "fedexp", "fedac", "fedcm", "fedsam", "fedlin", "fedosaa",
-    "s-local-svrg",
+    "s-local-svrg", "local-secants",
 )  # fmt: skip
 
 

@@ -246,7 +246,7 @@ def test_a_loss_with_kinks_has_a_reference_too(tmp_path):
         (["--set", "rho=[1]"], "rho must be a number, but it is [1]"),
         (["--set", "rho=true"], "rho must be a number, but it is True"),
         (["--codec", "top:²"], "top:K, rand:K or bits:B"),
-        (["--threads", "0"], "threads must be at least 1"),
+        (["--threads", "0"], "threads must be from 1 to 4,096"),
         (["--resume"], "There is no checkpoint at"),
         (["--epsilon", "1", "--alpha", "1"], "Give either alpha"),
     ],

@@ -397,7 +397,7 @@ def test_an_infeasible_start_is_no_divergence():
         (lambda: run(Problem(QUADS), DualFL(), rounds=-1), "rounds must be >= 0, but it is -1"),
         (lambda: run(Problem(QUADS), DualFL(), tol=0.0), "tol must be positive"),
         (lambda: run(Problem(QUADS), DualFL(), seconds=0), "seconds must be positive"),
-        (lambda: run(Problem(QUADS), DualFL(), threads=0), "threads must be at least 1"),
+        (lambda: run(Problem(QUADS), DualFL(), threads=0), "threads must be from 1 to 4,096"),
         (lambda: run(Problem(QUADS), DualFL(), checkpoint_every=0), "checkpoint_every must be at least 1"),
         (lambda: run(Problem(QUADS), DualFL(), resume=True), "resume needs a checkpoint file"),
         (lambda: run(Problem(QUADS), DualFL(), reference=np.nan), "reference must be a finite energy"),
