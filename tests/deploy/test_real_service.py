@@ -157,6 +157,7 @@ def test_a_part_that_is_killed_or_hangs_is_replaced_without_a_hand(services, nam
     before = services.pids(name)[part]
     os.kill(before, sign)
     until(lambda: services.pids(name)[part] not in (0, before), RECOVERY)
+    until(lambda: service.identity(before) is None, 5.0)  # nor does it stay behind
     until(services.connected)
 
 

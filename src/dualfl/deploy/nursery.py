@@ -38,6 +38,7 @@ def in_place_of(command: Sequence[str]) -> list[str]:
 
 
 def main() -> None:
+    lifeline.hold()
     nursery = Nursery()  # before anything is imported that it does not need
 
     from flwr.supercore.cli.flower_superexec import flower_superexec

@@ -122,8 +122,11 @@ def main() -> None:
     startup = flower_superlink.SuperLinkLifespan.startup
 
     def start_together(lifespan: Any) -> None:
-        """Flower does not notice when its SuperExec ends, and runs would wait for ever."""
+        """Flower does not notice when its SuperExec ends, and runs would wait for ever. Nor may a SuperExec that hangs
+        outlive the SuperLink."""
+        os.environ[lifeline.PARENT] = str(os.getpid())
         startup(lifespan)
+        del os.environ[lifeline.PARENT]
         lifeline.end_with(lifespan.superexec_process.wait)
 
     flower_superlink.SuperLinkLifespan.startup = start_together
