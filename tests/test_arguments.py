@@ -11,9 +11,9 @@ import pytest
 import dualfl
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.arguments import check, checked, conforms, in_words, shown
+from dualfl.cli.reading import parts
 from dualfl.errors import InputError
 from dualfl.estimators import PoissonRegressor
-from dualfl.names import parts
 from dualfl.typing import Array
 
 QUADS = [dualfl.Quadratic(np.eye(2), b) for b in np.eye(2)]

@@ -1,12 +1,9 @@
-"""Names that a user gives: what to say when one is not known, and several of them in one option."""
+"""What to say when a name is not known: the nearest ones."""
 
 from __future__ import annotations
 
-import csv
 import difflib
 from collections.abc import Iterable, Sequence
-
-from dualfl.errors import InputError
 
 ROOM, FEW = 400, 8  # characters that a list of names may take, and how many names are given of a longer one
 
@@ -30,16 +27,3 @@ def nearest(kind: str, given: str, known: Iterable[str]) -> str:
 def _listed(names: Sequence[str]) -> str:
     whole = ", ".join(names)
     return whole if len(whole) <= ROOM else f"{', '.join(names[:FEW])}, ... ({len(names):,} in all)"
-
-
-def parts(option: str, text: str) -> list[str]:
-    """The words of an option that takes several, between commas; in quotes, a comma is part of a word.
-
-    >>> parts("--columns", 'age, "a, b"')
-    ['age', 'a, b']
-    """
-    try:
-        words = next(csv.reader([text], skipinitialspace=True, strict=True), [])
-    except csv.Error as error:
-        raise InputError(f"{option} takes words between commas, in one line, but it is {text!r} ({error}).") from None
-    return [word.strip() for word in words]

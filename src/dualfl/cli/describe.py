@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dualfl.cli.reading import check_columns, rules_for, table_options
+from dualfl.cli.reading import check_columns, parts, rules_for, table_options
 from dualfl.cli.run import say
 from dualfl.errors import InputError
-from dualfl.names import parts
 
 if TYPE_CHECKING:
     from dualfl.analysis.tabulating import Description, TableWishes

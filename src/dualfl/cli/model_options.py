@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dualfl.cli.options import Command
+from dualfl.cli.reading import parts
 from dualfl.errors import InputError
-from dualfl.names import parts
 from dualfl.tables.roles import ROLES
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from click.core import ParameterSource
 
 from dualfl.cli.options import Command
 from dualfl.errors import InputError
-from dualfl.names import nearest, parts
+from dualfl.names import nearest
 from dualfl.tables.rules import USUAL_RULES, Rules, parse_recode
 
 COLUMNS = (
@@ -147,3 +148,16 @@ def check_columns(rules: Sequence[Rules], tables: Sequence[Any]) -> None:
     for name in dict.fromkeys(name for own in rules for name in own.named_columns):
         if name not in known:
             raise InputError(nearest("column", name, known))
+
+
+def parts(option: str, text: str) -> list[str]:
+    """The words of an option that takes several, between commas; in quotes, a comma is part of a word.
+
+    >>> parts("--columns", 'age, "a, b"')
+    ['age', 'a, b']
+    """
+    try:
+        words = next(csv.reader([text], skipinitialspace=True, strict=True), [])
+    except csv.Error as error:
+        raise InputError(f"{option} takes words between commas, in one line, but it is {text!r} ({error}).") from None
+    return [word.strip() for word in words]
