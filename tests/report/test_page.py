@@ -12,13 +12,23 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from contrast import contrast
-from folders import EVIL, curve, write_coefficients, write_comparison, write_everything, write_partition, write_run
+from folders import (
+    EVIL,
+    curve,
+    write_coefficients,
+    write_comparison,
+    write_everything,
+    write_fit,
+    write_partition,
+    write_run,
+)
 from reader import SCRIPT, Reader, without_library
 
 from dualfl.cli import main
 from dualfl.colours import COLOURS, DARK
 from dualfl.data import Mix
 from dualfl.engines.history import History, Row
+from dualfl.errors import InputError
 from dualfl.report.page import numbers, page, safe_json, thinned, write_page
 from dualfl.report.results import labels, partition_file, read, read_partition
 
@@ -286,3 +296,14 @@ def test_hyperparameters_that_are_not_json(tmp_path):
 def test_plotly_is_imported_only_when_a_page_is_made():
     code = "import sys, dualfl.report.page, dualfl.cli.report; assert 'plotly' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("predicted", [[{}, {}], 3, None])
+def test_a_record_that_was_edited_is_refused_in_a_sentence_and_leaves_no_page(tmp_path, predicted):
+    folder = write_fit(tmp_path)
+    record = json.loads((folder / "fit.json").read_text())
+    record["curves"][0]["predicted"] = predicted
+    (folder / "fit.json").write_text(json.dumps(record))
+    with pytest.raises(InputError, match="are not as they were written"):
+        write_page([folder])
+    assert not (folder / "report.html").exists()

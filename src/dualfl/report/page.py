@@ -53,7 +53,15 @@ def write_page(
             if b'content="dualfl ' not in file.read(4000):
                 raise InputError(f"{out} is not a page of dualfl, and it would be lost; give another --out.")
     found = read_all(folders, any_version=any_version)
-    write_atomically(out, page(found, title, first).encode())
+    try:
+        content = page(found, title, first)
+    except InputError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # A record that somebody has edited can hold anything in the place of a number.
+        names = ", ".join(map(str, folders))
+        raise InputError(f"The records in {names} are not as they were written ({error!r}); make them anew.") from error
+    write_atomically(out, content.encode())
     return out
 
 
