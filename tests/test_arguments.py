@@ -105,7 +105,9 @@ def small_run(algorithm, **options):
     return dualfl.run(dualfl.Problem(clients), algorithm, rounds=3, **options)
 
 
-@pytest.mark.parametrize("algorithm", [make("disco", mu_P=1e308), make("sketched-newton", widest=1)])
+@pytest.mark.parametrize(
+    "algorithm", [make("disco", mu_P=1e308), make("sketched-newton", widest=1), make("giant", accuracy=1e-308)]
+)
 def test_hyperparameters_at_the_ends_of_their_range_do_not_break_a_run(algorithm):
     result = small_run(algorithm)
     assert np.isfinite(result.theta).all() and result.history
@@ -142,3 +144,8 @@ def test_a_weight_that_is_no_float_is_named():
 def test_words_of_an_option_that_cannot_be_told_apart_are_refused(text):
     with pytest.raises(InputError, match="--columns takes words between commas, in one line, but it is"):
         parts("--columns", text)
+
+
+def test_an_intercept_that_is_an_array_is_refused():
+    with pytest.raises(InputError, match='intercept must be True, False or "free"'):
+        dualfl.LinearModel(np.ones((2, 1)), np.ones(2), dualfl.Logistic(), intercept=np.array([]))

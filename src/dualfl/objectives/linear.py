@@ -87,7 +87,7 @@ class LinearModel(Objective):
         check("ridge", ridge, float)
         if not 0 <= ridge < np.inf:
             raise InputError(f"ridge must be a finite number >= 0, but it is {ridge}.")
-        if intercept not in (True, False, "free"):
+        if not isinstance(intercept, bool | int | np.bool_ | str) or intercept not in (True, False, "free"):
             raise InputError(f'intercept must be True, False or "free", but it is {intercept!r}.')
         if not isinstance(loss, Loss):
             raise InputError(f"loss must be a loss such as Logistic() or Softmax(10), but it is {loss!r}.")

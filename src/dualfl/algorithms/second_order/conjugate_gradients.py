@@ -18,7 +18,10 @@ def conjugate_gradients(apply: Callable[[Array], Array], b: Array, tolerance: fl
         if rr <= goal:
             break
         Ap = apply(p)
-        a = rr / float(p @ Ap)
+        curvature = float(p @ Ap)
+        if not curvature > 0:  # rounding, or an accuracy that no residual of doubles can meet
+            break
+        a = rr / curvature
         v = v + a * p
         r = r - a * Ap
         rr, old = float(r @ r), rr
