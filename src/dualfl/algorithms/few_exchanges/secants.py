@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from dualfl.algorithms.few_exchanges.coordinates import Coordinates
+from dualfl.algorithms.two_loops import Vectors, first_loop, second_loop
 from dualfl.typing import Array
 
 CURVED = 1e-10  # of |s||y|, in coordinates without units: a pair with less curvature is rounding
-Vectors = tuple[Array, ...]
 
 
 def learnt(S: Vectors, Y: Vectors, step: Array, change: Array, at: Coordinates, memory: int) -> tuple[Vectors, Vectors]:
@@ -22,15 +22,9 @@ def learnt(S: Vectors, Y: Vectors, step: Array, change: Array, at: Coordinates, 
 
 def two_loops(g: Array, S: Vectors, Y: Vectors, solve: Callable[[Array], Array]) -> Array:
     """The L-BFGS direction H g around H0^-1 = solve."""
-    q, weights = np.array(g), []
-    for u, y in zip(reversed(S), reversed(Y)):
-        a = (u @ q) / (u @ y)
-        weights.append(a)
-        q -= a * y
-    q = solve(q)
-    for u, y, a in zip(S, Y, reversed(weights)):
-        q += (a - (y @ q) / (u @ y)) * u
-    return q if g @ q > 0 else solve(g)  # at rounding level a direction may point nowhere
+    q, weights = first_loop(g, S, Y)
+    p = second_loop(solve(q), S, Y, weights)
+    return p if g @ p > 0 else solve(g)  # at rounding level a direction may point nowhere
 
 
 def updated(H: Array, m: Array, S: Vectors, Y: Vectors) -> Array:

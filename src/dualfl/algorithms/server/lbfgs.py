@@ -35,6 +35,7 @@ from dualfl.algorithms.contract import (
     theory,
 )
 from dualfl.algorithms.server.feature_metric import NONE, Kind, factor_of, solver_of, sums
+from dualfl.algorithms.two_loops import first_loop, second_loop
 from dualfl.typing import Array
 
 ARMIJO, WOLFE = 1e-4, 0.9
@@ -163,13 +164,7 @@ def two_loop(
     """H g for the L-BFGS metric of these pairs, around the inverse of a metric if there is one."""
     if not S:
         return scale * g if solve is None else solve(g)
-    q, weights = g.copy(), []
-    for s, y in zip(reversed(S), reversed(Y)):
-        a = (s @ q) / (s @ y)
-        weights.append(a)
-        q -= a * y
+    q, weights = first_loop(g, S, Y)
     q, y = (q, Y[-1]) if solve is None else (solve(q), solve(Y[-1]))
     q *= (S[-1] @ Y[-1]) / (Y[-1] @ y)
-    for s, y, a in zip(S, Y, reversed(weights)):
-        q += (a - (y @ q) / (s @ y)) * s
-    return q
+    return second_loop(q, S, Y, weights)

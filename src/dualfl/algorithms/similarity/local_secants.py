@@ -41,6 +41,7 @@ from dualfl.algorithms.contract import (
     theory,
 )
 from dualfl.algorithms.second_order.conjugate_gradients import conjugate_gradients
+from dualfl.algorithms.two_loops import Vectors, first_loop, second_loop
 from dualfl.solvers.stopping import GradientNorm
 from dualfl.typing import Array
 
@@ -54,15 +55,13 @@ WINDOW, SHARE = 6, 1 / 8  # exchanges after which local steps are weighed: at le
 DAMPING = 0.02  # of a row's curvature over the rows: what a client's Hessian cannot know
 ROUGH = 1e-2  # of its gradient at zero: what a client may leave of it at its own minimiser
 CAP = 500  # iterations of a client's solver
-Vectors = tuple[Array, ...]
 
 
 @dataclass(frozen=True)
 class Local:
-    """Where a client was asked last, and its own gradient there."""
+    """Where a client was asked last: its Hessian there makes its next step."""
 
     x: Array
-    g: Array
 
 
 @dataclass(frozen=True)
@@ -187,12 +186,12 @@ class LocalSecants(Algorithm):
         own = f.local(
             0.0, x, warm=f.place(x), stop=GradientNorm(max(ROUGH * float(np.linalg.norm(g)), 1e-14), cap=CAP)
         ).x
-        return at.send(g=g, own=own).also(**at.measured(f, x, E)), Local(x, g)
+        return at.send(g=g, own=own).also(**at.measured(f, x, E)), Local(x)
 
     @client_step
     def look(self, f: ClientCost, c: Local, at: Place, x: Array) -> tuple[Upload, Local]:
         E, g = f.value_gradient(x)
-        return at.send(g=g).also(**at.measured(f, x, E)), Local(x, g)
+        return at.send(g=g).also(**at.measured(f, x, E)), Local(x)
 
     @client_step
     def own_step(self, f: ClientCost, c: Local, at: Place, q: Array) -> tuple[Upload, Local]:
@@ -200,23 +199,6 @@ class LocalSecants(Algorithm):
         damping = damping if np.isfinite(damping) else 0.0
         p = conjugate_gradients(lambda v: f.hessian_times(c.x, v) + damping * v, q, self.accuracy, most=CAP)
         return at.send(p=p), c
-
-
-def first_loop(g: Array, S: Vectors, Y: Vectors) -> tuple[Array, list[float]]:
-    """What is left of g when the pairs have taken their part, newest first, and how much that was."""
-    q, weights = np.array(g), []
-    for u, y in zip(reversed(S), reversed(Y)):
-        weights.append(float(u @ q) / float(u @ y))
-        q -= weights[-1] * y
-    return q, weights
-
-
-def second_loop(p: Array, S: Vectors, Y: Vectors, weights: list[float]) -> Array:
-    """The direction, from what the first metric made of q."""
-    p = np.array(p)
-    for u, y, a in zip(S, Y, reversed(weights)):
-        p += (a - float(y @ p) / float(u @ y)) * u
-    return p
 
 
 def plain_step(g: Array, S: Vectors, Y: Vectors, E: float) -> Array:
