@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from objective_cases import random_targets
-from scipy.optimize import minimize_scalar
 
 import dualfl
 from dualfl.algorithms.registry import make
@@ -33,6 +32,7 @@ from dualfl.objectives import (
 from dualfl.problem import Problem
 from dualfl.silos.random_effect import SiteMoments, fit_random_intercept, from_moments
 from oracle_tables import Table, oracles
+from random_effects import dense_reml
 
 LOSSES = [Logistic(), Poisson(), Squared(), Gamma(), Tweedie(1.5), NegativeBinomial(0.5), CLogLog(), Huber(0.7),
           SquaredHinge()]  # fmt: skip
@@ -115,26 +115,6 @@ def test_what_cannot_have_one():
 
 
 # -- random effects -----------------------------------------------------------------------------------------
-
-
-def dense_reml(X: Any, y: Any, silo: Any) -> tuple[Any, float, float]:
-    """-2 log restricted likelihood with whole covariance matrices."""
-    rows = np.column_stack([X, np.ones(len(y))])
-    same = (silo[:, None] == silo[None, :]).astype(float)
-    n, p = rows.shape
-
-    def fit(gamma: float) -> tuple[float, Any, float]:
-        V = np.eye(n) + gamma * same
-        A = rows.T @ np.linalg.solve(V, rows)
-        beta = np.linalg.solve(A, rows.T @ np.linalg.solve(V, y))
-        r = y - rows @ beta
-        s2 = float(r @ np.linalg.solve(V, r)) / (n - p)
-        value = (n - p) * (np.log(2 * np.pi * s2) + 1) + np.linalg.slogdet(V)[1] + np.linalg.slogdet(A)[1]
-        return value, beta, s2
-
-    best = minimize_scalar(lambda t: fit(np.exp(t))[0], bounds=(-12, 8), method="bounded", options={"xatol": 1e-9})
-    _, beta, s2 = fit(float(np.exp(best.x)))
-    return beta, float(np.exp(best.x)) * s2, s2
 
 
 @pytest.mark.parametrize("name", ["ozone", "trees", "mtcars"])

@@ -129,9 +129,7 @@ def describing(
     errors = None if about.obstacle else make_errors(about, told, extra)
     statistics = None if about.obstacle else make_statistics(about, told, searched, extra)
     if random is not None:
-        covariance = agreed.scaling.back @ random.covariance @ agreed.scaling.back.T
-        errors = replace(errors, covariance=covariance, form="restricted likelihood", df=np.inf) if errors else None
-        statistics = None
+        errors, statistics = random_errors(about, random) if errors else None, None
     return Fit(
         recipe,
         about.wishes,
@@ -272,6 +270,13 @@ def make_errors(about: Described, told: Mapping[str, Any], extra: int) -> standa
     back = np.kron(estimator.back(agreed.scaling), np.eye(loss.outputs))
     kind = information_kind(loss)
     return replace(found, covariance=back @ found.covariance @ back.T, kind=kind)
+
+
+def random_errors(about: Described, random: RandomIntercept) -> standard_errors.Errors:
+    """Those of a random site effect, for the columns as they are."""
+    back = about.agreed.scaling.back
+    width = standard_errors.half_width(about.wishes.level)
+    return standard_errors.Errors(back @ random.covariance @ back.T, width, "restricted likelihood")
 
 
 def make_statistics(about: Described, told: Mapping[str, Any], searched: bool, extra: int) -> FitStatistics:

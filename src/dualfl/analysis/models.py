@@ -136,6 +136,11 @@ class Recipe:
                 "--site-effect random is for --model linear without a penalty (--penalty none), whose variances have a "
                 f"likelihood; --model is {self.model} and --penalty {self.penalty}; take --site-effect fixed."
             )
+        if self.site_effect == "random" and self.errors != "model":
+            raise InputError(
+                f"--site-effect random has the errors of its restricted likelihood, and --errors is {self.errors}; "
+                "leave it out, or take --site-effect fixed."
+            )
         if self.model in WITHOUT_OWN_INTERCEPT:
             raise InputError(
                 f"--site-effect {self.site_effect} needs a smooth likelihood of one predictor, and --model "

@@ -23,7 +23,7 @@ from dualfl.analysis.influence import Without, left_out
 from dualfl.analysis.models import SMALL_RIDGE, Recipe
 from dualfl.analysis.proving import SINGULAR, proving
 from dualfl.analysis.separated import separation_sentence
-from dualfl.analysis.site_effects import random_intercepts
+from dualfl.analysis.site_effects import check_random, random_intercepts
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
 from dualfl.estimators import standard_errors
@@ -78,6 +78,8 @@ def fitting(
         raise InputError(
             "--coding full needs a penalty, because levels add up to 1; take --coding reference or a penalty."
         )
+    if recipe.site_effect == "random":
+        check_random(silos, wishes)
     agreed = yield from agreeing(silos, column_wishes(recipe, wishes, coding))
     check_classes(agreed.schema, recipe)
     yield Exchange("the fit", (agreed.note,))

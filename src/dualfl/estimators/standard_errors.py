@@ -103,13 +103,18 @@ def standard_errors(
         A = A + np.kron(shared, np.full((k, k), np.trace(H) / len(H) / k))
     B = np.linalg.solve(A, H)  # (H + P)^+ H
     covariance = np.linalg.solve(A, B.T)
-    half = (1 + level) / 2
     inverse = f"inverse {information_name(loss)} information"
     form = inverse if ridge == 0 else "sandwich form for the ridge"
     if not isinstance(loss, Squared | Gamma | Tweedie):
-        return Errors((covariance + covariance.T) / 2, float(norm.ppf(half)), form)
+        return Errors((covariance + covariance.T) / 2, half_width(level), form)
     df = n - float(np.trace(B)) - extra
-    return Errors(residuals / df * (covariance + covariance.T) / 2, float(t.ppf(half, df)), form, df)
+    return Errors(residuals / df * (covariance + covariance.T) / 2, half_width(level, df), form, df)
+
+
+def half_width(level: float, df: float = np.inf) -> float:
+    """Of an interval, in standard errors: normal, or Student's with df degrees of freedom."""
+    half = (1 + level) / 2
+    return float(norm.ppf(half) if np.isinf(df) else t.ppf(half, df))
 
 
 def information_name(loss: Loss) -> str:
@@ -127,15 +132,14 @@ def robust_errors(
     half_way = np.linalg.solve(A, products)
     covariance = np.linalg.solve(A, half_way.T)
     covariance = (covariance + covariance.T) / 2
-    J, half = round(clusters), (1 + level) / 2
+    J = round(clusters)
     if by == "row":
-        return Errors(covariance, float(norm.ppf(half)), "robust, from products of the rows' scores")
+        return Errors(covariance, half_width(level), "robust, from products of the rows' scores")
     if J < 2:
         raise InputError(f"Errors by cluster need at least 2 clusters, and there is {J}; take --errors robust.")
     form = f"clustered, from the summed scores of {J:,} {'silos' if by == 'silo' else 'clusters'}, times {J}/{J - 1}"
     df = J - 1.0 if by == "silo" else np.inf
-    quantile = float(norm.ppf(half) if np.isinf(df) else t.ppf(half, df))
-    return Errors(covariance * J / (J - 1), quantile, form, df, J)
+    return Errors(covariance * J / (J - 1), half_width(level, df), form, df, J)
 
 
 # -- what a fit without a penalty needs -------------------------------------------------------------------

@@ -21,6 +21,7 @@ from dualfl.tables.schema import Draft
 Content = dict[str, Any]
 WORK_BITS = 20  # counts of work are larger than coefficients, and need fewer digits
 NAMES = (*TABLE_NAMES, *CHECKS)  # told in words, by every silo
+MOMENTS = "this silo shows none of its own numbers, and so not its own moments; its operator decides on that"
 
 
 def answer_all(
@@ -136,6 +137,8 @@ def query_answer(far: FarChamber, ask: Content) -> Record:
     if reduce == "none":
         return Record()
     if reduce == "each":
+        if verb == "moments" and far.home.withholds:
+            raise InputError(MOMENTS)
         kept = verb == "baseline" and not far.home.settings.get("show_baseline", far.home.roles is None)
         return Record(shown=found if verb in NAMES or (shows(far) and not kept) else None)
     if reduce != "sum":

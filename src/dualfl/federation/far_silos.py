@@ -75,6 +75,7 @@ class FarSilos:
         self._ended: list[int] = []
         self._offers: Any = None
         self._withheld: frozenset[str] = frozenset()
+        self._reserved = False  # whether some silo says that its own numbers are nobody's business
         self._features = 0
         self._fits = 0
         self._sent = 0
@@ -91,6 +92,10 @@ class FarSilos:
     @property
     def secure(self) -> bool:
         return self.terms.secure is not None
+
+    @property
+    def shows_moments(self) -> bool:
+        return not self.secure and not self._reserved
 
     @property
     def withheld(self) -> frozenset[str]:
@@ -179,6 +184,7 @@ class FarSilos:
 
     def _meet(self, met: Answers) -> None:
         """Who is there, and who shows his own numbers."""
+        self._reserved = any(met[name]["withholds"] for name in self.names)
         if self.secure:
             keyless = [name for name in self.names if "offer" not in met[name]]
             if keyless:

@@ -42,6 +42,7 @@ class SilosHere:
     """
 
     withheld: frozenset[str] = frozenset()
+    shows_moments = True
 
     def __init__(self, chambers: Sequence[Chamber], joined: bool = False) -> None:
         self.chambers, self.joined = list(chambers), joined

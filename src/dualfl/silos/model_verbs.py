@@ -15,7 +15,7 @@ from dualfl.silos.costs import ALL, Cost
 from dualfl.silos.curvature import POWER, known_sums
 from dualfl.silos.random_effect import SiteMoments
 from dualfl.silos.row_scores import row_scores, summed_products
-from dualfl.silos.verbs import FAR, Wire, half, verb, with_model
+from dualfl.silos.verbs import FAR, Wire, half, products_around, verb, with_model
 from dualfl.typing import Array
 
 
@@ -88,9 +88,9 @@ def site_terms(chamber: Chamber, gammas: Array, centre: float) -> Wire:
     """The terms of a random site effect for several ratios of variances (`random_effect`)."""
     rows = chamber.chosen(ALL)
     if rows is None or rows.weights is not None:
-        raise InputError("a random site effect is for rows that count once each, and some row")
-    own = SiteMoments.of(np.asarray(rows.X), np.asarray(rows.y, dtype=np.float64) - centre)
-    return own.terms(np.asarray(gammas))
+        raise InputError("a random site effect is for silos that have rows, each of which counts once")
+    center = np.append(np.zeros(rows.X.shape[1]), centre)
+    return SiteMoments.from_products(products_around(rows, center)).terms(np.asarray(gammas))
 
 
 @verb

@@ -93,6 +93,11 @@ class Silos(Protocol):
         ...
 
     @property
+    def shows_moments(self) -> bool:
+        """Whether every silo lets its products of columns be seen, and not only in sums over all silos."""
+        ...
+
+    @property
     def features(self) -> int:
         """How many columns the rows have, the intercept not counted."""
         ...

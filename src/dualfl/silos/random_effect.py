@@ -17,7 +17,7 @@ exchanges of several values each: first a grid, then the interval in which the d
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,8 +40,15 @@ class SiteMoments:
 
     @staticmethod
     def of(X: Array, y: Array) -> SiteMoments:
-        rows = np.column_stack([X, np.ones(len(y))])
-        return SiteMoments(rows.T @ rows, rows.T @ y, float(y @ y))
+        rows = np.column_stack([X, y, np.ones(len(y))])
+        return SiteMoments.from_products(rows.T @ rows)
+
+    @staticmethod
+    def from_products(products: Array) -> SiteMoments:
+        """Of [X, y, 1] with each other."""
+        y = len(products) - 2
+        rest = np.delete(np.arange(len(products)), y)
+        return SiteMoments(products[np.ix_(rest, rest)], products[rest, y], float(products[y, y]))
 
     @property
     def n(self) -> float:
@@ -137,7 +144,4 @@ def from_moments(moments: Sequence[SiteMoments]) -> RandomIntercept:
         parts = [one.terms(gammas) for one in moments]
         return {name: np.sum([part[name] for part in parts], axis=0) for name in parts[0]}
 
-    fit = fit_random_intercept(ask, len(moments))
-    return RandomIntercept(
-        fit.coefficients, fit.covariance, fit.variance, fit.residual, fit.log_likelihood, exchanges=1
-    )
+    return replace(fit_random_intercept(ask, len(moments)), exchanges=1)
