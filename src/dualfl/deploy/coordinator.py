@@ -30,7 +30,7 @@ LOOK = 1.0  # seconds between two looks
 ASKED = 5.0  # seconds between two questions whether a part still answers
 RETRY = 15.0  # seconds before keys that could not be registered are tried again
 PATIENCE = 4.0  # seconds for the answer
-HANGS = 30.0  # seconds without an answer after which a part hangs
+HANGS = 20.0  # seconds without an answer after which a part hangs
 
 
 class Coordinator:
