@@ -10,7 +10,8 @@ import pytest
 import dualfl
 from dualfl.algorithms import LocalSecants
 from dualfl.algorithms.few_exchanges.auto import Auto
-from dualfl.algorithms.similarity.local_secants import Server, cubic_minimum, first_loop, plain_step, second_loop
+from dualfl.algorithms.similarity.local_secants import Server, cubic_minimum, plain_step
+from dualfl.algorithms.two_loops import first_loop, second_loop
 from dualfl.objectives import LinearModel, Logistic, Quadratic
 from dualfl.problem import Problem
 

@@ -61,10 +61,11 @@ from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.interior_point import central, first, metric, smoothed
 from dualfl.algorithms.few_exchanges.piecewise_sums import PiecewiseSilo, lower_bound, of_few_rows, reach_of
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
-from dualfl.algorithms.few_exchanges.secants import Vectors, updated
+from dualfl.algorithms.few_exchanges.secants import updated
 from dualfl.algorithms.few_exchanges.upload_limits import check_size, has_few_rows
 from dualfl.algorithms.packing import part, symmetric
 from dualfl.algorithms.states import replace
+from dualfl.algorithms.two_loops import Vectors
 from dualfl.typing import Array
 
 LARGEST = 2000

@@ -41,12 +41,13 @@ from dualfl.algorithms.few_exchanges import composite_bound, dependence, dual_bo
 from dualfl.algorithms.few_exchanges.composite_bound import Frame, framed
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
-from dualfl.algorithms.few_exchanges.secants import Vectors, updated
+from dualfl.algorithms.few_exchanges.secants import updated
 from dualfl.algorithms.few_exchanges.smooth_sums import HUGE, Null, SmoothSilo, all_rows, lower_bound, of_few_rows
 from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT, SURE, kept_promise, lighter
 from dualfl.algorithms.few_exchanges.upload_limits import check_size, has_few_rows
 from dualfl.algorithms.packing import part, symmetric
 from dualfl.algorithms.states import replace
+from dualfl.algorithms.two_loops import Vectors
 from dualfl.errors import InputError
 from dualfl.objectives.penalties import Penalised
 from dualfl.objectives.rounding import of_mean
