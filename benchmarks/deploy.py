@@ -164,7 +164,7 @@ def about_masks(d: int = 10**6) -> list[str]:
     tagged = tags.tagged(words, bytes(32), "tag", True)
 
     def mask() -> None:
-        stream = Keystream(bytes(32), b"", "tag")
+        stream = Keystream(bytes(32), "tag")
         for piece in field.pieces(d):
             add_words(total[piece], stream.next(piece.stop - piece.start), True)
 

@@ -56,9 +56,9 @@ class Packer:
         if kind is float:
             return {"float": value.hex()}  # exact, also inf and nan
         if kind is dict:
-            return {"dict": {str(k): self.pack(v) for k, v in value.items()}}
+            return {"dict": {str(k): v if type(v) in _PLAIN else self.pack(v) for k, v in value.items()}}
         if kind is list or kind is tuple:
-            return {kind.__name__: [self.pack(v) for v in value]}
+            return {kind.__name__: [v if type(v) in _PLAIN else self.pack(v) for v in value]}
         if kind is np.ndarray:
             return self._array(value)
         return self._other(value)
@@ -104,11 +104,11 @@ class Unpacker:
             return tree
         kind, held = next(iter(tree.items()))
         if kind == "list":
-            return [self.unpack(v) for v in held]
+            return [self.unpack(v) if type(v) is dict else v for v in held]
         if kind == "tuple":
-            return tuple([self.unpack(v) for v in held])
+            return tuple([self.unpack(v) if type(v) is dict else v for v in held])
         if kind == "dict":
-            return {k: self.unpack(v) for k, v in held.items()}
+            return {k: self.unpack(v) if type(v) is dict else v for k, v in held.items()}
         if kind == "float":
             return float.fromhex(held)
         if kind == "array":

@@ -261,7 +261,7 @@ class Opened:
         if totals.sums is not None:
             self._sort(totals.sums.sums(), self.sums)
         if totals.largest is not None:
-            self._sort(totals.largest.largest(), self.largest)
+            self._sort(totals.largest.maxima, self.largest)
 
     @staticmethod
     def _sort(found: Mapping[str, Any], by_place: dict[int, Content]) -> None:

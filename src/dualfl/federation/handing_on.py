@@ -49,9 +49,6 @@ def sign_own(private: bytes, label: str, name: str, own: Any) -> str:
 
 
 def check_own(own: Any, signed: Any, label: str, name: str, public: str) -> None:
-    """Nothing shown needs no signature: it is what a silo that withholds its numbers says."""
-    if all(one is None for one in own):
-        return
     if not signatures.signed(public, str(signed), "own numbers", label.encode(), name.encode(), digest(own)):
         raise InputError(NOT_SIGNED.format(name=name))
 
@@ -90,7 +87,7 @@ class Totals:
 
     def sizes(self) -> Mapping[str, float]:
         """The secret maxima of this exchange, those of long vectors among them."""
-        found: Content = {} if self.largest is None else self.largest.largest()
+        found: Content = {} if self.largest is None else self.largest.maxima
         return found
 
     def handed_on(self) -> Content | None:

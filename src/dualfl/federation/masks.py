@@ -14,7 +14,8 @@ import hashlib
 import hmac
 import threading
 from collections.abc import Mapping
-from typing import NamedTuple
+from functools import cache, cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -83,7 +84,7 @@ class Masks:
     def cover(self, words: Words, tag: str, among: list[str]) -> Words:
         """`words` under the masks that this silo shares with those who answer this request."""
         covered = words.copy()
-        others = [(self._stream(other, tag), self.silo > other) for other in among if other != self.silo]
+        others = [(Keystream(self._pairs[other], tag), self.silo > other) for other in among if other != self.silo]
         for piece in field.pieces(words.size):
             for stream, negative in others:
                 add_words(covered[piece], stream.next(piece.stop - piece.start), negative)
@@ -91,28 +92,49 @@ class Masks:
 
     def noise(self, tag: str, size: int) -> Words:
         """Words that nobody else knows, the same whenever the same request comes."""
-        return Keystream(self.secret, b"own noise", tag).random_words(size)
+        return Keystream(extracted(self.secret, b"own noise"), tag).random_words(size)
 
-    def _stream(self, other: str, tag: str) -> Keystream:
-        pair = "\0".join([self.experiment, *sorted([self.silo, other])])
-        return Keystream(self.shared[other], hashlib.sha256(pair.encode()).digest(), tag)
+    @cached_property
+    def _pairs(self) -> dict[str, bytes]:
+        """What the keys of masks are made of: the same in all exchanges, so it is found once."""
+        names = {other: "\0".join([self.experiment, *sorted([self.silo, other])]) for other in self.shared}
+        return {
+            other: extracted(self.shared[other], hashlib.sha256(pair.encode()).digest())
+            for other, pair in names.items()
+        }
 
 
-def derived_key(secret: bytes, salt: bytes, tag: str) -> bytes:
-    """32 bytes by HKDF (RFC 5869) with SHA-256, of which one block is enough; an exchange needs one for each stream."""
-    extracted = hmac.digest(salt, secret, "sha256")
-    return hmac.digest(extracted, tag.encode() + b"\x01", "sha256")
+def extracted(secret: bytes, salt: bytes) -> bytes:
+    """The first half of HKDF (RFC 5869) with SHA-256."""
+    return hmac.digest(salt, secret, "sha256")
+
+
+def expanded(extract: bytes, tag: str) -> bytes:
+    """The second: 32 bytes, of which one block is enough; an exchange needs one for each stream."""
+    return hmac.digest(extract, tag.encode() + b"\x01", "sha256")
+
+
+def counting_cipher(key: bytes) -> Any:
+    """AES in counter mode, from 0."""
+    Cipher, AES, CTR = ciphers()
+    return Cipher(AES(key), CTR).encryptor()
+
+
+@cache
+def ciphers() -> tuple[Any, Any, Any]:
+    """Found once: an exchange makes two ciphers for every other silo."""
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import AES
+    from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+    return Cipher, AES, CTR(bytes(16))
 
 
 class Keystream:
     """Words of 64 random bits; another tag gives another key, so each is used once and the counter may begin at 0."""
 
-    def __init__(self, secret: bytes, salt: bytes, tag: str) -> None:
-        from cryptography.hazmat.primitives.ciphers import Cipher
-        from cryptography.hazmat.primitives.ciphers.algorithms import AES
-        from cryptography.hazmat.primitives.ciphers.modes import CTR
-
-        self._cipher = Cipher(AES(derived_key(secret, salt, tag)), CTR(bytes(16))).encryptor()
+    def __init__(self, extract: bytes, tag: str) -> None:
+        self._cipher = counting_cipher(expanded(extract, tag))
 
     def next(self, size: int) -> Words:
         """The next words, which stay until the next call of anybody; at most a piece at a time."""

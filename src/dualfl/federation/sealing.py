@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,7 @@ class Total:
             place += size
         return fixed_point.whole(found)
 
-    def largest(self) -> Content:
+    @cached_property
+    def maxima(self) -> Content:
         rows = np.split(self.words[:-1], np.cumsum([len(ladder(name)) for name in self.fields])[:-1])
         return {name: from_rungs(name, row) for name, row in zip(self.fields, rows)}

@@ -19,6 +19,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +143,7 @@ class SiloFolder:
         """Columns whose labels never leave, so rare ones are not joined."""
         return tuple((self.roles or {}).get("cluster", ()))
 
-    @property
+    @cached_property
     def policy(self) -> Policy:
         """What the operator insists on. A folder with a certificate and no policy has the safe one."""
         if "policy" in self.settings:

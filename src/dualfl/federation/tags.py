@@ -15,7 +15,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.federation import field
 from dualfl.federation.field import Words
-from dualfl.federation.masks import Keystream
+from dualfl.federation.masks import Keystream, extracted
 from dualfl.kernels import dot_words
 
 FALSE = (
@@ -26,7 +26,7 @@ FALSE = (
 
 def _tag(words: Words, group: bytes, label: str, first: bool = True) -> int:
     """<r, words>, and s where it is to be added."""
-    stream = Keystream(group, b"tags", label)
+    stream = Keystream(extracted(group, b"tags"), label)
     s = int(stream.next(2)[0] >> np.uint64(3))  # two words are a block of the cipher
     found = s if first else 0
     for piece in field.pieces(words.size):
