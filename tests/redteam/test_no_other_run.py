@@ -1,6 +1,7 @@
 """No query but the plan's, in a run of one algorithm: theta, steps, order and values follow from plan and sums."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -130,3 +131,28 @@ def test_an_estimators_algorithm_is_what_the_policy_looks_at():
     run = {"analysis": "run", "algorithm": {"algorithm": "gd"}, "problem": {"loss": "squared"}}
     described = description(plan | {"analysis": run}, {})
     assert (described["method"], described["model"]) == ("gd", "squared")
+
+
+SAMPLING = ("s-local-svrg", "proxskip-vr")
+
+
+@pytest.mark.parametrize("name", SAMPLING)
+def test_a_method_that_draws_single_rows_is_refused(name, tmp_path):
+    """Its first step would be a sum of one row of every silo, drawn by a seed that the coordinator has chosen."""
+    homes = make_homes(tmp_path)
+    with pytest.raises(InputError, match="looks at batches of 1 rows, and this silo's policy wants 10"):
+        far_run(homes, make(name), rounds=3)
+    assert all("batches of 1 rows" in refusals(home)[-1] for home in homes)
+
+
+@pytest.mark.unrefused("what is drawn, not whether")
+@pytest.mark.parametrize("name", SAMPLING)
+def test_which_rows_a_silo_draws_is_its_secret(name, tmp_path):
+    """The same plan on the same rows: with another secret other rows are drawn, so no seed tells which."""
+    found = []
+    for secret in "aab":
+        homes = make_homes(tmp_path / f"{secret}{len(found)}")
+        for home in homes:
+            (home / "folds").write_text(secret)
+        found.append(far_run(homes, replace(make(name), batch=10), rounds=3).result.theta)
+    assert np.array_equal(found[0], found[1]) and not np.allclose(found[0], found[2], rtol=1e-9, atol=0)

@@ -175,8 +175,8 @@ def test_a_time_that_one_patient_lacks_does_not_single_that_one_out(homes):
 # -- survival curves and the log-rank test ---------------------------------------------------------------
 
 
-def curves(homes, experiment="e", lie=None, **wishes):
-    about = CurveWishes(Request("died", roles=SURVIVAL), **wishes)
+def curves(homes, experiment="e", lie=None, roles=None, **wishes):
+    about = CurveWishes(Request("died", roles=SURVIVAL | (roles or {})), **wishes)
     transport = Hostile(homes, lie)
     analysis = SurvivalCurves(about).as_json()
     silos = far_silos(homes, BITS, transport=transport, analysis=analysis, experiment=experiment)

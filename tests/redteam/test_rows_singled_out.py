@@ -70,3 +70,22 @@ def test_leaving_out_rows_with_gaps_does_not_single_out_one_patient(tmp_path):
     with pytest.raises(InputError, match="differ by fewer than 10 from those of an earlier experiment"):
         fit(homes, experiment="f", wishes=Wishes(Request("sick", missing="drop"), influence=False))
     fit(homes, experiment="g")
+
+
+@pytest.mark.unrefused("what two plans have in common")
+def test_folds_of_many_plans_are_made_of_the_same_heaps():
+    """Sums over folds of 2, 3, 4, ... are equations; without heaps every single row would be a solution."""
+
+    def solved(least):
+        silo = chamber(40, least)
+        known = [silo._dealt_of(k) == fold for k in range(2, 13) for fold in range(k)]
+        A = np.array(known, dtype=float)
+        H = np.linalg.pinv(A) @ A  # the rows that follow from these sums: those with a 1 here
+        return int((np.diag(H) > 1 - 1e-9).sum()), A
+
+    alone, _ = solved(0)
+    assert alone == 40
+    alone, A = solved(3)
+    assert alone == 0
+    patterns, counts = np.unique(A.T, axis=0, return_counts=True)
+    assert len(patterns) <= 13 and counts.min() >= 3

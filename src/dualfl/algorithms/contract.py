@@ -244,6 +244,8 @@ class Place:
         What compresses uploads.
     memory : dict[str, ndarray], optional
         What the client has sent before, for codecs.
+    secret : int, optional
+        By which the client draws rows, if nobody else is to know which; None: by the seed.
 
     Examples
     --------
@@ -263,16 +265,29 @@ class Place:
     penalty: PenaltyAtServer | None = None  # the problem's penalty, for algorithms that apply it at the server
     codec: Codec | None = None
     memory: dict[str, Array] | None = None
+    secret: int | None = None  # by which rows are drawn, where others know the seed
 
     def of_client(self, round: int, exchange: int, j: int, weight: float, memory: dict[str, Array]) -> Place:
         """This place as client j sees it in one exchange."""
         return Place(
-            self.seed, self.N, self.d, round, exchange, j, weight, self.start, self.penalty, self.codec, memory
+            self.seed,
+            self.N,
+            self.d,
+            round,
+            exchange,
+            j,
+            weight,
+            self.start,
+            self.penalty,
+            self.codec,
+            memory,
+            self.secret,
         )
 
     def rng(self, tag: str = "") -> np.random.Generator:
-        """A stream of this client's own in this exchange."""
-        return Stream(self.seed, "own:" + tag, self.j, self.round, self.exchange).generator()
+        """A stream of this client's own in this exchange; rows are drawn by the one called "rows"."""
+        seed = self.seed if self.secret is None or tag != "rows" else self.secret
+        return Stream(seed, "own:" + tag, self.j, self.round, self.exchange).generator()
 
     def common(self, tag: str) -> Stream:
         """A stream that the server and all clients share in this round."""

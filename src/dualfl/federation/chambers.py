@@ -27,8 +27,10 @@ from dualfl.federation.experiment import Experiment
 from dualfl.federation.few_rows import check_rows
 from dualfl.federation.inspecting import inspected
 from dualfl.federation.named_algorithms import algorithm_of
+from dualfl.federation.risk_sets import check_risk_sets
 from dualfl.federation.rows import check_empty, not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
+from dualfl.federation.two_columns import check_alternatives
 from dualfl.federation.wire import decode, encode
 from dualfl.objectives import L1
 from dualfl.silos.chamber import Chamber, Dealing, Least
@@ -39,6 +41,7 @@ from dualfl.solvers.naming import choose_solver
 from dualfl.tables.delimited import is_class_target
 from dualfl.tables.reading import Table
 from dualfl.tables.refusals import IN_SILOS, Unfit
+from dualfl.tables.roles import parts
 from dualfl.tables.summaries import counting
 
 Content = dict[str, Any]
@@ -131,6 +134,8 @@ class FarChamber:
             check_rows(chamber.rows, self.home.policy, bool(self.home.settings.get("allow_drop_rows")))
         if verb in CURVES:
             self.home.policy.check_size(self.chamber.used[0].rows, len(given["arms"]) or 1)
+        if verb in ("encode", *CURVES):
+            self.check_columns_of_roles()
         if verb in TOLD:
             write(self.experiment.path / "told" / verb, encode(dict(given)))
         return found
@@ -211,6 +216,18 @@ class FarChamber:
                     f'"roles": {{"{role}": ["{column}"]}} in silo.json'
                 )
 
+    def check_columns_of_roles(self) -> None:
+        """What columns in roles of their own, the times above all, would tell of a few rows."""
+        table, request, policy = self.chamber.table, self.chamber.request, self.home.policy
+        assert table is not None and request is not None
+        if not request.roles:
+            return
+        table = table.kept(counting(table, request)[2])  # with all columns, also those of other plans
+        check_alternatives(table, request.roles, self.home.roles or {}, policy.least_per_level)
+        if "time" in request.roles:
+            more = parts(table, request.roles)["more"]
+            check_risk_sets(more["time"], table.levels(request.target) == "1", more, policy)
+
     # -- runs ---------------------------------------------------------------------------------------
 
     def takes_part(self, fit: Content) -> bool:
@@ -256,6 +273,7 @@ class FarChamber:
 
     def _client(self, fit: Content, algorithm: Algorithm) -> tuple[LocalCost, Place, float]:
         wanted, plan = Cost.from_json(fit["cost"]), self.experiment.plan
+        self.home.policy.check_batch(algorithm)
         chamber = self.chamber
         with not_quoted(QUOTING):
             objective = chamber.objective(wanted)
@@ -280,6 +298,7 @@ class FarChamber:
             start=start if algorithm.warm else None,
             penalty=server_penalty(objective, penalty, cost.origin) if algorithm.penalty == "server" else None,
             codec=None if plan["secure"] is None or not weight else fixed_point.FixedPoint(weight),
+            secret=fold_dealing(self.home).secret if self.home.policy.least_rows else None,
         )
         return cost, place, weight
 

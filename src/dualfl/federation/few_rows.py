@@ -26,6 +26,7 @@ from dualfl.typing import AnyArray, Array
 
 ALONE = 0.999  # of the squares of a combination of columns: what is left does not hide the rows that have it
 MOST_WORK = 2e10  # rows times squared columns; beyond, the n/3 rule stands alone
+MOST_NUMBERS = 2e8  # of a sparse table that is written out for it
 
 
 def check_counted(
@@ -119,10 +120,17 @@ def check_clusters(labels: AnyArray, least: int) -> None:
         )
 
 
-def check_leverage(X: object, least: int) -> None:
-    if not isinstance(X, np.ndarray) or X.shape[0] * X.shape[1] ** 2 > MOST_WORK:
+def check_leverage(X: Any, least: int) -> None:
+    """Of tables up to `MOST_WORK`; of larger sparse ones single columns that are 0 but in a few rows."""
+    rows, columns = X.shape
+    sparse = not isinstance(X, np.ndarray)
+    if rows * columns**2 <= MOST_WORK and not (sparse and rows * columns > MOST_NUMBERS):
+        lonely = alone(np.column_stack([np.ones(rows), X.toarray() if sparse else X]), least)
+    elif sparse:
+        filled = np.bincount(X.indices[X.data != 0], minlength=columns)
+        lonely = int(filled[(filled > 0) & (filled < least)].min(initial=least)) % least
+    else:
         return
-    lonely = alone(np.column_stack([np.ones(len(X)), X]), least)
     if lonely:
         raise Unfit(
             f"Some combination of columns is nearly 0 in all rows but {lonely}; leave out a column, or a term.",
@@ -132,13 +140,31 @@ def check_leverage(X: object, least: int) -> None:
 
 
 def alone(X: Array, least: int) -> int:
-    """Of rows that some combination of columns is about, fewer than `least` of them and all alike: how many; else 0."""
+    """Of rows that some combination of columns is about, fewer than `least` of them: how many; else 0.
+
+    With H = X (X'X)^-1 X' there is one that is about the rows S alone exactly if H_SS has the eigenvalue 1. One of its
+    rows has a leverage of 1/|S| at least. From there the row is added that makes the eigenvalue largest: exact for two
+    rows, and a good guess for more.
+    """
     scale = np.abs(X).max(axis=0, initial=0.0)
     U, s, _ = np.linalg.svd(X / np.where(scale > 0, scale, 1.0), full_matrices=False)
-    h = (U[:, s > 1e-10 * s.max(initial=0.0)] ** 2).sum(axis=1)
+    U = U[:, s > 1e-10 * s.max(initial=0.0)]
+    h = (U**2).sum(axis=1)
+    if (h > ALONE).any():
+        return 1
     suspects = np.flatnonzero(h * (least - 1) > ALONE)
-    _, place, counts = np.unique(X[suspects], axis=0, return_inverse=True, return_counts=True)
-    place = place.ravel()
-    shared = counts[place] * h[suspects]
-    found = counts[place][(shared > ALONE) & (counts[place] < least)]
-    return int(found.min(initial=least)) % least
+    return min((size for i in suspects.tolist() if (size := _joined(U, h, i, least))), default=0)
+
+
+def _joined(U: Array, h: Array, first: int, least: int) -> int:
+    """How many rows, with this one among them, some combination is about; 0 if `least` or more."""
+    rows, top, vector = [first], float(h[first]), U[first]
+    while len(rows) < least - 1:
+        gains = (top + h) / 2 + np.hypot((top - h) / 2, U @ vector)
+        gains[rows] = -np.inf
+        rows.append(int(np.argmax(gains)))
+        values, vectors = np.linalg.eigh(U[rows] @ U[rows].T)
+        top, vector = float(values[-1]), vectors[:, -1] @ U[rows]
+        if top > ALONE:
+            return len(rows)
+    return 0

@@ -89,8 +89,25 @@ def rarest_number(table: Table, but: Sequence[str] = ()) -> tuple[str, int]:
         if name not in but and values.dtype.kind == "f":
             counts = np.unique(values, return_counts=True)[1]
             found |= {name: int(counts.min())} if len(counts) == 2 else {}
+    if table.matrix is not None:
+        found |= {f"x{j}": count for j, count in enumerate(rarer_of_two(table.matrix).tolist()) if count}
     name = min(found, key=lambda one: found[one], default="")
     return name, found.get(name, 0)
+
+
+def rarer_of_two(X: Any) -> AnyArray:
+    """Of each column without a name: in how many rows the rarer of its two numbers is; 0 if it has not just two."""
+    rows = X.shape[0]
+    if isinstance(X, np.ndarray):
+        low, high = X.min(axis=0, initial=np.inf), X.max(axis=0, initial=-np.inf)
+        lows, highs = (X == low).sum(axis=0), (X == high).sum(axis=0)
+        return np.where((lows + highs == rows) & (low < high), np.minimum(lows, highs), 0)
+    columns, data = X.indices[X.data != 0], X.data[X.data != 0]
+    filled = np.bincount(columns, minlength=X.shape[1])
+    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
+    np.minimum.at(low, columns, data)
+    np.maximum.at(high, columns, data)
+    return np.where((low == high) & (filled < rows), np.minimum(filled, rows - filled), 0)
 
 
 def rarest_cell(table: Table, untold: Sequence[str] = ()) -> int:

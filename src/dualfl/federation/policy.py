@@ -109,6 +109,15 @@ class Policy:
                 f"{self.rows_per_coefficient:g} of its rows for each ('rows_per_coefficient')"
             )
 
+    def check_batch(self, algorithm: Any) -> None:
+        """A step on one row of every silo is a sum of as few rows as there are silos."""
+        batch = getattr(algorithm, "batch", None)
+        if batch is not None and batch < self.least_rows:
+            raise InputError(
+                f"{algorithm.name} looks at batches of {batch} rows, and this silo's policy wants {self.least_rows} "
+                f"for any sum ('least_rows'); ask for batch={self.least_rows} or more"
+            )
+
     def check_numbers(self, column: str, least: int) -> None:
         """`least`: rows that have the rarer of the two numbers of a column."""
         if 0 < least < self.least_per_level:

@@ -201,16 +201,19 @@ class Chamber:
         return self._told(self._fold(replace(self.rows, X=np.empty((self.rows.n, 0))), rows), rows)
 
     def _fold(self, source: SiloRows, rows: Rows) -> SiloRows:
-        if rows.folds not in self._dealt:
-            self._dealt[rows.folds] = dealt(self.rows, self.dealing, rows.folds)
-        inside = self._dealt[rows.folds] == rows.fold
+        inside = self._dealt_of(rows.folds) == rows.fold
         return source.rows(np.flatnonzero(inside == (rows.which == "test")))
+
+    def _dealt_of(self, folds: int) -> npt.NDArray[np.intp]:
+        if folds not in self._dealt:
+            self._dealt[folds] = dealt(self.rows, self.dealing, folds, self.least.fold)
+        return self._dealt[folds]
 
     def _told(self, found: SiloRows, rows: Rows) -> SiloRows | None:
         """None if no row counts; refused where there are too few to be told of."""
-        if 0 < found.n < self.least.fold:  # sums over one or two rows are these rows
+        if self.rows.n < rows.folds * self.least.fold:  # sums over one or two rows are these rows
             told = f"one of {rows.folds} folds has too few rows of this silo ('least_per_fold' of its policy)"
-            raise Unfit(f"{self.name}: {told}, {found.n}; take fewer folds.", f"{told}; take fewer folds")
+            raise Unfit(f"{self.name}: {told}; take fewer folds.", f"{told}; take fewer folds")
         return found if found.mass > 0 else None
 
     def objective(self, cost: Cost) -> Any:
@@ -262,11 +265,17 @@ def model(rows: SiloRows, cost: Cost) -> Any:
     )
 
 
-def dealt(rows: SiloRows, dealing: Dealing, folds: int) -> npt.NDArray[np.intp]:
-    """The fold of each row: shuffled, sorted by class, and dealt out like cards, each silo beginning elsewhere."""
+def dealt(rows: SiloRows, dealing: Dealing, folds: int, least: int = 0) -> npt.NDArray[np.intp]:
+    """The fold of each row: shuffled, sorted by class, and dealt out like cards, each silo beginning elsewhere.
+
+    So many rows as a fold must have are dealt together, always the same ones: folds of two plans, of 5 and of 6 say,
+    are made of the same small heaps, so that sums over the one and the other tell of no fewer rows.
+    """
     order = Stream(dealing.secret, "folds", dealing.number, -1, 0).permutation(rows.n)
     if dealing.by_class:
         order = order[np.argsort(rows.y[order], kind="stable")]
     number = np.empty(rows.n, dtype=np.intp)
-    number[order] = (np.arange(rows.n) + dealing.number) % folds
+    heap = np.arange(rows.n) // max(least, 1)
+    heap = np.minimum(heap, max(rows.n // max(least, 1), 1) - 1)  # what is left over goes with the last
+    number[order] = (heap + dealing.number) % folds
     return number

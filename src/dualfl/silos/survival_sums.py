@@ -26,6 +26,7 @@ from dualfl.objectives.cox import CoxPartialLikelihood, check_entries, check_eve
 from dualfl.silos.chamber import in_steps
 from dualfl.typing import Array
 
+LITTLE = 1e-6  # rows: sums of portions are rounded
 BLOCK = 1024  # rows that are compared with each other at once
 
 
@@ -217,9 +218,18 @@ class GridCounts(Sums):
 
 
 def grid_counts(
-    time: npt.ArrayLike, event: npt.ArrayLike, grid: Array, arm: Any = None, arms: int = 1, entry: Any = None
+    time: npt.ArrayLike,
+    event: npt.ArrayLike,
+    grid: Array,
+    arm: Any = None,
+    arms: int = 1,
+    entry: Any = None,
+    everybody: bool = False,
 ) -> GridCounts:
-    """Of one silo: intervals by arms. Who enters within an interval is at risk from the next one on."""
+    """Of one silo: intervals by arms. Who enters within an interval is at risk from the next one on.
+
+    `everybody`: also who enters and is gone within one interval, and is never seen at risk.
+    """
     n = len(np.asarray(time))
     t, e = check_times("time", time, n), check_events(event, n)
     grid = np.asarray(grid, dtype=np.float64)
@@ -235,7 +245,7 @@ def grid_counts(
     )
     shape = (len(grid) + 2, arms)
     events, left, steps = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    counted = enters <= k
+    counted = (enters <= k) | everybody
     np.add.at(events, (k[e & counted], which[e & counted]), 1)
     np.add.at(left, (k[~e & counted], which[~e & counted]), 1)
     np.add.at(steps, (enters[counted], which[counted]), 1)
@@ -265,7 +275,8 @@ def joined(counts: GridCounts, grid: Array, least: int) -> tuple[GridCounts, Arr
 
 
 def delayed(counts: GridCounts, least: int) -> GridCounts:
-    """Of one silo: events and leavers told only once there are enough of them, so no cell but the last is small.
+    """Of one silo: events, leavers and who enters told only once there are enough of them, so no cell but the last is
+    small.
 
     Nobody is lost, and nobody but the last few is told of early; who is told of late counts as at risk until then.
     Portions do not depend on the grid (`in_steps`), so that two grids tell no more than one.
@@ -273,10 +284,40 @@ def delayed(counts: GridCounts, least: int) -> GridCounts:
     if least <= 1:
         return counts
     moved = [_in_portions(part, least) for part in (counts.events, counts.left)]
-    gone: Array = np.cumsum(counts.events + counts.left, axis=0)
-    told: Array = np.cumsum(moved[0] + moved[1], axis=0)
-    late = np.vstack([np.zeros((1, gone.shape[1])), (gone - told)[:-1]])
-    return GridCounts(counts.at_risk + late, *moved)
+    entered = counts.at_risk + _before(np.cumsum(counts.events + counts.left, axis=0))
+    enters = np.diff(entered, axis=0, prepend=0.0)
+    if np.abs(enters[1:]).max(initial=0.0) > LITTLE:  # otherwise all have been there from the beginning
+        entered = np.cumsum(_in_portions(enters, least), axis=0)
+    gone: Array = moved[0] + moved[1]
+    return GridCounts(np.maximum(entered - _before(np.cumsum(gone, axis=0)), gone), *moved)
+
+
+def told_counts(
+    time: npt.ArrayLike, event: npt.ArrayLike, grid: Array, arm: Any, arms: int, entry: Any, least: int
+) -> GridCounts:
+    """Of one silo, what it tells: portions of all its rows, also of those whose time is beyond the grid.
+
+    Where a grid ends, and how fine it is, therefore changes nothing in what is told of a time: two grids of which one
+    ends a little later would otherwise tell who died in between.
+    """
+    if least <= 1:
+        return grid_counts(time, event, grid, arm, arms, entry)
+    return spread_out(portions(time, event, grid, arm, arms, entry, least))
+
+
+def portions(
+    time: npt.ArrayLike, event: npt.ArrayLike, grid: Array, arm: Any, arms: int, entry: Any, least: int
+) -> GridCounts:
+    """Those that are told before the grid ends."""
+    last = max(float(np.max(time, initial=0.0)), 2 * float(grid[-1]))  # who is not there yet at its start is after it
+    counts = grid_counts(time, event, np.append(grid, [last, np.inf]), arm, arms, entry, everybody=True)
+    found = delayed(counts, least)
+    return GridCounts(*(part[: len(grid)] for part in (found.at_risk, found.events, found.left)))
+
+
+def _before(sums: Array) -> Array:
+    """What it was at the start of each interval."""
+    return np.vstack([np.zeros((1, sums.shape[1])), sums[:-1]])
 
 
 def evened(counts: GridCounts, least: int) -> GridCounts:
@@ -285,13 +326,14 @@ def evened(counts: GridCounts, least: int) -> GridCounts:
     When a portion is told, as many have come as were told; until then more have, so that curves made of portions
     lag behind. This is made of the portions alone, and so tells no more than they do.
     """
-    if least <= 1:
-        return counts
-    counts = delayed(counts, least)
+    return counts if least <= 1 else spread_out(delayed(counts, least))
+
+
+def spread_out(counts: GridCounts) -> GridCounts:
+    """Portions, spread evenly."""
     spread = [_evenly(part) for part in (counts.events, counts.left)]
     told, now = (np.cumsum(sum(parts), axis=0) for parts in ((counts.events, counts.left), spread))
-    late = np.vstack([np.zeros((1, told.shape[1])), (told - now)[:-1]])
-    return GridCounts(counts.at_risk + late, *spread)
+    return GridCounts(counts.at_risk + _before(told - now), *spread)
 
 
 def _evenly(cells: Array) -> Array:

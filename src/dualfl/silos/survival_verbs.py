@@ -50,8 +50,7 @@ def survival_counts(chamber: Chamber, by: str | None, arms: Sequence[str], grid:
     if not 0 < len(times) <= MOST_TIMES:
         raise InputError(f"a grid has from 1 to {MOST_TIMES:,} times, and this one has {len(times):,}")
     time, event, arm, entry, _, without = of_rows(chamber, by, arms)
-    found = survival_sums.grid_counts(time, event, times, arm, max(len(arms), 1), entry)
-    found = survival_sums.evened(found, chamber.least.level)
+    found = survival_sums.told_counts(time, event, times, arm, max(len(arms), 1), entry, chamber.least.level)
     return {
         "at_risk": found.at_risk,
         "events": found.events,
