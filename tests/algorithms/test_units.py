@@ -6,8 +6,8 @@ T is diagonal, from 1e-6 to 1e6, or shifts columns beside a free intercept; M is
 import numpy as np
 import pytest
 
+from dualfl.algorithms.coordinates import Coordinates, chosen
 from dualfl.algorithms.few_exchanges import SketchedNewton, sketch_size, sketched_metric
-from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen
 from dualfl.algorithms.registry import make
 from dualfl.engines import Problem, run
 from dualfl.objectives import (

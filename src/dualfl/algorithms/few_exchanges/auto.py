@@ -265,7 +265,10 @@ class Auto(Algorithm):
             return self.secants(k, facts), f"{because}; L-BFGS at the server needs gradients only"
         if facts.smooth:
             return ServerNesterov(), f"{because}; Nesterov's method takes the penalty by its prox"
-        if k.mu >= FOR_BUNDLES:
+        if facts.piecewise and penalty is None:  # whose exchanges do not depend on units
+            how = Bundle(proximal=True, least_rows=self.least_rows)
+            return how, f"{because}; a bundle of subgradients needs neither, and no ridge"
+        if k.mu >= FOR_BUNDLES and penalty is None:
             return Bundle(), f"{because}; a bundle of subgradients does, with so much ridge"
         if k.mu > 0:
             return DualFL(), f"{because}; DualFL needs local solvers only"
