@@ -68,11 +68,13 @@ def polished(G: Array, c: Array, b: Array) -> Array:
         with np.errstate(divide="ignore"):
             limits = np.where(step < 0, -here / np.where(step < 0, step, 1.0), np.inf)
         block = int(np.argmin(limits))
-        moved = here + min(limits[block], 1.0) * step
+        moved = np.maximum(here + min(limits[block], 1.0) * step, 0.0)
         if limits[block] <= 1.0:
             moved[block] = 0.0
+        if not 0 < moved.sum() < np.inf:
+            break
         b = np.zeros(b.size)
-        b[support] = np.maximum(moved, 0.0) / np.maximum(moved, 0.0).sum()
+        b[support] = moved / moved.sum()
         if limits[block] > 1.0:
             break
     return b
@@ -84,13 +86,10 @@ def _step(G: Array, c: Array, b: Array, size: float) -> Array:
     system = np.zeros((k + 1, k + 1))
     system[:k, :k] = G
     system[:k, k] = system[k, :k] = size  # the multiplier in units of its own, so that the system is well scaled
-    right = np.append(c - G @ b, 0.0)
+    slopes = c - G @ b
+    right = np.append(slopes - b @ slopes, 0.0)  # the multiplier is known but for rounding
     found = np.linalg.lstsq(system, right, rcond=None)[0]
     left = right - system @ found  # what no solution explains is a direction along which G does not curve
     if float(np.linalg.norm(left)) > 1e-9 * float(np.linalg.norm(right)) and np.ptp(left[:k]) > 0:
         return np.asarray(left[:k] - left[:k].mean()) * (2 * k / np.ptp(left[:k]))
     return np.asarray(found[:k])
-
-
-def value(G: Array, c: Array, b: Array) -> float:
-    return float(b @ G @ b / 2 - c @ b)
