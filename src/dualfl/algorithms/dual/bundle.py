@@ -42,6 +42,9 @@ FRACTIONS = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0)
 FAR = 1e12  # times the best energy: beside a cut that high, rounding leaves nothing of the others in the model
 BEYOND = 1e100  # an energy above it gives no cut; its square is sent for what overflows
 EASED, LEAST = 0.1, 1e-12  # by which rho falls, and of the first one, where it ends
+LEVEL = (
+    1e-2  # the square of a slope: columns of size 1 have slopes near 1, and less is by chance, as between two classes
+)
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ class Bundle(Algorithm):
             raise InputError("bundle needs a start where E is finite, but it is not; give another `start`.")
         units, z, none = Units.chosen(m.M, m.own, m.cross, float(m.grid)), np.zeros(at.d), np.zeros(0)
         flat = np.where(units.ridge == 0, units.pull(m.g), 0.0)
-        rho = float(flat @ flat) / (2 * abs(float(m.E)) or 1.0) or 1.0
+        rho = max(float(flat @ flat), LEVEL) / (2 * abs(float(m.E)) or 1.0)  # so that the first step promises E
         cuts = (np.zeros((0, at.d)), np.zeros((0, at.d)), none, none, none)
         s = Server(z, np.inf, z, units.scale, units.centre, units.ridge, rho, LEAST * rho, *cuts, none, -np.inf)
         first = Means(E=np.array([m.E]), g=m.g[None], off=np.array([m.off]), off_g=np.array([units.length(m.e)]))

@@ -15,6 +15,7 @@ from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 NEAR = 1e-10  # of the sizes of target and predictor; what rounding does to a path of a hundred steps is far below
+TERMS = 2.0**-42  # of the terms that a predictor is added up from: columns with far means have large ones
 
 
 def steady_subgradient(f: ClientCost, x: Array) -> tuple[Array, float]:
@@ -25,7 +26,8 @@ def steady_subgradient(f: ClientCost, x: Array) -> tuple[Array, float]:
     model, place = rows.model, f.place(x)
     q, b, lo, hi, eps = model.loss.box(model.y)
     z = q * model.predictors_at(place)[:, 0]
-    u, near = b - z, NEAR * (np.abs(b) + np.abs(z).max(initial=0.0))
+    terms = float(model.column_sizes @ np.abs(place))
+    u, near = b - z, NEAR * (np.abs(b) + np.abs(z).max(initial=0.0)) + TERMS * terms
     slopes = np.where(u >= eps - near, hi, np.where(u < -eps + near, lo, 0.0))
     loss = np.maximum(hi * (u - eps), lo * (u + eps))
     loss = np.maximum(loss, 0.0) if eps > 0 else loss
