@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -63,6 +63,7 @@ class Table:
     unclear: Mapping[str, Unclear] = field(default_factory=dict)  # columns that cannot be read, and why
     ids: Mapping[str, AnyArray] = field(default_factory=dict)  # columns that name rows, as they are written
     left_out: tuple[str, ...] = ()  # columns of the file that nobody wants
+    dates: frozenset[str] = frozenset()  # columns of numbers that were written as dates
 
     @property
     def rows(self) -> int:
@@ -261,12 +262,22 @@ def _from_csv(path: Path, rules: Rules) -> Table:
     names, rows = csv_rows(path, libsvm=WANTED, encoding=rules.encoding)
     found: dict[str, Column] = {}
     unclear: dict[str, Unclear] = {}
-    ids = {}
+    ids, dates = {}, set()
     for name, cells in zip(names, zip(*rows)):
         found[name] = _of_cells(name, cells, rules.spelling(name), unclear)
+        if _are_days(found[name], cells, rules.spelling(name)):
+            dates.add(name)
         if name in rules.id:
             ids[name] = np.array([brief(cell.strip()) for cell in cells], dtype=np.str_)
-    return _table(path, found, unclear, ids)
+    return replace(_table(path, found, unclear, ids), dates=frozenset(dates))
+
+
+def _are_days(column: Column, cells: Iterable[str], spelling: Spelling) -> bool:
+    """Whether the numbers of a column were written as dates, all of them being so or none."""
+    if spelling.since is None or not is_numeric(column[0]):
+        return False
+    texts = (spelling.meant(cell.strip()) for cell in cells)
+    return is_date(next((text for text in texts if not spelling.is_gap(text)), ""))
 
 
 def _of_cells(name: str, cells: Sequence[str], spelling: Spelling, unclear: dict[str, Unclear]) -> Column:
@@ -294,15 +305,18 @@ def _from_parquet(path: Path, rules: Rules) -> Table:
     found: dict[str, Column] = {}
     unclear: dict[str, Unclear] = {}
     ids: dict[str, AnyArray] = {}
+    dates = set()
     for given, column in parquet_columns(path).items():
         name = tidy(given).strip()
         if name in found:
             raise InputError(f"{path} has more than one column {name!r}; give each a name of its own.")
         found[name] = _of_arrow(name, column, rules.spelling(name), unclear)
+        if _are_days(found[name], map(str, column.drop_null()), rules.spelling(name)):
+            dates.add(name)
         if name in rules.id:
             texts = ["" if value is None else brief(str(value).strip()) for value in column.to_pylist()]
             ids[name] = np.array(texts, dtype=np.str_)
-    return _table(path, found, unclear, ids)
+    return replace(_table(path, found, unclear, ids), dates=frozenset(dates))
 
 
 def _of_arrow(name: str, column: Any, spelling: Spelling, unclear: dict[str, Unclear]) -> Column:
