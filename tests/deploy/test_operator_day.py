@@ -101,6 +101,9 @@ def test_status_never_says_connected_of_a_silo_that_has_stopped(place):
     seen_by_proxy(place / "study", "north", ago=90.0)
     (north,) = [silo for silo in condition(place / "study")["silos"] if silo["name"] == "north"]
     assert north["state"] == "quiet" and north["age"] >= 90
+    seen_by_proxy(place / "study", "north", ago=-86_400.0)  # the clock was a day ahead, and was set right since
+    (north,) = [silo for silo in condition(place / "study")["silos"] if silo["name"] == "north"]
+    assert north["state"] == "gone"
 
 
 def test_a_silo_that_was_never_admitted_or_never_seen_is_told_so(place):

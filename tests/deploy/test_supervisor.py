@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from dualfl.cli import main
 from dualfl.deploy import service, supervisor
 from dualfl.deploy.logbook import Logbook
 from dualfl.errors import InputError
+from dualfl.files import mark
 
 CHILD = """
 import sys, time
@@ -119,7 +121,7 @@ def test_what_is_killed_is_started_again_and_it_is_said(tmp_path):
         first = child_of(tmp_path)
         os.kill(first, signal.SIGKILL)
         until(lambda: one.look() or starts(tmp_path) == 2)
-        assert child_of(tmp_path) != first and "The dummy ended" in said[0] and "started again" in said[0]
+        assert child_of(tmp_path) != first and "was ended by SIGKILL, as the kernel does" in said[0] and "started again" in said[0]
     assert gone(child_of(tmp_path) if service.read_record(tmp_path) else first)
 
 
@@ -168,12 +170,32 @@ def test_after_kill_9_the_next_start_cleans_up_and_goes_on(start, tmp_path):
     dead = {"pid": 2**22 - 3, "identity": "long ago"}
     parts = {"dummy": service.noted(loose.pid), "other": service.noted(os.getpid()) | {"identity": "another's number"}}
     (tmp_path / "service").mkdir()
-    (tmp_path / "service" / "service.json").write_text(json.dumps({"service": dead, "parts": parts}))
+    record = {"folder": mark(tmp_path), "service": dead, "parts": parts}
+    (tmp_path / "service" / "service.json").write_text(json.dumps(record))
     said = []
     with service.alone_in(tmp_path, "dummy", said.append):
         assert loose.wait(5) == -signal.SIGKILL
     assert f"left dummy running (process {loose.pid}); it was ended" in said[0] and "cut off" in said[1]
     assert len(said) == 2  # nothing else was ended: this process has the number of the other, and lives
+
+
+def test_a_copy_of_a_folder_that_is_served_ends_nothing_of_the_other(start, tmp_path):
+    """By cp -a, say, for a backup that somebody then looks at, starts or stops."""
+    one, copy, said = start(), tmp_path.with_name(f"{tmp_path.name}-copy"), []
+    child = child_of(tmp_path)
+    shutil.copytree(tmp_path, copy)
+    assert service.running(copy) is None and service.stop(copy) is None
+    with service.alone_in(copy, "dummy", said.append):
+        pass
+    assert not said and not gone(child) and one.poll() is None and service.running(tmp_path) == one.pid
+
+
+def test_a_sign_of_life_with_a_time_in_the_future_is_old(tmp_path):
+    """The clock was a day ahead when it was given, and was set right since."""
+    service.touch(tmp_path / "alive")
+    assert service.age(tmp_path / "alive") < 60
+    os.utime(tmp_path / "alive", (time.time() + 86_400,) * 2)
+    assert service.age(tmp_path / "alive") > 86_000
 
 
 def test_stop_ends_a_service_and_says_so(start, tmp_path):

@@ -146,7 +146,7 @@ def silo(name: str, login: str | None, seen: Content, tls: bool, folder: Path) -
     if last is None:
         return found | {"state": "never seen", "sentence": "It has not connected; ask its operator to start it."}
     found |= {word: str(last.get(word, "")) for word in ("version", "protocol", "policy")}
-    found["age"] = quiet = max(0.0, time.time() - last["time"])
+    found["age"] = quiet = abs(time.time() - last["time"])  # of the future: the clock was set back since
     if quiet < CONNECTED and found["protocol"] not in ("", str(PROTOCOL)):
         state = "other protocol"
         words = f"It speaks protocol {found['protocol']} and this coordinator {PROTOCOL}; upgrade one of them."
