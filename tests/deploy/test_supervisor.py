@@ -18,7 +18,6 @@ from dualfl.cli import main
 from dualfl.deploy import service, supervisor
 from dualfl.deploy.logbook import Logbook
 from dualfl.errors import InputError
-from dualfl.files import mark
 
 CHILD = """
 import sys, time
@@ -170,8 +169,7 @@ def test_after_kill_9_the_next_start_cleans_up_and_goes_on(start, tmp_path):
     dead = {"pid": 2**22 - 3, "identity": "long ago"}
     parts = {"dummy": service.noted(loose.pid), "other": service.noted(os.getpid()) | {"identity": "another's number"}}
     (tmp_path / "service").mkdir()
-    record = {"folder": mark(tmp_path), "service": dead, "parts": parts}
-    (tmp_path / "service" / "service.json").write_text(json.dumps(record))
+    (tmp_path / "service" / "service.json").write_text(json.dumps({"service": dead, "parts": parts}))
     said = []
     with service.alone_in(tmp_path, "dummy", said.append):
         assert loose.wait(5) == -signal.SIGKILL
@@ -196,6 +194,13 @@ def test_a_sign_of_life_with_a_time_in_the_future_is_old(tmp_path):
     assert service.age(tmp_path / "alive") < 60
     os.utime(tmp_path / "alive", (time.time() + 86_400,) * 2)
     assert service.age(tmp_path / "alive") > 86_000
+
+
+def test_a_record_that_was_lost_is_written_again(start, tmp_path):
+    """Or was never written: the disk was full. Without it nobody could tell that the folder is served, nor stop it."""
+    one = start()
+    (tmp_path / "service" / "service.json").unlink()
+    until(lambda: service.running(tmp_path) == one.pid)
 
 
 def test_stop_ends_a_service_and_says_so(start, tmp_path):

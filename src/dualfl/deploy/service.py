@@ -91,10 +91,11 @@ def end_group(process: dict[str, Any]) -> None:
 def read_record(folder: Path) -> dict[str, Any]:
     """Empty, too, in a folder that was copied while it was served: those processes serve the other one."""
     try:
-        found = json.loads((folder / SERVICE / RECORD).read_text())
+        found, here = json.loads((folder / SERVICE / RECORD).read_text()), mark(folder)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and found.get("folder") == mark(folder) else {}
+    ours = isinstance(found, dict) and found.get("folder", here) == here  # earlier versions did not note it
+    return found if ours else {}
 
 
 def running(folder: Path) -> int | None:
@@ -124,6 +125,11 @@ class Record:
     def note(self, **more: Any) -> None:
         self.content |= more
         self.write()
+
+    def keep(self) -> None:
+        """Write it again where it was lost, or the disk was full when it was to be written."""
+        if not self.path.exists():
+            self.write()
 
     def write(self) -> None:
         with contextlib.suppress(OSError):  # a full disk must not end the service

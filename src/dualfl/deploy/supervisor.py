@@ -80,6 +80,7 @@ class Supervisor:
 
     def look(self) -> None:
         """One look at every part."""
+        self.record.keep()
         for name, part in self.parts.items():
             if part.process is None:
                 if time.monotonic() >= part._next:
