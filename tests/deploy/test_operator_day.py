@@ -1,6 +1,7 @@
 """The commands of an operator's day, as docs/deployment.md gives them, on real folders."""
 
 import base64
+import datetime
 import json
 import os
 import re
@@ -78,7 +79,8 @@ def seen_by_proxy(study, name, ago=0.0, **told):
     path = study / "service" / "seen.json"
     path.parent.mkdir(exist_ok=True)
     before = json.loads(path.read_text())["silos"] if path.exists() else {}
-    last = {"time": time.time() - ago, "version": "1.2.3", "protocol": str(PROTOCOL), "policy": "ask 1234abcd"} | told
+    last = {"time": time.time() - ago, "version": "1.2.3", "protocol": str(PROTOCOL), "policy": "ask 1234abcd"}
+    last |= {"requests": 1, "bytes": 10} | told
     before[key_id(base64.b64decode(login.split()[1]))] = last
     path.write_text(json.dumps({"silos": before, "turned_away": {"401": 3}}))
 
@@ -220,6 +222,33 @@ def test_the_proxy_notes_who_was_let_in_and_what_it_says_of_itself(tmp_path):
     (silo,) = content["silos"].items()
     assert silo[0] == key_id(base64.b64decode(public.split()[1]))
     assert silo[1]["requests"] == 1 and "\x1b" not in silo[1]["version"] and content["turned_away"] == {"401": 1}
+
+
+def headers_of(study, name, hours=0.0):
+    """What a silo's request says of who asks, and when."""
+    login = base64.b64decode(Project(study).logins[name].split()[1])
+    pem = b"-----BEGIN-----" + base64.b64encode(login) + b"-----END-----"
+    theirs = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=hours)
+    return {"flwr-public-key": base64.b64encode(pem).decode(), "flwr-timestamp": theirs.isoformat()}
+
+
+def test_a_clock_that_keeps_a_silo_out_is_told_at_the_coordinator_too_whose_own_may_be_wrong(place):
+    study, path = place / "study", place / "study" / "service" / "seen.json"
+    seen_by_proxy(study, "north")
+    book = Seen(path)
+    for name, hours in (("north", -24), ("south", 24), ("west", 0)):
+        book.note(headers_of(study, name, hours), 401, 10)
+    book.note({"flwr-public-key": "!", "flwr-timestamp": "yesterday"}, 401, 10)  # anybody may send anything
+    book.write(path)
+    said = " ".join(dualfl("status", study).split())
+    assert "north: It is not let in: its clock is 24.0 h behind this machine's; set the wrong one, by NTP." in said
+    assert "south: It is not let in: its clock is 24.0 h ahead of this machine's" in said
+    states = {silo["name"]: silo["state"] for silo in condition(study)["silos"]}
+    assert states == {"north": "wrong clock", "south": "wrong clock", "west": "never seen"}
+    book.note(headers_of(study, "north"), 200, 10)
+    book.write(path)
+    states = {silo["name"]: silo["state"] for silo in condition(study)["silos"]}
+    assert states == {"north": "connected", "south": "wrong clock", "west": "never seen"}
 
 
 # -- certificates ----------------------------------------------------------------------------------

@@ -120,7 +120,11 @@ def test_what_is_killed_is_started_again_and_it_is_said(tmp_path):
         first = child_of(tmp_path)
         os.kill(first, signal.SIGKILL)
         until(lambda: one.look() or starts(tmp_path) == 2)
-        assert child_of(tmp_path) != first and "was ended by SIGKILL, as the kernel does" in said[0] and "started again" in said[0]
+        assert (
+            child_of(tmp_path) != first
+            and "was ended by SIGKILL, as the kernel does" in said[0]
+            and "started again" in said[0]
+        )
     assert gone(child_of(tmp_path) if service.read_record(tmp_path) else first)
 
 
