@@ -26,9 +26,11 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         _keep_names(path.parent)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk does not say whose
+            error.filename = str(path)
         raise
 
 

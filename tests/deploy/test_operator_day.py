@@ -1,11 +1,14 @@
 """The commands of an operator's day, as docs/deployment.md gives them, on real folders."""
 
 import base64
+import contextlib
 import datetime
+import errno
 import json
 import os
 import re
 import shutil
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -382,6 +385,54 @@ def test_a_coordinator_is_restored_with_its_certificates(place, tmp_path):
     dualfl("restore", tmp_path / "study.tar.gz", tmp_path / "again")
     Coordinator(tmp_path / "again").check_certificates()
     assert Project(tmp_path / "again").roster == Project(place / "study").roster
+
+
+def test_nothing_in_a_folder_that_was_restored_names_the_old_one(made, tmp_path):
+    """Its machine may be gone: the connection to the SuperLink, units, scripts and pages are of the new folder."""
+    for name in ("study", "south"):
+        dualfl("backup", made / name, tmp_path / f"{name}.tar.gz")
+        dualfl("restore", tmp_path / f"{name}.tar.gz", tmp_path / name)
+        again = tmp_path / name
+        files = [path for path in again.rglob("*") if path.is_file()]
+        assert not [path for path in files if str(made / name) in path.read_text(errors="replace")]
+        assert str(again) in (again / "start.sh").read_text() and os.access(again / "start.sh", os.X_OK)
+    assert str(tmp_path / "study") in (tmp_path / "study" / "flower" / "config.toml").read_text()
+
+
+def test_a_folder_that_was_moved_and_another_port_are_noted_at_the_next_start(place):
+    """`superlink_port` in project.json is what the sentence about a port in use names."""
+    study = (place / "study").rename(place / "moved")
+    settings = json.loads((study / "project.json").read_text()) | {"superlink_port": 9999}
+    (study / "project.json").write_text(json.dumps(settings))
+    Coordinator(study).connect()
+    noted = (study / "flower" / "config.toml").read_text()
+    assert '"127.0.0.1:9999"' in noted and str(study / "certificates" / "ca.crt") in noted
+
+
+def test_a_database_is_backed_up_as_it_is_at_one_moment(place, tmp_path):
+    """What was committed is in it though SQLite has it in another file yet, and what was not is not."""
+    study = place / "study"
+    with contextlib.closing(sqlite3.connect(study / "state.db", isolation_level=None)) as flower:
+        flower.execute("pragma journal_mode = wal")
+        flower.execute("create table run (id integer)")
+        flower.execute("insert into run values (1)")
+        assert (study / "state.db-wal").stat().st_size
+        flower.execute("begin")
+        flower.execute("insert into run values (2)")
+        dualfl("backup", study, tmp_path / "study.tar.gz")
+    dualfl("restore", tmp_path / "study.tar.gz", tmp_path / "again")
+    assert not list((tmp_path / "again").glob("state.db-*"))
+    with contextlib.closing(sqlite3.connect(tmp_path / "again" / "state.db")) as restored:
+        assert restored.execute("select id from run").fetchall() == [(1,)]
+
+
+def test_a_full_disk_is_told_in_a_sentence_with_its_file(place, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    said = dualfl("rotate", place / "south", code=2)
+    assert "The disk is full" in said and str(place / "south") in said and "make room" in said
 
 
 def test_a_copied_folder_ends_what_was_open_in_it(place, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from importlib import import_module
 from typing import Any, NoReturn
@@ -74,6 +75,9 @@ class Lazy(click.Group):
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                where = f" ({error.filename})" if error.filename else ""
+                fail(f"The disk is full{where}: {error.strerror}; make room, and give the command again.")
             fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}.")
         except Exception as error:
             plugins = sys.modules.get("dualfl.algorithms.plugins")  # not imported just to look

@@ -100,6 +100,11 @@ class Coordinator:
             str(self.folder / "service" / "seen.json"),
         ]
 
+    def connect(self) -> None:
+        """Note where runs find the SuperLink: the folder may have been moved since, or another port chosen."""
+        ca = self.folder / "certificates" / "ca.crt" if self.tls else None
+        runtime.connect(self.folder / "flower", f"127.0.0.1:{self.inner}", ca)
+
     def register(self) -> None:
         """Tell the SuperLink who was admitted, or revoked, since this was called last."""
         changed = tuple(times(self.folder / "logins.json"))
@@ -133,6 +138,7 @@ class Coordinator:
             check_in(self.folder, say)
             runtime.check_port("127.0.0.1", self.inner, "the SuperLink", "superlink_port")
             runtime.check_port("0.0.0.0", self.port, "the silos", "port")
+            self.connect()
             self.supervisor = Supervisor(self.parts, record, say)
             try:
                 self.supervisor.start()
