@@ -1,6 +1,7 @@
 """Services of small dummies: what ends or hangs is started again, nobody outlives his parent, one service a folder."""
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -198,6 +199,14 @@ def test_a_sign_of_life_with_a_time_in_the_future_is_old(tmp_path):
     assert service.age(tmp_path / "alive") < 60
     os.utime(tmp_path / "alive", (time.time() + 86_400,) * 2)
     assert service.age(tmp_path / "alive") > 86_000
+
+
+def test_a_service_that_finds_its_disk_full_says_so_and_is_tried_again(tmp_path, capsys):
+    def serve(say):
+        raise OSError(errno.ENOSPC, "No space left on device", "state.db")
+
+    assert service.as_service(tmp_path, serve) == 1
+    assert "The disk is full (state.db: No space left on device); make room" in capsys.readouterr().err
 
 
 def test_a_record_that_was_lost_is_written_again(start, tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 from importlib import import_module
 from typing import Any, NoReturn
@@ -10,6 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from dualfl.errors import DualflError
+from dualfl.files import in_words
 from dualfl.version import __version__
 
 COMMANDS = {
@@ -75,10 +75,7 @@ class Lazy(click.Group):
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                where = f" ({error.filename})" if error.filename else ""
-                fail(f"The disk is full{where}: {error.strerror}; make room, and give the command again.")
-            fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}.")
+            fail(in_words(error))
         except Exception as error:
             plugins = sys.modules.get("dualfl.algorithms.plugins")  # not imported just to look
             if plugins is not None and (sentence := plugins.blamed(error)):

@@ -119,6 +119,17 @@ class Coordinator:
                 raise runtime.RunFailed(f"Silos' keys could not be registered: {done.stderr.strip()[-300:]}")
             self._registered = changed
 
+    def register_within(self, seconds: float) -> None:
+        """Until it is done: on a busy machine the SuperLink may not answer at first."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return self.register()
+            except runtime.RunFailed:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(LOOK)
+
     def _register_patiently(self, say: Say) -> None:
         """A SuperLink that is being started may not answer yet; that is no reason to look after nothing else."""
         if time.monotonic() >= self._again:

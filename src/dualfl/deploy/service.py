@@ -20,7 +20,7 @@ from typing import Any
 
 from dualfl.deploy.logbook import Logbook
 from dualfl.errors import DualflError, InputError
-from dualfl.files import mark, write_atomically
+from dualfl.files import in_words, mark, write_atomically
 
 SERVICE = "service"
 LOGIN = "login"  # a silo's key for Flower, which signs nothing that other silos read; `key` does
@@ -209,4 +209,9 @@ def as_service(folder: Path, serve: Callable[[Say], None]) -> int:
     except DualflError as error:
         book.say(str(error))
         return 2 if isinstance(error, InputError) else 1
+    except OSError as error:  # a full disk, above all; who keeps the service tries again
+        book.say(in_words(error))
+        return 1
+    finally:
+        book.close()
     return 0
