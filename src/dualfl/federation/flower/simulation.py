@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import pickle
 import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -105,9 +106,9 @@ def launch(folder: Path, N: int, bar: Bar) -> None:
     home, port = folder / "flower", runtime.free_port()
     app = runtime.write_app(folder / "app")
     runtime.connect(home, f"127.0.0.1:{port}", None)
-    command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)]
+    command = [sys.executable, "-m", "dualfl.federation.flower.patient_superlink", "--insecure", "--simulation"]
     superlink = runtime.Process(
-        [*command, "--disable-runtime-dependency-installation"],
+        [*command, "--host", "127.0.0.1", "--port", str(port), "--disable-runtime-dependency-installation"],
         folder / "superlink.log",
         runtime.environment(home) | plugins.environment(),
     )
