@@ -228,12 +228,7 @@ def draw_matrix(
     click.echo(wrapped("Files", f"{', '.join(files)}, {CELLS} and about.txt in {out}"))
     if page:
         curves = {
-            row: {
-                name: outcome
-                for name in matrix.algorithms
-                for cell in matrix.runs(row, name)[:1]
-                if (outcome := store[cell]).applies
-            }
+            row: {name: outcome for name in matrix.algorithms if (outcome := store[matrix.cell(row, name)]).applies}
             for row in matrix.chosen
         }
         parts = [

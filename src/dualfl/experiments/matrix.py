@@ -55,7 +55,6 @@ class Task(NamedTuple):
     partitions: tuple[str, ...] = tuple(PARTITIONS)
     target: str | None = None  # the column to predict, of a file
     tuned_as: str = ""  # the task whose hyperparameters it takes, if not its own
-    few: bool = False  # only the FINALISTS run on it
 
 
 OWN = "own"  # what rows of a table of one's own are called
@@ -92,11 +91,6 @@ TASKS = {
     ),
 }
 
-# The ten that are best by exchanges over the rows on which all run, and DualFL.
-FINALISTS = (
-    *("auto", "sketched-newton", "prox-newton", "fedpm", "fednl", "fedns", "acc-s-dane", "dane", "fedlin", "aide"),
-    "dualfl",
-)
 FAMILY = ("auto", "sketched-newton", "fedipm", "prox-newton", "one-shot")  # `auto`, and what it chooses from
 
 # Theory takes clients for as unlike as they can be where nobody has measured it; these two are better than that.
@@ -260,10 +254,8 @@ class Matrix:
         )
 
     def runs(self, row: MatrixRow, name: str) -> list[Cell]:
-        """The cell of every seed; one, if no seed changes anything; none, if the row is for others."""
+        """The cell of every seed; one, if no seed changes anything."""
         base = VARIANTS[name][0] if name in VARIANTS else name
-        if self.task(row).few and not self.full and not self.only and name not in FINALISTS:
-            return []
         seeds = 1 if algorithm_class(base).card.deterministic else self.seeds
         return [self.cell(row, name, seed) for seed in range(seeds)]
 

@@ -32,8 +32,7 @@ def reached(matrix: Matrix, store: Store) -> dict[MatrixRow, dict[str, Outcome]]
     """The runs, those in the middle of their seeds, that got to 1e-6."""
     found: dict[MatrixRow, dict[str, Outcome]] = {}
     for row in matrix.chosen:
-        seeds = {name: [store[cell] for cell in matrix.runs(row, name)] for name in matrix.algorithms}
-        runs = {name: middle(outcomes, LEVEL) for name, outcomes in seeds.items() if outcomes}
+        runs = {name: middle([store[cell] for cell in matrix.runs(row, name)], LEVEL) for name in matrix.algorithms}
         found[row] = {name: run for name, run in runs.items() if run.reached(LEVEL) is not None}
     return found
 

@@ -44,16 +44,15 @@ def score(outcome: Outcome, level: float, network: Network) -> Score:
 class Ending(NamedTuple):
     """What ended a cell, where it was then, and after how many exchanges."""
 
-    what: str  # one of the words below, "not run", "diverged ..." or "does not apply: ..."
+    what: str  # one of the words below, "diverged ..." or "does not apply: ..."
     error: float = np.nan
     exchanges: float = 0.0
 
     @property
     def applies(self) -> bool:
-        return not self.what.startswith(("does not apply", NOT_RUN))
+        return not self.what.startswith("does not apply")
 
 
-NOT_RUN = "not run"
 REACHED, EXCHANGES, TIME = "reached", f"{MOST} exchanges", "time"
 
 
@@ -113,13 +112,10 @@ def table(matrix: Matrix, store: Store, network: Network) -> MatrixTable:
     for row in matrix.chosen:
         runs = {name: [store[cell] for cell in matrix.runs(row, name)] for name in matrix.algorithms}
         scores[row] = {
-            name: {level: score(middle(outcomes, level), level, network) if outcomes else NEVER for level in LEVELS}
+            name: {level: score(middle(outcomes, level), level, network) for level in LEVELS}
             for name, outcomes in runs.items()
         }
-        endings[row] = {
-            name: ending(middle(outcomes, min(LEVELS))) if outcomes else Ending(NOT_RUN)
-            for name, outcomes in runs.items()
-        }
+        endings[row] = {name: ending(middle(outcomes, min(LEVELS))) for name, outcomes in runs.items()}
     return MatrixTable(matrix.chosen, matrix.algorithms, scores, endings)
 
 
