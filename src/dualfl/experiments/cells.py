@@ -30,8 +30,8 @@ STATUSES = ("ok", "diverged", "does not apply")
 @dataclass(frozen=True)
 class Cell:
     """Everything that decides what a cell computes; `rows` takes only so many, spread evenly over the file, `free`
-    allows steps beyond 2/L. Without `certificate` E is measured on the rows of all clients in one piece: the engine asks
-    one client after the other, and for how far rounding may be off, which takes longer than a short exchange itself."""
+    allows steps beyond 2/L. Without `certificate` E is measured on the rows of all clients in one piece; the engine
+    would ask one client after the other, also for how far rounding may be off, which takes longer than an exchange."""
 
     dataset: str
     algorithm: str

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 UNREACHED, CUT, ABSENT = 1.0, 0.35, "white"  # shades of grey, of 4
 KEY = (
-    f"best method first; boxed: the best of its problem; grey: the error after {MOST} exchanges; light grey: the error when its time was up; "
-    "white: does not apply"
+    f"best method first; boxed: the best of its problem; grey: the error after {MOST} exchanges; "
+    "light grey: the error when its time was up; white: does not apply"
 )
 TITLES = {
     "exchanges": "exchanges to a relative error of {level:.0e}",
