@@ -116,7 +116,7 @@ def services(tmp_path_factory):
     made = Services(tmp_path_factory.mktemp("services"))
     for name in ("coordinator", *made.real.names):
         made.start(name)
-    until(made.connected, 180.0)
+    until(made.connected, 600.0)  # nothing is measured yet: all programs load their libraries at once
     yield made
     for name in ("coordinator", *made.real.names):
         service.stop(made.folder / name)
