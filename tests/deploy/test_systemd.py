@@ -113,7 +113,8 @@ def machine():
         until(booted, 60.0, lambda: (folder / "systemd.log").read_text())
         until(
             lambda: {made.said(name)["state"] for name in ("alpha", "beta")} == {"connected"},
-            why=lambda: made.said("alpha"),
+            600.0,  # as test_real_service.py has it: all programs load their libraries at once
+            lambda: made.said("alpha"),
         )
         yield made
     finally:

@@ -16,7 +16,7 @@ STATES = ("in_memory_corestate", "sql_corestate")
 
 def patient_states() -> list[Any]:
     """Flower's modules that keep the time of a run's process, with ours."""
-    found = [importlib.import_module(f"flwr.supercore.corestate.{name}") for name in STATES]
+    found: list[Any] = [importlib.import_module(f"flwr.supercore.corestate.{name}") for name in STATES]
     for module in found:
         module.HEARTBEAT_DEFAULT_INTERVAL, module.HEARTBEAT_PATIENCE = PATIENCE, 1
     return found
