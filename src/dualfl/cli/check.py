@@ -91,6 +91,7 @@ def examined(
     """What each file shows, and what all of them do."""
     from dualfl.names import nearest
     from dualfl.tables.comparison import compare
+    from dualfl.tables.idle_rules import idle_rules
     from dualfl.tables.inspection import inspect_file
     from dualfl.tables.reading import check_given_once
 
@@ -112,7 +113,8 @@ def examined(
         if target and not any(target in table.columns for table in tables):
             raise InputError(nearest("column", target, {name for table in tables for name in table.columns}))
     silos = [silo for silo, _ in pairs]
-    found = (*copies(files), *compare(silos))
+    readable = [own for own, (_, table) in zip(rules, pairs) if table is not None]
+    found = (*copies(files), *compare(silos), *idle_rules(readable, tables))
     if target and not any(one.stops for one in (*found, *(one for silo in silos for one in silo.findings))):
         found += tuple(refusals(tables, rules[0], silos[0], model))
     return silos, found

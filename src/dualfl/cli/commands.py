@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from dualfl.errors import DualflError
+from dualfl.files import in_words
 from dualfl.version import __version__
 
 COMMANDS = {
@@ -74,7 +75,7 @@ class Lazy(click.Group):
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
-            fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}.")
+            fail(in_words(error))
         except Exception as error:
             plugins = sys.modules.get("dualfl.algorithms.plugins")  # not imported just to look
             if plugins is not None and (sentence := plugins.blamed(error)):

@@ -14,7 +14,7 @@ import click
 
 from dualfl.analysis.models import SMALL_RIDGE
 from dualfl.cli import operate
-from dualfl.cli.reading import rules_for, spelling_options
+from dualfl.cli.reading import rules_for, spelling_options, tell_idle
 from dualfl.cli.run import command_line, parse_set
 from dualfl.deploy.service import end_politely
 from dualfl.errors import Diverged, InputError
@@ -317,6 +317,7 @@ def join_command(
     public = keys.read_card(card).public
     numbers, texts = rows.columns
     click.echo(f"{data}: {rows.table.rows:,} rows, {numbers} columns of numbers, {texts} of text.")
+    tell_idle(given, [data], [rows.table])
     click.echo(
         f"The private key is {folder / 'key'}; it stays here. Send this line ({folder / 'card.txt'}):\n\n{card}\n"
     )

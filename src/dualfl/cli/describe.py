@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dualfl.cli.reading import check_columns, parts, rules_for, table_options
+from dualfl.cli.reading import check_columns, parts, rules_for, table_options, tell_idle
 from dualfl.cli.run import say
 from dualfl.errors import InputError
 
@@ -100,6 +100,7 @@ def described_files(given: dict[str, Any]) -> Description:
     _, each = rules_for(given, given["files"])
     tables = read_tables(given["files"], each, tuple(name for name in named if name))
     check_columns(each, tables)
+    tell_idle(given, given["files"], tables)
     return describe_tables(tables, wishes)
 
 

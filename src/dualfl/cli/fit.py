@@ -244,6 +244,7 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
     from dualfl.analysis.whole_fit import fit_tables
     from dualfl.tables.advice import warned
     from dualfl.tables.comparison import compare
+    from dualfl.tables.idle_rules import idle_rules
     from dualfl.tables.inspection import inspect
     from dualfl.tables.reading import read_tables
 
@@ -254,7 +255,8 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
     classes = MODELS[given["model"]].classes
     features = [replace(table, columns={k: v for k, v in table.columns.items() if k not in roles}) for table in tables]
     silos = [inspect(table, own, given["target"], classes) for table, own in zip(features, each)]
-    wishes = replace(wishes, warnings=tuple(warned(silos, compare(silos))))
+    found = [*compare(silos), *idle_rules(each, tables)]
+    wishes = replace(wishes, warnings=tuple(warned(silos, found)))
     return lambda recipe, change=unchanged: fit_tables(tables, recipe, change(wishes), progress=True, say=say)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dualfl.cli.reading import check_columns, rules_for, table_options
+from dualfl.cli.reading import check_columns, rules_for, table_options, tell_idle
 from dualfl.cli.run import say
 from dualfl.errors import InputError
 
@@ -101,6 +101,7 @@ def curves_of_files(given: dict[str, Any]) -> Curves:
     needed = tuple(name for name in (given["event"], given["by"], *wishes.request.roles.values()) if name)
     tables = read_tables(given["files"], each, needed)
     check_columns(each, tables)
+    tell_idle(given, given["files"], tables)
     return curves_of_tables(tables, wishes)
 
 

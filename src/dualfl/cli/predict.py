@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dualfl.cli.reading import rules_for, spelling_options
+from dualfl.cli.reading import rules_for, spelling_options, tell_idle
 from dualfl.errors import InputError
 
 
@@ -59,6 +59,7 @@ def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Pat
     for name in given["id"]:
         if name not in table.ids:
             raise InputError(f"{file}: {nearest('column', name, (*table.columns, *table.left_out))}")
+    tell_idle(given, [file], [table])
     text = as_csv(*predictions(model, table, unseen, times(given["at"]), given["silo"]))
     if said := substitutions(model, table):
         click.echo(said, err=True)

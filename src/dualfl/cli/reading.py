@@ -157,6 +157,14 @@ def check_columns(rules: Sequence[Rules], tables: Sequence[Any]) -> None:
             raise InputError(nearest("column", name, known))
 
 
+def tell_idle(given: Mapping[str, Any], files: Sequence[Path], tables: Sequence[Any]) -> None:
+    """Say which options match no entry; rules that a model brings along need not match in new files."""
+    from dualfl.tables.idle_rules import sentences
+
+    for sentence in sentences(rules_for({**given, "columns": ()}, files)[1], tables):
+        click.echo(f"Worth a look: {sentence}.", err=True)
+
+
 def parts(option: str, text: str) -> list[str]:
     """The words of an option that takes several, between commas; in quotes, a comma is part of a word.
 

@@ -47,6 +47,7 @@ CELLS = "cells.zip"  # all finished cells, small enough to keep
 )
 @click.option("--only", metavar="NAMES", help="Only these algorithms, separated by commas.  [default: all]")
 @click.option("--seeds", default=3, help="Runs of each random method; the median counts.")
+@click.option("--full", is_flag=True, help="Every partition with every mu, not one varied at a time.")
 @click.option("--whole", is_flag=True, help="All rows of every data set, not 2,000.")
 @click.option("--quick", is_flag=True, help="400 rows of every data set.")
 @click.option(
@@ -101,6 +102,7 @@ def run_matrix(
     partition: Sequence[str] = (),
     only: str | None = None,
     seeds: int = 3,
+    full: bool = False,
     whole: bool = False,
     quick: bool = False,
     tune_minutes: float | None = None,
@@ -130,7 +132,7 @@ def run_matrix(
         own = own_task(dataset, target, N if clients is None else clients, tuple(partition) or ("shuffled",))
     elif target is not None or clients is not None or partition:
         raise InputError("--target, --clients and --partition say how --dataset is taken; give that too.")
-    matrix = Matrix(tuple(rows), names, cell_minutes, size, seeds, own=own)
+    matrix = Matrix(tuple(rows), names, cell_minutes, size, seeds, own=own, full=full)
     check_out(out)
     with alone(out):
         if tune_minutes is not None:

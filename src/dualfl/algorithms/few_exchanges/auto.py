@@ -5,6 +5,7 @@
     smooth loss with l1, elastic net, group, box          prox-newton       the penalty inside Newton's model
     hazards, odds, site effects, d <= 1000                prox-newton       Newton with the summed Hessians
     hinge, absolute, quantile, epsilon-insensitive        fedipm            interior points, d <= 2000
+    the same, d > 2000 or clients of few rows             bundle            cuts in the metric of the ridge
     anything else                                         the best first-order method that applies
 
 This is the choice for `cost="exchanges"`: a round costs time whatever its size. With `cost="floats"` numbers count:
@@ -270,9 +271,12 @@ class Auto(Algorithm):
             return self.secants(k, facts), f"{because}; L-BFGS at the server needs gradients only"
         if facts.smooth:
             return ServerNesterov(), f"{because}; Nesterov's method takes the penalty by its prox"
-        if k.mu >= FOR_BUNDLES:
+        if facts.piecewise and penalty is None:  # whose exchanges do not depend on units
+            how = Bundle(proximal=True, least_rows=self.least_rows)
+            return how, f"{because}; a bundle of subgradients does without them"
+        if k.mu >= FOR_BUNDLES and penalty is None:
             return Bundle(), f"{because}; a bundle of subgradients does, with so much ridge"
-        if k.mu > 0:
+        if k.mu > 0 and not facts.piecewise:  # whose local solvers take no penalty
             return DualFL(), f"{because}; DualFL needs local solvers only"
         return FedDR(eta=1.0, decay=0.9, penalty_rule="balanced"), (
             f"{because}; splitting with a balanced penalty needs no ridge"
