@@ -33,7 +33,7 @@ function markShort(code) {
 }
 
 document.addEventListener("DOMContentLoaded", () => {
-  document.querySelectorAll(".bd-article :is(p, li, td) code").forEach(markShort);
+  document.querySelectorAll(".bd-article :is(p, li, td, th) code").forEach(markShort);
   document.querySelectorAll(".bd-article td").forEach(markWords);
   document.querySelectorAll(".bd-article img").forEach(linkPicture);
   markAll();
