@@ -27,7 +27,13 @@ function markWords(cell) {
   cell.classList.toggle("words", cell.textContent.trim().length > 36 && cell.textContent.trim().includes(" "));
 }
 
+// An option or a name is not broken in two; the style sheet keeps it in one line.
+function markShort(code) {
+  code.classList.toggle("short", code.textContent.length < 24);
+}
+
 document.addEventListener("DOMContentLoaded", () => {
+  document.querySelectorAll(".bd-article :is(p, li, td, th) code").forEach(markShort);
   document.querySelectorAll(".bd-article td").forEach(markWords);
   document.querySelectorAll(".bd-article img").forEach(linkPicture);
   markAll();
