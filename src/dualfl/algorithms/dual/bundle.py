@@ -182,7 +182,7 @@ class Bundle(Algorithm):
         return replace(s, bound=max(s.bound, lower_bound(s.units, s.Z, s.S, s.E, s.off, s.off_g, beta, target)))
 
     def model(self, s: Server) -> Array:
-        return s.units.to(s.best[None])[0]
+        return np.asarray(s.units.to(s.best[None])[0])
 
     def bound(self, s: Server) -> float:
         return s.bound
