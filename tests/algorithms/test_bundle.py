@@ -82,7 +82,7 @@ def test_what_is_proven_beside_a_free_intercept_is_true(name, units):
 
 
 def test_weights_that_lean_are_balanced_before_anything_is_proven(monkeypatch):
-    """E = |b| + w^2/2 has the minimum 0; nine tenths of a cut that climbs in b must not prove what they say at b = 5."""
+    """E = |b| + w^2/2 has the minimum 0; nine tenths of a cut that climbs in b must not prove what it is at b = 5."""
     units = bundle_units.Units(np.ones(2), np.zeros(2), np.array([1.0, 0.0]))
     Z, S, E = np.array([[0.0, 2.0], [0.0, -1.0]]), np.array([[0.0, 1.0], [0.0, -1.0]]), np.array([2.0, 1.0])
     told = (units, Z, S, E, np.zeros(2), np.zeros(2), np.array([0.9, 0.1]), np.array([0.0, 5.0]))
