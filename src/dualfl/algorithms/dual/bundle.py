@@ -23,7 +23,7 @@ A point where a cost overflows, as a Poisson loss can, gives no cut. Where all o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -108,6 +108,7 @@ class Bundle(Algorithm):
     name = "bundle"
     needs = frozenset({"local"})
     penalty = "client"
+    strongly_convex = cast(bool, property(lambda self: not self.proximal))  # of other algorithms a class knows it
     no_certificate = "a coefficient beside the intercept has no ridge, or rounding hides it"
     grid: ClassVar = {"most": [100, 300]}
     card = Card(
@@ -120,10 +121,6 @@ class Bundle(Algorithm):
         rate="1/(mu eps)",
         paper="https://jmlr.org/papers/v11/teo10a.html",
     )
-
-    @property
-    def strongly_convex(self) -> bool:  # type: ignore[override]  # of other algorithms it is known beforehand
-        return not self.proximal
 
     def check(self, k: Constants) -> None:
         self.require(self.most >= 2 * len(FRACTIONS), "most", f"it must be at least {2 * len(FRACTIONS)} cuts")
@@ -182,7 +179,7 @@ class Bundle(Algorithm):
         return replace(s, bound=max(s.bound, lower_bound(s.units, s.Z, s.S, s.E, s.off, s.off_g, beta, target)))
 
     def model(self, s: Server) -> Array:
-        return s.units.to(s.best[None])[0]
+        return np.asarray(s.units.to(s.best[None])[0])
 
     def bound(self, s: Server) -> float:
         return s.bound

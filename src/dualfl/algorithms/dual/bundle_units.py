@@ -102,7 +102,7 @@ def lower_bound(
         return proven(1.0, cuts, beta)
     if len(free) > 1:
         return -np.inf
-    (k,) = free
+    k = int(free[0])
     steps = target - Z
     heights = E + np.einsum("ij,ij->i", S, steps) + np.einsum("ij,ij->i", steps, units.ridge * steps) / 2
     reduced = [without(cut, k, float(target[k])) for cut in cuts]
@@ -126,7 +126,7 @@ def leaning(beta: Array, surely: Array, heights: Array) -> Array | None:
     j = int(np.argmin(np.where(able, share * (float(beta @ heights) - heights), np.inf)))
     weights = (1 - min(share[j], 1.0)) * beta
     weights[j] += min(share[j], 1.0)
-    return weights
+    return np.asarray(weights)
 
 
 def without(cut: Cut, k: int, at: float) -> Cut:

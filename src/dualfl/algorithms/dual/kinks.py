@@ -15,7 +15,7 @@ from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
 NEAR = 1e-10  # of the sizes of target and predictor; what rounding does to a path of a hundred steps is far below
-TERMS = 2.0**-42  # of the terms that a predictor is added up from: columns with far means have large ones
+TERMS = 2.0**-35  # of the terms that a predictor is added up from: columns with far means have large ones
 
 
 def steady_subgradient(f: ClientCost, x: Array) -> tuple[Array, float]:

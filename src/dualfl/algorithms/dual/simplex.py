@@ -13,7 +13,7 @@ import numpy as np
 
 from dualfl.typing import Array
 
-FLAT = 1e-14  # of the sizes of G and c: a descent below it is rounding
+FLAT, ROUGH = 1e-14, 1e-12  # of the sizes of G and c: a descent below it is rounding, or as good as that
 
 
 def project(v: Array) -> Array:
@@ -27,11 +27,21 @@ def project(v: Array) -> Array:
 
 def minimise_on_simplex(G: Array, c: Array, start: Array | None = None, iterations: int = 500) -> Array:
     """The minimiser, as exactly as rounding permits in the usual case."""
-    b = y = np.full(c.size, 1 / c.size) if start is None else project(start)
+    middle = np.full(c.size, 1 / c.size)
+    first = middle if start is None else project(start)
     if not (np.isfinite(G).all() and np.isfinite(c).all()):
-        return b
+        return first
+    b = settled(G, c, polished(G, c, descended(G, c, first, iterations)))
+    if start is not None and left_over(G, c, b) > ROUGH * sizes(G, c):  # stuck among dependent cuts: from elsewhere
+        other = settled(G, c, polished(G, c, descended(G, c, middle, iterations)))
+        b = min(b, other, key=lambda one: left_over(G, c, one))
+    return b
+
+
+def descended(G: Array, c: Array, b: Array, iterations: int) -> Array:
+    """Accelerated projected gradients."""
+    y, t = b, 1.0
     L = max(float(np.linalg.eigvalsh(G)[-1]), 1e-300)
-    t = 1.0
     for _ in range(iterations):
         following = project(y - (G @ y - c) / L)
         if (y - following) @ (following - b) > 0:  # restart: the momentum points uphill
@@ -40,12 +50,22 @@ def minimise_on_simplex(G: Array, c: Array, start: Array | None = None, iteratio
         t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
         y = following + (t - 1) / t_next * (following - b)
         b, t = following, t_next
-    return settled(G, c, polished(G, c, b))
+    return b
+
+
+def left_over(G: Array, c: Array, b: Array) -> float:
+    """By how much the value may still fall, at most."""
+    slopes = G @ b - c
+    return float(b @ slopes - slopes.min())
+
+
+def sizes(G: Array, c: Array) -> float:
+    return float(np.abs(G.diagonal()).max() + np.abs(c).max())
 
 
 def settled(G: Array, c: Array, b: Array) -> Array:
     """The minimiser, from a point near it: the vertex with the steepest descent joins until none descends."""
-    size = float(np.abs(G.diagonal()).max() + np.abs(c).max())
+    size = sizes(G, c)
     for _ in range(2 * b.size):
         slopes = G @ b - c
         j = int(np.argmin(slopes))
@@ -60,28 +80,33 @@ def settled(G: Array, c: Array, b: Array) -> Array:
 
 
 def polished(G: Array, c: Array, b: Array) -> Array:
-    """The exact minimiser on the support of b, moved to as far as the simplex allows, again and again."""
+    """The exact minimiser on the support of b, or what is left of it where that leads out of the simplex."""
     size = max(float(np.abs(G.diagonal()).max()), 1e-300)
-    for _ in range(b.size):
+    for _ in range(2 * b.size):
         support = np.flatnonzero(b > 1e-12)
-        here, step = b[support], _step(G[np.ix_(support, support)], c[support], b[support], size)
-        with np.errstate(divide="ignore"):
-            limits = np.where(step < 0, -here / np.where(step < 0, step, 1.0), np.inf)
+        here, inner = b[support], G[np.ix_(support, support)]
+        step, last = _step(inner, c[support], here, size)
+        descent, curvature = float((c[support] - inner @ here) @ step), float(step @ inner @ step)
+        if not descent > 0:
+            break
+        limits = np.where(step < 0, here / np.maximum(-step, 1e-300), np.inf)
         block = int(np.argmin(limits))
-        moved = np.maximum(here + min(limits[block], 1.0) * step, 0.0)
-        if limits[block] <= 1.0:
+        length = min(descent / curvature if curvature > 0 else np.inf, float(limits[block]))
+        moved = np.maximum(here + length * step, 0.0)
+        blocked = length == limits[block]
+        if blocked:
             moved[block] = 0.0
         if not 0 < moved.sum() < np.inf:
             break
         b = np.zeros(b.size)
         b[support] = moved / moved.sum()
-        if limits[block] > 1.0:
+        if last and not blocked:
             break
     return b
 
 
-def _step(G: Array, c: Array, b: Array, size: float) -> Array:
-    """To the minimiser on sum b = 1; where dependent cuts let the value fall for ever, a long way down."""
+def _step(G: Array, c: Array, b: Array, size: float) -> tuple[Array, bool]:
+    """A way to the minimiser on sum b = 1, and whether it leads there: among dependent cuts there may be none."""
     k = b.size
     system = np.zeros((k + 1, k + 1))
     system[:k, :k] = G
@@ -89,7 +114,7 @@ def _step(G: Array, c: Array, b: Array, size: float) -> Array:
     slopes = c - G @ b
     right = np.append(slopes - b @ slopes, 0.0)  # the multiplier is known but for rounding
     found = np.linalg.lstsq(system, right, rcond=None)[0]
-    left = right - system @ found  # what no solution explains is a direction along which G does not curve
-    if float(np.linalg.norm(left)) > 1e-9 * float(np.linalg.norm(right)) and np.ptp(left[:k]) > 0:
-        return np.asarray(left[:k] - left[:k].mean()) * (2 * k / np.ptp(left[:k]))
-    return np.asarray(found[:k])
+    left = (right - system @ found)[:k]  # what no solution explains: a direction along which G hardly curves
+    if float(np.linalg.norm(left)) > 1e-9 * float(np.linalg.norm(right)):
+        return np.asarray(left - left.mean()), False
+    return np.asarray(found[:k] - found[:k].mean()), True
