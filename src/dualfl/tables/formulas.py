@@ -120,9 +120,7 @@ def factor(text: str, names: list[str], categorical: list[str]) -> Factor:
             if function in OPTIONS:
                 raise InputError(f"--formula: {function}() is not part of a formula here; give {OPTIONS[function]}.")
             if function in ("C", "factor"):
-                raise InputError(
-                    f"--formula: {function}() takes a column alone; its most frequent level is the reference."
-                )
+                raise InputError(f"--formula: {function}() takes one column; its most frequent level is the reference.")
             raise InputError(f"--formula: {function!r} is not among the functions that are allowed; take {ALLOWED}.")
     raise InputError(f"--formula: {shown(text, names)!r:.60} is not allowed; take {ALLOWED}.")
 
