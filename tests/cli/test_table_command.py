@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from scipy.stats import norm
 
 from dualfl.cli import main
+from dualfl.fits.model_table import decimals, written
 
 HOSPITALS = [f"examples/hospitals/{name}.csv" for name in ("north", "river", "hill")]
 
@@ -69,7 +70,7 @@ def test_models_stand_side_by_side(folder, tmp_path):
             "readmitted",
             "There are no standard errors: an l1 penalty",
         ),
-        (["--penalty", "none"], "linear", "age", "coefficient (95% CI)"),
+        (["--penalty", "none"], "linear", "age", "95% CI"),
         (["--categorical", "earlier_admissions"], "multinomial", "ward", "ward = heart"),
         (["--level", "0.9"], "poisson", "earlier_admissions", "RR (90% CI)"),
     ],
@@ -79,6 +80,21 @@ def test_every_model_has_a_table(tmp_path, given, model, target, words):
     done = run("table", out)
     assert done.exit_code == 0
     assert words in " ".join(done.output.split())
+
+
+def test_a_small_estimate_is_not_minus_zero():
+    assert [written(value, decimals(-0.00356, 0.147)) for value in (-0.00356, -0.0769, 0.0698)] == [
+        "-0.004",
+        "-0.077",
+        "0.070",
+    ]
+    assert written(-1e-9, decimals(-1e-9, 0.147)) == "0.0000" and decimals(0.0, 0.147) == 2
+
+
+def test_what_a_reader_must_know_of_a_model_is_below_its_table(tmp_path):
+    out = fit(tmp_path / "m", "--penalty", "none", "--site-effect", "random", model="linear", target="age")
+    said = " ".join(run("table", out).output.split())
+    assert "Site effect random: variance" in said and "restricted log-likelihood" in said
 
 
 def test_the_card_says_what_on_what_by_whom_how_good_and_the_limits(folder):

@@ -76,10 +76,10 @@ def single(one: Kept) -> tuple[list[str], dict[Key, tuple[str, ...]]]:
     keys = [(each.feature, each.label) for each in one.lines]
     if tests is None:
         return ["coefficient"], {key: (f"{value:.3g}",) for key, value in zip(keys, one.estimates)}
-    head = ["coefficient", "std error", interval_head(one), "p"]
+    head = ["coefficient", "std error", interval_head(one) if one.ratio else f"{level(one)} CI", "p"]
     form = ".3f" if (tests.error > 5e-3).all() and (np.abs(tests.estimate) < 1e4).all() else ".3g"
     return head, {
-        key: (f"{value:{form}}", f"{off:{form}}", *ratio(one, tests, i), p_value(float(tests.p[i])))
+        key: (f"{value:{form}}", f"{off:{form}}", interval(one, tests, i, one.ratio), p_value(float(tests.p[i])))
         for i, (key, value, off) in enumerate(zip(keys, tests.estimate, tests.error))
     }
 
@@ -91,32 +91,50 @@ def brief(one: Kept) -> tuple[list[str], dict[Key, tuple[str, ...]]]:
     if tests is None:
         return ["coefficient"], {key: (f"{value:.3g}",) for key, value in zip(keys, one.estimates)}
     head = [interval_head(one), "p"]
-    return head, {key: (*ratio(one, tests, i), p_value(float(tests.p[i]))) for i, key in enumerate(keys)}
+    return head, {key: (interval(one, tests, i, True), p_value(float(tests.p[i]))) for i, key in enumerate(keys)}
 
 
 def interval_head(one: Kept) -> str:
     what = SHORT[one.ratio] if one.ratio else "coefficient"
-    return f"{what} ({100 * one.level:.12g}% CI)"
+    return f"{what} ({level(one)} CI)"
 
 
-def ratio(one: Kept, tests: Coefficients, i: int) -> tuple[str]:
-    """exp of the coefficient with its interval; of an intercept or a threshold nothing."""
+def level(one: Kept) -> str:
+    return f"{100 * one.level:.12g}%"
+
+
+def interval(one: Kept, tests: Coefficients, i: int, middle: object) -> str:
+    """exp of the coefficient with its interval, of an intercept or a threshold nothing; or without ratios the interval
+    of the coefficient, which stands in `middle` of it where it has no column of its own."""
     if one.ratio:
         if one.lines[i].feature not in one.model.schema.names:
-            return ("",)
+            return ""
         three = [float(part[i]) for part in tests.ratio]
     else:
         three = [float(part[i]) for part in (tests.estimate, tests.lower, tests.upper)]
-    middle, low, high = (digits(value, three[2] - three[1]) for value in three)
-    return (f"{middle} ({low}, {high})",)
+    places = decimals(three[0], three[2] - three[1])
+    estimate, low, high = (written(value, places) for value in three)
+    return f"{estimate} ({low}, {high})" if middle else f"{low}, {high}"
 
 
-def digits(value: float, width: float) -> str:
-    """Two digits of the width of the interval, and two decimals at least."""
-    if not np.isfinite(value) or not np.isfinite(width) or abs(value) >= 1e6:
-        return f"{value:.3g}"
+def decimals(value: float, width: float) -> int:
+    """So many that the width of the interval has two digits; two at least, and more where the estimate would be 0."""
+    if not np.isfinite(width) or not np.isfinite(value):
+        return 2
     places = int(np.clip(1 - np.floor(np.log10(width)), 2, 8)) if width > 0 else 2
-    return f"{value:.{places}f}"
+    while places < 4 and value and not round(value, places):
+        places += 1
+    return places
+
+
+def written(value: float, places: int) -> str:
+    """
+    >>> written(-0.00004, 3), written(-0.0004, 4), written(1e7, 2)
+    ('0.000', '-0.0004', '1e+07')
+    """
+    if not np.isfinite(value) or abs(value) >= 1e6:
+        return f"{value:.3g}"
+    return f"{value:z.{places}f}"
 
 
 def p_value(p: float) -> str:
@@ -150,6 +168,9 @@ def about(one: Kept) -> Iterator[str]:
     yield f"{rows}, {events:,} events" if isinstance(events, int) else rows
     if len(one.model.schema.classes) == 2 and one.model.recipe.model in ("logistic", "cloglog"):
         yield f"Coefficients are for {one.model.schema.target} = {one.model.schema.classes[1]}"
+    fitted = one.record.get("fitted", {})
+    yield f"With {fitted['with']}" if fitted.get("with") else ""
+    yield f"Site effect {fitted['site effect']}" if fitted.get("site effect") else ""
     penalty = settings["penalty"]
     if penalty != "none":
         yield f"Penalty {penalty}, alpha = {settings.get('alpha', float('nan')):.3g}"
