@@ -9,7 +9,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dualfl.algorithms import Auto
 from dualfl.errors import DualflError
-from dualfl.estimators import ElasticNet, GammaRegressor, Lasso, LogisticRegression, PoissonRegressor, Ridge, all_rows
+from dualfl.estimators import (
+    ElasticNet,
+    GammaRegressor,
+    Lasso,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    all_rows,
+    all_rows_softmax,
+)
 
 LONG = np.longdouble
 
@@ -184,7 +193,7 @@ def test_a_large_softmax_takes_the_metric_that_is_better_there(falling, monkeypa
 
     def passes(**changed):
         for name, value in changed.items():
-            monkeypatch.setattr(all_rows, name, value)
+            monkeypatch.setattr(all_rows_softmax, name, value)
         model = LogisticRegression(C=1 / (n * 1e-3), fit_intercept=False).fit(X, y)
         assert model.certificate_ <= 1e-6 * model.objective_
         return model.n_exchanges_
