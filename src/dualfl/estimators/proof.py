@@ -14,8 +14,8 @@ At a minimiser one cut is enough. Near it, where G_b is not quite zero, the two 
 * softmax: at theta and at w = 0, where b may be log q for any distribution q, and G_b = q - p with the shares p of the
   classes. For G_b = r at theta the remedy is q = p - r (1 - t)/t, and t the least that keeps q positive.
 
-Without an intercept one cut is all. Without a ridge, <G_w, w> + l1 |w|_1 is bounded below only if |G_w| <= l1; a third cut, F >= its least value row by row,
-scales G down to that.
+Without an intercept one cut is all. Without a ridge, <G_w, w> + l1 |w|_1 is bounded below only if |G_w| <= l1; a third
+cut, F >= its least value row by row, scales G down to that.
 
 Rounding. A cut is off by at most off + <off_G, |y - theta|> (`objectives.rounding`): the part of theta is taken off its
 height, the part of w is added to |G_w|. G_b never cancels for certain. One output: t is chosen twice, once with
