@@ -1,4 +1,4 @@
-"""A large softmax on all rows: L-BFGS, whose passes are its price; a Hessian of k outputs takes k^2/2 times that of one.
+"""A large softmax on all rows: L-BFGS, whose passes are its price; a Hessian of k outputs costs k^2/2 times as much.
 
 With the ridge mu a gradient g proves |g|^2/(2 mu), or about that where intercepts are free (`proof`).
 
