@@ -296,7 +296,7 @@ class SparseL1(WithL1):
 
     def hessian(self, x: Array) -> Array:
         """The weights of rows in it."""
-        return self.f.newton_curvatures(x, 0.0)[0, 0]
+        return np.asarray(self.f.newton_curvatures(x, 0.0)[0, 0])
 
     def step(self, point: Point, H: Array) -> tuple[Array, float] | None:
         x, g = point.x, point.gradient

@@ -408,7 +408,7 @@ class LinearPoint(Point):
 
     def predictors_of(self, rows: AnyArray | slice) -> Array:
         """Those of some rows."""
-        return self.predictors[rows]
+        return np.asarray(self.predictors[rows])
 
     @cached_property
     def row_sizes(self) -> tuple[Array, Array, float]:

@@ -55,7 +55,7 @@ class SinglePrecision(LinearModel):
 
     def predictors_of(self, rows: AnyArray | slice, x: Array) -> Array:
         W, b = self._parts(x)
-        return (self.design.X[rows].astype(np.float32, copy=False) @ W).astype(np.float64) + b
+        return np.asarray((self.design.X[rows].astype(np.float32, copy=False) @ W).astype(np.float64) + b)
 
     def _parts(self, x: Array) -> tuple[AnyArray, Array]:
         """The coefficients of unscaled features, and the intercepts."""
