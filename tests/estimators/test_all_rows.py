@@ -9,7 +9,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dualfl.algorithms import Auto
 from dualfl.errors import DualflError
-from dualfl.estimators import ElasticNet, GammaRegressor, Lasso, LogisticRegression, PoissonRegressor, Ridge, all_rows
+from dualfl.estimators import (
+    ElasticNet,
+    GammaRegressor,
+    Lasso,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+    all_rows,
+    all_rows_softmax,
+    proof,
+)
+from dualfl.objectives import single_precision
 
 LONG = np.longdouble
 
@@ -184,7 +195,7 @@ def test_a_large_softmax_takes_the_metric_that_is_better_there(falling, monkeypa
 
     def passes(**changed):
         for name, value in changed.items():
-            monkeypatch.setattr(all_rows, name, value)
+            monkeypatch.setattr(all_rows_softmax, name, value)
         model = LogisticRegression(C=1 / (n * 1e-3), fit_intercept=False).fit(X, y)
         assert model.certificate_ <= 1e-6 * model.objective_
         return model.n_exchanges_
@@ -192,6 +203,58 @@ def test_a_large_softmax_takes_the_metric_that_is_better_there(falling, monkeypa
     both = passes()
     only_metric = passes(TRIAL_PASSES=0)  # the trial ends before its first pass, and nothing is compared
     assert both <= only_metric + 7 if falling else both < 0.8 * only_metric
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.uint8])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_single_precision_leads_and_double_precision_proves(kind, intercept, monkeypatch):
+    """Many classes, rows in several blocks: the same minimum as without, also to more than six digits."""
+    rng = np.random.default_rng(5)
+    n, d, k = 160, 5, 33
+    y = np.arange(n) % k
+    X = (40 + 8 * rng.normal(size=(n, d)) + 10 * rng.normal(size=(k, d))[y]).clip(0, 255).astype(kind)
+    monkeypatch.setattr(all_rows, "is_small_softmax", lambda f: False)
+    monkeypatch.setattr(single_precision, "BLOCK", 1 << 11)
+    monkeypatch.setattr(proof, "LARGE", 1 << 10)
+    led = []
+    real = single_precision.SinglePrecision.loss_and_gradient
+    monkeypatch.setattr(
+        single_precision.SinglePrecision, "loss_and_gradient", lambda f, x: led.append(f.n) or real(f, x)
+    )
+
+    def fit(tol, groups=None):
+        return LogisticRegression(C=0.1, tol=tol, fit_intercept=intercept).fit(X, y, groups=groups)
+
+    model, many = fit(1e-6), fit(1e-6, np.arange(n) % 3)
+    assert len(led) > 10 and np.array_equal(model.coef_, many.coef_)
+    finest = fit(1e-9)  # six digits are not enough for this one
+    monkeypatch.setattr(all_rows_softmax, "MANY_CLASSES", k + 1)
+    led.clear()
+    other = fit(1e-9)
+    assert not led
+
+    def at(m):
+        Z = X.astype(LONG) @ m.coef_.T.astype(LONG) + m.intercept_.astype(LONG)
+        Z -= Z.max(axis=1, keepdims=True)
+        loss = np.log(np.exp(Z).sum(axis=1)) - Z[np.arange(n), y]
+        kept = m.coef_.ravel().astype(LONG)
+        return loss.mean() + 10 * (kept @ kept) / (2 * n)
+
+    least = min(at(finest), at(other))
+    for m, tol in ((model, 1e-6), (finest, 1e-9), (other, 1e-9)):
+        assert at(m) - least <= m.certificate_ <= tol * m.objective_
+
+
+def test_bytes_take_no_more_passes_than_their_fractions():
+    """A free intercept is lost beside features of size 100, unless these get other units."""
+    rng = np.random.default_rng(6)
+    n, d, k = 200, 300, 5
+    y = np.arange(n) % k
+    X = (60 + 30 * rng.normal(size=(n, d)) + 20 * rng.normal(size=(k, d))[y]).clip(0, 255).astype(np.uint8)
+    whole = LogisticRegression(C=0.1 / 255**2).fit(X, y)
+    fractions = LogisticRegression(C=0.1).fit(X / 255, y)
+    np.testing.assert_allclose(255 * whole.coef_, fractions.coef_, atol=1e-3 * np.abs(fractions.coef_).max())
+    assert whole.n_exchanges_ <= fractions.n_exchanges_ + 5
 
 
 @pytest.mark.parametrize("intercept", [False, True, "penalised"])

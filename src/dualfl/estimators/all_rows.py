@@ -9,7 +9,7 @@ E(z) is measured, and a step that does not keep 1e-4 of what it promises is shor
 penalty the Hessian proves how near x is (`self_concordance`, in coordinates in which H has a unit diagonal). The bound
 of E* is then known, and the Newton step from x is taken as well: what it leaves is about the square of what was left.
 With an l1 penalty duality proves it (`estimators.proof`); a lasso has a way of its own (`all_rows_lasso`), many sparse
-columns have theirs (`all_rows_sparse`), and a large softmax goes by L-BFGS.
+columns have theirs (`all_rows_sparse`), and a large softmax goes by L-BFGS (`all_rows_softmax`).
 
 Whoever is not done with that, because columns depend on each other, classes are separable, or rounding stands against
 it, is returned to the algorithms of the library, which know more ways: `minimised` says None.
@@ -17,14 +17,11 @@ it, is returned to the algorithms of the library, which know more ways: `minimis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs  # SciPy's own functions check what is known here
 
 from dualfl import kernels
 from dualfl.algorithms.contract import Algorithm
-from dualfl.algorithms.cuts import mean_cut, proven
 from dualfl.algorithms.few_exchanges.one_shot import OneShot
 from dualfl.algorithms.few_exchanges.prox_newton import ProxNewton
 from dualfl.algorithms.few_exchanges.self_concordance import Curvature, gain, lower_bound
@@ -37,6 +34,7 @@ from dualfl.engines.history import History
 from dualfl.engines.progress import Bar
 from dualfl.estimators.account import Account, Found
 from dualfl.estimators.all_rows_lasso import Lasso
+from dualfl.estimators.all_rows_softmax import FEWEST_PAIRS, PAIR_BYTES, ManyOutputs, balanced
 from dualfl.estimators.all_rows_sparse import by_columns, goal_at, minimise, working_set
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.estimators.solving import FitLimits
@@ -47,20 +45,12 @@ from dualfl.objectives.losses import Huber, Softmax, SquaredHinge
 from dualfl.objectives.rounding import roundings
 from dualfl.problem import Problem
 from dualfl.solvers.coordinate_descent import Separable, minimise_model
-from dualfl.solvers.lbfgs import LBFGS
-from dualfl.solvers.moment_metric import MetricName, mean_curvature
-from dualfl.solvers.stopping import GradientNorm, Progress, StopRule
 from dualfl.typing import Array, frozen
 
 ARMIJO = 1e-4
 RAY = tuple(2.0**-i for i in range(1, 31))
 STEPS = 40  # a problem that takes more is not one for this
 CLOSE = 1e-3  # of E: with such a decrement a proof is worth trying
-TRIES, MOST_PASSES = 4, 2000  # of L-BFGS, each to a smaller gradient
-TRIAL_PASSES = 6  # after which two metrics of L-BFGS are compared
-LARGE = 4_000_000  # predictors that are not kept for later
-PAIRS, FEWEST_PAIRS, PAIR_BYTES = 50, 5, 120e6  # that L-BFGS keeps: as many as fit
-BALANCING = 8  # Newton steps on intercepts alone
 WIDEST = 2000  # coefficients of a squared loss
 
 
@@ -207,7 +197,8 @@ class Smooth:
         return np.asarray(dpotrs(L, q / h, lower=True)[0] / h)
 
     def hessian(self, x: Array) -> Array:
-        H = self.f.design.gram(self.f.newton_curvatures(x, 0.0)[0, 0])
+        squared = isinstance(self.f.loss, Squared)  # whose curvature is 1
+        H = self.f.design.gram(self.f.s if squared else self.f.newton_curvatures(x, 0.0)[0, 0])
         H.ravel()[:: len(H) + 1] += self.M
         return H
 
@@ -228,15 +219,18 @@ class Smooth:
             return -np.inf
         f, x, h = self.f, point.x, self.h
         off, K = f.rounding(x), roundings(f.n + 2 * f.design.D)
-        extents = f.design.extents
-        constant = f.loss.self_concordance
-        assert constant is not None
-        reach = constant * float(np.linalg.norm(extents / h)) * (1 + 1e-6)
-        far = float(extents @ np.abs(x)) + (0.0 if f.offset is None else float(np.abs(f.offset).max()))
+        reach, far = self.reach(x) if f.loss.self_concordance else (0.0, 0.0)  # a squared loss has one curvature
         r, off_r = point.gradient / h, (off.gradient + roundings(2) * np.abs(point.gradient)) / h
         direct = np.full(len(h), np.sqrt(K))  # entries of S are off by K, of diagonals that are 1
         found = gain(Curvature(self.S, np.zeros(len(h)), min(2 * K * far, 1.0), reach, direct=direct), r, off_r)
         return lower_bound(energy - off.value, abs(energy) + off.value, found, 8)
+
+    def reach(self, x: Array) -> tuple[float, float]:
+        """How fast curvature may change in the metric of the Hessian, and how large predictors are at most."""
+        f, extents = self.f, self.f.design.extents
+        assert f.loss.self_concordance is not None
+        far = float(extents @ np.abs(x)) + (0.0 if f.offset is None else float(np.abs(f.offset).max()))
+        return f.loss.self_concordance * float(np.linalg.norm(extents / self.h)) * (1 + 1e-6), far
 
     def moved(self, point: Point, energy: float, trial: Array, promised: float) -> tuple[Point, float] | None:
         """The trial, or the best point of the ray that leads to it."""
@@ -302,7 +296,7 @@ class SparseL1(WithL1):
 
     def hessian(self, x: Array) -> Array:
         """The weights of rows in it."""
-        return self.f.newton_curvatures(x, 0.0)[0, 0]
+        return np.asarray(self.f.newton_curvatures(x, 0.0)[0, 0])
 
     def step(self, point: Point, H: Array) -> tuple[Array, float] | None:
         x, g = point.x, point.gradient
@@ -346,97 +340,9 @@ class FewOutputs(Smooth):
     def proven(self, point: Point, energy: float, bound: float) -> Found | None:
         if not bound > -np.inf:
             return None
-        x = point.x if self.f.free is None else balanced(self.f, point.x)
+        x = balanced(self.f, point.x)
         energy = self.f.value(x)
-        return super().proven(self.f.at(x), energy, ridge_bound(self.f, x, energy))
-
-
-@dataclass(frozen=True)
-class Overtaken(GradientNorm):
-    """|grad| <= eps, or after a few passes a value above that of a rival after as many."""
-
-    rival: float = np.inf
-    needs_value = True
-
-    def met(self, now: Progress) -> bool:
-        return super().met(now) or (now.iteration == TRIAL_PASSES and not now.value <= self.rival)
-
-
-class ManyOutputs:
-    """A large softmax by L-BFGS, whose passes are its price; a Hessian of k outputs costs k^2/2 as much as of one.
-
-    With the ridge mu a gradient g proves |g|^2/(2 mu) (`cuts`), or about that where intercepts are free (`proof`).
-
-    The moments of features are a metric that takes a sixth of the passes where their spectrum falls, as it does behind
-    a network. Where most rows are told apart and features are alike, the Hessian is the ridge and a few directions;
-    plain L-BFGS then takes a third of the passes, because the metric spreads what was one cluster. The first
-    passes tell which it is.
-    """
-
-    def __init__(self, f: LinearModel, l1: float, limits: FitLimits, silos: int, bar: Bar) -> None:
-        self.f, self.limits, self.bar, self.account = f, limits, bar, Account(silos)
-        self.pairs = int(np.clip(PAIR_BYTES / (16 * f.d), FEWEST_PAIRS, PAIRS))
-
-    def search(self) -> Found | None:
-        f, x = self.f, np.zeros(self.f.d)
-        energy = f.value(x)
-        goal = np.sqrt(2 * f.ridge * self.limits.tol * self.limits.scale(energy))
-        self.bar.update(self.account.note(energy))
-        plain = self.solved("none", x, GradientNorm(goal, cap=TRIAL_PASSES))
-        rival = f.value(plain)
-        x = self.solved("auto", x, Overtaken(goal, rival, cap=MOST_PASSES))
-        metric: MetricName = "auto"
-        if not f.value(x) <= rival:
-            x, metric = plain, "none"
-        for _ in range(TRIES):
-            self.bar.update(self.account.note(energy))
-            x = self.solved(metric, x, GradientNorm(goal, cap=MOST_PASSES))
-            x = x if f.free is None else balanced(f, x)
-            energy, off = f.value(x), f.rounding(x)
-            gap = max(energy + off.value - ridge_bound(f, x, energy), off.value, SMALLEST)
-            if gap <= self.limits.tol * self.limits.scale(energy):
-                return Found(x, energy, off.value, gap)
-            if not np.isfinite(energy) or len(self.account.rows) > self.limits.rounds:
-                return None
-            # about the square of the gradient is left; half of it for what the intercepts cost
-            goal *= min(0.3, np.sqrt(self.limits.tol * self.limits.scale(energy) / gap) / 2)
-        return None
-
-    def solved(self, metric: MetricName, x: Array, stop: StopRule) -> Array:
-        """Where L-BFGS leads; every gradient is an exchange."""
-        before = self.f.cost.gradients
-        x = LBFGS(self.pairs, metric).solve(self.f, x, stop).x
-        for _ in range(round(self.f.cost.gradients - before)):
-            self.account.exchange(self.f.d + 2, self.f.d)
-        if self.f.n * self.f.k > LARGE:
-            self.f.forget()  # the predictors of two points, which are more than the rows have
-        return x
-
-
-def ridge_bound(f: LinearModel, x: Array, energy: float) -> float:
-    """A lower bound of E* by the ridge."""
-    if f.free is not None:
-        return FreeIntercept(Problem([f])).bound(x)
-    off = f.rounding(x)
-    cut = mean_cut(x, energy, f.gradient(x), off.value, float(np.linalg.norm(off.gradient)), 1)
-    return proven(f.ridge, [cut])
-
-
-def balanced(f: LinearModel, x: Array) -> Array:
-    """x with the best intercepts for its coefficients: Newton's method on predictors, without a pass over the rows.
-
-    A bound beside free intercepts loses as much as their gradient; that of the others counts by its square.
-    """
-    W, Z = f.matrix(x).copy(), np.array(f.predictors_at(x))
-    for _ in range(BALANCING):
-        r = kernels.residual(f.loss, Z, f.y, f.s)[1].sum(axis=0)
-        if float(np.abs(r).max()) <= roundings(f.n):
-            break
-        step = np.linalg.pinv(mean_curvature(f.loss, Z, f.y, f.s), hermitian=True) @ r
-        if not np.isfinite(step).all():
-            return x
-        W[-1], Z = W[-1] - step, Z - step
-    return frozen(W.ravel())
+        return super().proven(self.f.at(x), energy, FreeIntercept(Problem([self.f])).bound(x))
 
 
 def unit_diagonal(H: Array) -> tuple[Array, Array] | None:

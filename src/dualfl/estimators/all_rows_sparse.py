@@ -87,16 +87,15 @@ def minimise(columns: Columns, g: Array, x: Array, goal: float) -> Array:
 
 def sweep(columns: Columns, g: Array, z: Array, v: Array, goal: float) -> None:
     """Coordinate descent until nothing moves by more than the goal, or the same columns stay zero; z and v move."""
-    many, infinite, penalised = columns.many, np.full(columns.many, np.inf), columns.l1 > 0
+    infinite, penalised, one = np.full(columns.many, np.inf), columns.l1 > 0, np.ones(columns.many)
     alpha = float(columns.l1.max(initial=0.0))
     orders = [(alpha, np.flatnonzero(penalised)), (0.0, np.flatnonzero(~penalised))]
     for i in range(SWEEPS):
         before = z.copy()
         for l1, order in orders:
             if len(order):
-                kernels.sdca_epoch(
-                    columns.V, np.ones(many), -g, -infinite, infinite, l1, np.ones(many), z, v, 1.0, columns.norms2, order
-                )  # fmt: skip
+                limits = -infinite, infinite, l1
+                kernels.sdca_epoch(columns.V, one, -g, *limits, one, z, v, 1.0, columns.norms2, order)
         still = i > 0 and np.array_equal(before == 0, z == 0)
         if still or float((columns.norms2 * np.abs(z - before)).max(initial=0.0)) <= goal:
             return

@@ -14,8 +14,8 @@ At a minimiser one cut is enough. Near it, where G_b is not quite zero, the two 
 * softmax: at theta and at w = 0, where b may be log q for any distribution q, and G_b = q - p with the shares p of the
   classes. For G_b = r at theta the remedy is q = p - r (1 - t)/t, and t the least that keeps q positive.
 
-Without an intercept one cut is all. Without a ridge, <G_w, w> + l1 |w|_1 is bounded below only if |G_w| <= l1; a third cut, F >= its least value row by row,
-scales G down to that.
+Without an intercept one cut is all. Without a ridge, <G_w, w> + l1 |w|_1 is bounded below only if |G_w| <= l1; a third
+cut, F >= its least value row by row, scales G down to that.
 
 Rounding. A cut is off by at most off + <off_G, |y - theta|> (`objectives.rounding`): the part of theta is taken off its
 height, the part of w is added to |G_w|. G_b never cancels for certain. One output: t is chosen twice, once with
@@ -34,9 +34,12 @@ from dualfl.algorithms.cuts import below
 from dualfl.algorithms.few_exchanges.dual_bound import FEW
 from dualfl.objectives import L1, LinearModel, Loss, Softmax
 from dualfl.objectives.average import Average
+from dualfl.objectives.rounding import Rounding
+from dualfl.objectives.single_precision import blocks
 from dualfl.problem import Problem
 from dualfl.typing import Array
 
+LARGE = 1 << 20  # predictors of one table, beyond which it is looked at in blocks of rows
 STEPS = (1e-8, 1e-6, 1e-4)  # delta, relative to the intercept; the least that encloses the minimum counts
 
 
@@ -67,8 +70,11 @@ class FreeIntercept:
         self.k = f.k
         # the loss alone, without the ridge
         bare = [_without_ridge(client) for client in problem.clients]
-        self.F = Average(bare, problem.weights)
         self.N = len(bare)
+        if self.N == 1 and f.n * f.k > LARGE and isinstance(f.design.X, np.ndarray):
+            bare = [bare[0].some_rows(rows) for rows in blocks(f.n, f.k)]
+        self.F = Average(bare, problem.weights if self.N > 1 else [1.0] * len(bare))
+        self._here: tuple[Array, tuple[float, Array, Rounding]] | None = None
         self.exchanges = self.floats_up = self.floats_down = 0
 
     def _count(self, exchanges: int, up: int, down: int) -> None:
@@ -116,9 +122,14 @@ class FreeIntercept:
         many = max(f.n for f in parts) + len(parts)
         return below(float(np.dot(self.F.weights, least)), float(np.dot(self.F.weights, sizes)), many)
 
+    def measured(self, theta: Array) -> tuple[float, Array, Rounding]:
+        """The mean loss, its gradient and how far off they may be; the last answer is kept."""
+        if self._here is None or not np.array_equal(self._here[0], theta):
+            self._here = theta, self.F.measured(theta)
+        return self._here[1]
+
     def cut(self, theta: Array) -> Cut:
-        value, G = self.F.value_gradient(theta)
-        off = self.F.rounding(theta)
+        value, G, off = self.measured(theta)
         size = np.abs(theta)
         height = value - float(G @ theta) - off.value - float(off.gradient @ size)
         return Cut(below(height, abs(value) + float(np.abs(G) @ size), len(theta)), G, off.gradient)
@@ -141,7 +152,7 @@ class FreeIntercept:
         self._count(2, 2 * (d + 3) + self.k, 2 * d)
         here = self.cut(theta)
         r = here.G[self.free]
-        shares = np.full(self.k, 1 / self.k) - self.F.gradient(np.zeros(len(theta)))[self.free]
+        shares = np.full(self.k, 1 / self.k) - self.measured(np.zeros(len(theta)))[1][self.free]
         if not (shares > 0).all():
             return []
         need = float((np.maximum(r, 0) / shares).max()) * 2  # twice the least, so that q keeps half of p

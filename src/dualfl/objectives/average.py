@@ -61,6 +61,17 @@ class Average(Objective):
         value = float(np.dot(self.weights, [part.value for part in parts]))
         return Rounding(value, _sum(self.weights, [part.gradient for part in parts])).times(of_mean(len(parts)))
 
+    def measured(self, x: Array) -> tuple[float, Array, Rounding]:
+        """Value, gradient and rounding; what a part remembers is dropped before the next one is asked."""
+        value, gradient, off = 0.0, np.zeros(self.d), Rounding(0.0, np.zeros(self.d))
+        for w, f in zip(self.weights, self.parts):
+            mine, g = f.value_gradient(x)
+            value += w * mine
+            gradient += w * g
+            off += f.rounding(x).times(w)
+            f.forget()
+        return value, gradient, off.times(of_mean(len(self.parts)))
+
     def fresh(self) -> Average:
         return Average([f.fresh() for f in self.parts], self.weights)
 

@@ -360,6 +360,22 @@ class LinearModel(Objective):
 
     # -- views ------------------------------------------------------------------------------------
 
+    def some_rows(self, rows: slice) -> LinearModel:
+        """The part of the mean that belongs to these rows, which keep their weights, under the whole ridge."""
+        view = self.scaled(1.0)
+        view.design = Design(self.design.X[rows], scale=self.design.scale, intercept=self.design.intercept)
+        view.n, view.y, view.s, view._moment = view.design.n, sealed(self.y[rows]), sealed(self.s[rows]), {}
+        view.offset = None if self.offset is None else sealed(self.offset[rows])
+        return view
+
+    def in_units(self, factor: float) -> LinearModel:
+        """The same function of W/factor, intercepts apart: features are `factor` times as large. Powers of two change
+        no bit of it."""
+        view = self.scaled(1.0)
+        view.design = Design(self.design.X, scale=factor * self.design.scale, intercept=self.design.intercept)
+        view._moment = {}
+        return view.with_ridge(self.ridge * factor**2)
+
     def scaled(self, factor: float) -> LinearModel:
         view = self.fresh()
         view.s = frozen(self.s * check_factor(factor))
@@ -389,6 +405,10 @@ class LinearPoint(Point):
         if self._Z is None:
             self._Z = self.f.predictors(self.x)
         return self._Z
+
+    def predictors_of(self, rows: AnyArray | slice) -> Array:
+        """Those of some rows."""
+        return np.asarray(self.predictors[rows])
 
     @cached_property
     def row_sizes(self) -> tuple[Array, Array, float]:

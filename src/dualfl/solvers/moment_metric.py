@@ -125,7 +125,7 @@ class MomentMetric:
         while isinstance(point, TiltedPoint):
             point = point.inner
         assert isinstance(point, LinearPoint)
-        c, Q = np.linalg.eigh(self._mean_curvature(point.predictors))
+        c, Q = np.linalg.eigh(self._mean_curvature(point))
         c = np.maximum(c, 0.0)
         damping = max(self.damping, FLOOR * float(self.w[-1] * c[-1]))
         damping = damping if damping > TINY else 1.0  # nothing curves, as on a straight piece of a loss
@@ -140,13 +140,11 @@ class MomentMetric:
 
         return solve
 
-    def _mean_curvature(self, Z: Array) -> Array:
+    def _mean_curvature(self, point: LinearPoint) -> Array:
         f = self.model
         rows, s = _some_rows(f, MEAN_ROWS)
-        y = f.y
-        if rows is not None:
-            Z, y = Z[rows], y[rows]
-        return np.nan_to_num(mean_curvature(f.loss, Z, y, s), posinf=1e300)
+        rows = slice(None) if rows is None else rows
+        return np.nan_to_num(mean_curvature(f.loss, point.predictors_of(rows), f.y[rows], s), posinf=1e300)
 
 
 def mean_curvature(loss: Loss, Z: Array, y: Array, s: Array) -> Array:
