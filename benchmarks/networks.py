@@ -151,7 +151,7 @@ def upper(ratios: Any) -> float:
 
 def main() -> None:
     asked = tuple(word for word in sys.argv[1:] if not word.startswith("--"))
-    matrix = Matrix(rows=asked or ROWS)
+    matrix = Matrix(full=True, rows=asked or ROWS)
     everything = [regret for row in matrix.chosen for regret in compared(matrix, row)]
     say("# `auto` on networks")
     say()

@@ -72,10 +72,11 @@ def without_messages(problem: Any, limits: FitLimits) -> Any:
 def another(problem: Any, rng: Any) -> Any:
     """A few rounds, or seconds, of some other algorithm that certifies, where it can."""
     name = str(rng.choice(OTHERS))
+    options = {"proximal": True} if name == "bundle" else {}  # as `auto` takes it: with a free intercept, too
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return run(problem, make(name), rounds=int(rng.integers(1, 12)), seconds=SECONDS, threads=1)
+            return run(problem, make(name, **options), rounds=int(rng.integers(1, 12)), seconds=SECONDS, threads=1)
         except Exception:  # many do not apply, and what they refuse is not the subject here
             return None
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from dualfl.algorithms.coordinates import Coordinates
 from dualfl.algorithms.cuts import Cut
 from dualfl.algorithms.few_exchanges import ProxNewton, SketchedNewton
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.bundle_bound import Parabolas
-from dualfl.algorithms.few_exchanges.coordinates import Coordinates
 from dualfl.algorithms.few_exchanges.straight_pieces import kept_promise
 from dualfl.engines import Problem, run
 from dualfl.errors import NoMinimiser

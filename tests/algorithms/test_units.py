@@ -6,8 +6,9 @@ T is diagonal, from 1e-6 to 1e6, or shifts columns beside a free intercept; M is
 import numpy as np
 import pytest
 
-from dualfl.algorithms.few_exchanges import SketchedNewton, sketch_size, sketched_metric
-from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen
+from dualfl.algorithms.coordinates import Coordinates, chosen
+from dualfl.algorithms.dual.bundle_units import Units, columns
+from dualfl.algorithms.few_exchanges import SketchedNewton, fedipm, sketch_size, sketched_metric
 from dualfl.algorithms.registry import make
 from dualfl.engines import Problem, run
 from dualfl.objectives import (
@@ -171,6 +172,73 @@ def test_more_than_4000_features_do_not_depend_on_units_either(name, mu, interce
     if intercept:
         by = np.where(np.arange(wide) == 0, 1e5, rng.uniform(-1e3, 1e3, wide))
         assert abs(exchanges(problem(X + by, y, loss, ridge, intercept, order), star) - right) <= 1
+
+
+# -- losses with kinks, beyond the sizes for which whole Hessians are sent ------------------------------------------
+
+
+def needed(X, y, loss, ridge, intercept, star):
+    """The exchanges of `auto` where fedipm would be too large, and what it has proven then."""
+    order = np.argsort(y, kind="stable")
+    here = problem(X, y, loss, ridge, intercept, order)
+    result = run(here, make("auto"), rounds=60, threads=1, stop=lambda row, _: row.energy - star <= 1e-6 * abs(star))
+    assert result.stopped == "tol" and isinstance(result.state.units, Units)
+    return result.history[-1].exchanges, result.certificate
+
+
+@pytest.mark.parametrize("mu", [1e-2, 0.0])
+@pytest.mark.parametrize("intercept", [False, "free"])
+@pytest.mark.parametrize("name", ["hinge", "absolute", "quantile"])
+def test_kinks_without_second_order_sums_do_not_depend_on_units(name, intercept, mu, monkeypatch):
+    loss, (X, y) = LOSSES[name], data(name)
+    ridge, rng = np.full(D, mu), np.random.default_rng(1)
+    star = run(problem(X, y, loss, ridge, intercept, np.arange(N)), make("fedipm"), rounds=40, threads=1).energy
+    monkeypatch.setattr(fedipm, "LARGEST", D - 1)
+    right, proof = needed(X, y, loss, ridge, intercept, star)
+    assert (proof is not None and proof <= 1e-3 * star) if mu else proof is None
+    T = 10.0 ** rng.uniform(-6, 6, D)
+    assert abs(needed(X * T, y, loss, ridge * T**2, intercept, star)[0] - right) <= 1
+    for shift in (1e2, 1e6) if intercept else ():
+        by = np.where(np.arange(D) == 0, shift, rng.uniform(-shift, shift, D) / 100)
+        assert abs(needed(X + by, y, loss, ridge, intercept, star)[0] - right) <= 1
+
+
+@pytest.mark.parametrize(("name", "mu", "intercept"), [("hinge", 1e-2, "free"), ("absolute", 1e-1, False)])
+def test_kinks_with_more_than_2000_features_do_not_depend_on_units(name, mu, intercept):
+    rng, wide, n = np.random.default_rng(8), 2100, 120
+    X = rng.standard_normal((n, 30)) * np.geomspace(3, 0.1, 30) @ rng.standard_normal((30, wide)) / np.sqrt(wide)
+    X += 1e-2 * rng.standard_normal(X.shape)
+    z = X @ rng.standard_normal(wide) / np.sqrt(30)
+    y = np.where(z + 0.5 * rng.logistic(size=n) > 0, 1.0, -1.0) if name == "hinge" else z + rng.standard_normal(n)
+    loss, ridge = LOSSES[name], np.full(wide, mu)
+    star = run(problem(X, y, loss, ridge, intercept, np.arange(n)), make("auto"), rounds=60, threads=1, tol=1e-8)
+    assert star.stopped == "tol"  # proven, also beside a free intercept
+    right, _ = needed(X, y, loss, ridge, intercept, star.energy)
+    T = 10.0 ** rng.uniform(-6, 6, wide)
+    assert abs(needed(X * T, y, loss, ridge * T**2, intercept, star.energy)[0] - right) <= 1
+    if intercept:
+        by = np.where(np.arange(wide) == 0, 1e5, rng.uniform(-1e3, 1e3, wide))
+        assert abs(needed(X + by, y, loss, ridge, intercept, star.energy)[0] - right) <= 1
+
+
+def test_clients_with_few_rows_have_their_slopes_stand_for_their_columns():
+    """Two rows a client: neither second moments nor means of columns are told, and units do not matter either."""
+    rng = np.random.default_rng(9)
+    X, y = rng.standard_normal((16, 3)) + [0.0, 5.0, 0.0], np.where(np.arange(16) % 3 > 0, 1.0, -1.0)
+    f = LinearModel(X[:2], y[:2], Hinge(), intercept="free")
+    g = np.array([0.5, -2.0, 1.0, 0.25])
+    own, cross = columns(f, g, least=5)
+    np.testing.assert_array_equal(own, g * g)
+    np.testing.assert_array_equal(cross, g * 0.25)
+    np.testing.assert_allclose(columns(f, g, least=2)[1], [*X[:2].mean(axis=0), 1.0])
+    found = []
+    for T, by in ((1.0, 0.0), ([1e-5, 1.0, 1e5], 0.0), (1.0, [1e4, 0.0, -300.0])):
+        M = np.append(0.05 * np.ones(3) * np.square(T), 0.0)
+        rows = [slice(2 * j, 2 * j + 2) for j in range(8)]
+        clients = [LinearModel(X[r] * T + by, y[r], Hinge(), intercept="free").tilted(M) for r in rows]
+        found.append(run(Problem(clients), make("auto"), rounds=25, threads=1))
+    for other in found[1:]:
+        np.testing.assert_allclose(other.history.column("energy"), found[0].history.column("energy"), rtol=1e-6)
 
 
 def test_a_sketch_that_leaves_something_out_is_not_taken_for_the_hessian():

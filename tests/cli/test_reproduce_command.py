@@ -118,6 +118,7 @@ def test_tuned_values_are_taken(tmp_path):
         (["figure1", "--quick", "--cell-minutes", "-1"], "minutes"),
         (["figure1", "--quick", "--cell-minutes", "nan"], "minutes"),
         (["matrix", "--rows", "svm/lasso"], "No row is 'svm/lasso'"),
+        (["matrix", "--rows", "svm/labels:1/0.0001"], "--full"),
         (["matrix", "--out", "/proc/x"], "cannot be written to"),
         (["matrix", "--bandwidth", "0"], "bandwidth"),
         (["matrix", "--whole", "--quick"], "--whole"),
@@ -197,7 +198,7 @@ def test_missing_data_say_which_file(tmp_path, monkeypatch):
 
 def test_a_matrix_that_ran_out_of_time_shows_whole_rows_and_lists_the_others(tmp_path):
     words = ("matrix", "--rows", "lasso/labels:1", "--only", "prox-newton", "--minutes", "1e-9", "--processes", 1)
-    done = run(*words, "--no-report", "--out", tmp_path)
+    done = run(*words, "--full", "--no-report", "--out", tmp_path)
     assert done.exit_code == 0 and "minutes are up" in done.stdout
     (line,) = csv.DictReader((tmp_path / "matrix.csv").read_text().splitlines())
     assert line["mu"] == "0.01"

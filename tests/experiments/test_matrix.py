@@ -40,15 +40,21 @@ def outcome(cell, errors, exchanges=1, status="ok"):
     return Outcome(cell, status, columns | {"contacts": 8 * exchanges * n, "payload": 1e6 / 8 * n}, 1.0)
 
 
-def test_tasks_partitions_and_ridges():
-    rows = Matrix().chosen
-    assert len(rows) == 7 * 4 * 2 + 2 * 2 and len(set(rows)) == len(rows)
+def test_one_thing_is_varied_at_a_time_and_all_of_them_on_demand():
+    rows, full = Matrix().chosen, Matrix(full=True).chosen
+    assert len(full) == 7 * 4 * 2 + 2 * 2 and len(set(full)) == len(full)
+    assert set(rows) < set(full) and {row.task for row in rows} == set(experiment.TASKS)
+    for row in rows:
+        assert (row.partition != "dirichlet:0.1") + (row.ridge != 1e-2) <= 1
+        assert row.partition != "dirichlet:0.5"  # hyperparameters are searched there
 
 
 def test_rows_are_chosen_by_words():
-    assert len(Matrix(rows=("svm",)).chosen) == 8
+    assert len(Matrix(rows=("svm",), full=True).chosen) == 8
     assert Matrix(rows=("svm/labels:1/0.01",)).chosen == [ROW]
-    assert len(Matrix(rows=("labels:1", "lasso")).chosen) == 14 + 6
+    assert len(Matrix(rows=("labels:1", "lasso"), full=True).chosen) == 14 + 6
+    with pytest.raises(InputError, match="full matrix only"):
+        Matrix(rows=("svm/labels:1/0.0001",))
 
 
 @pytest.mark.parametrize(
@@ -220,7 +226,7 @@ def test_auto_against_the_others(tmp_path):
 
 def test_a_search_finds_a_step_that_theory_does_not_take(tmp_path, monkeypatch):
     monkeypatch.setitem(experiment.TASKS, "lasso", experiment.Task("diabetes", "squared", "diabetes", 10))
-    matrix = Matrix(rows=("lasso/0.01",), only=("gd", "auto"), size="quick")
+    matrix = Matrix(rows=("lasso/0.01",), only=("gd", "auto"), size="quick", full=True)
     tune(matrix, tmp_path, minutes=1.0)
     assert tuned_file(tmp_path, matrix.chosen[0]).exists()
     values = read_tuned(tmp_path, matrix)
@@ -243,8 +249,31 @@ def test_candidates_that_are_bad_at_first_do_not_run_to_the_end():
     matrix = Matrix(rows=("lasso/0.01",), only=("gd",))
     search = search_of(matrix, matrix.chosen[0])
     cells = [search.cell("gd", {}, rung) for rung in search.rungs]
-    assert [(cell.rounds, cell.exchanges) for cell in cells] == [(12, 12), (38, 38), (100, 100)]
+    assert [(cell.rounds, cell.exchanges) for cell in cells] == [(8, 8), (24, 24)]
     assert {cell.rows for cell in cells} == {2000}
+
+
+def test_a_search_takes_few_candidates_from_all_parts_of_a_grid():
+    matrix = Matrix(rows=("lasso/0.01",), only=("gd",))
+    some, all_of_them = search_of(matrix, matrix.chosen[0]), replace(search_of(matrix, matrix.chosen[0]), at_most=None)
+    few, every = some.candidates("gd"), all_of_them.candidates("gd")
+    assert few[0] == {} and few == every[:5] and len(every) > 5
+    steps = sorted(cell["step"] for cell in every[1:])
+    assert min(cell["step"] for cell in few[1:]) < np.median(steps) < max(cell["step"] for cell in few[1:])
+
+
+def test_energies_measured_in_one_piece_are_those_of_the_engine(tmp_path):
+    """The counts of a cell do not depend on whether its certificate is kept."""
+    cell = replace(Matrix(size="quick").cell(ROW, "lbfgs"), dataset="breast_cancer", loss="logistic", clients=2)
+    cell = replace(cell, l1=0.0, target=1e-9)
+    fast, slow = run_cell(cell), run_cell(replace(cell, certificate=True))
+    assert not cell.certificate and len(fast.errors) > 5
+    np.testing.assert_allclose(fast.errors, slow.errors, rtol=1e-6, atol=1e-13)
+    for name in ("exchanges", "contacts", "payload", "local_gradients", "floats_up", "floats_down"):
+        np.testing.assert_array_equal(fast.columns[name], slow.columns[name])
+    assert np.isnan(fast.columns["certificate"]).all() and np.isfinite(slow.columns["certificate"][-1])
+    assert slow.serves(cell) and not fast.serves(replace(cell, certificate=True))
+    assert cell.digest == replace(cell, certificate=True).digest
 
 
 def test_a_long_run_is_kept_by_what_tells(tmp_path):

@@ -12,10 +12,11 @@ from dualfl.algorithms.registry import make
 from dualfl.analysis.descriptions import TableCheck
 from dualfl.cli.check import lines
 from dualfl.cli.commands import main
+from dualfl.deploy.silo_process import note_settings
 from dualfl.errors import InputError
 from dualfl.federation.consent import Consent
 from dualfl.federation.fixed_point import BITS
-from dualfl.federation.inspecting import inspected
+from dualfl.federation.inspecting import found_here, inspected
 from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.plan_in_words import in_words
 from dualfl.federation.silo_folder import LOG, SiloFolder
@@ -23,6 +24,7 @@ from dualfl.federation.wire import decode, encode
 from dualfl.silos import drive
 from dualfl.silos.verbs import request_to_json
 from dualfl.tables.comparison import compare
+from dualfl.tables.idle_rules import IDLE
 from dualfl.tables.schema import Request
 
 SECRET = "Xenophon-1973"
@@ -92,6 +94,34 @@ def test_an_operator_mends_by_the_same_rules(paths, tmp_path):
     silos = checked(homes)
     left = [one for silo in silos for one in silo.findings] + list(compare(silos))
     assert [(one.kind, one.silos) for one in left] == [("gaps", ("b",))]
+
+
+def test_rules_that_match_nothing_are_for_the_operator_alone(paths, tmp_path):
+    homes = make_homes(tmp_path / "silos", paths, "died", None)
+    rules = {"na": [SECRET, "crp=-7"], "recode": {"sex": {"Q": "F"}}}
+    for home in homes:
+        settings = json.loads((home / "silo.json").read_text())
+        (home / "silo.json").write_text(json.dumps(settings | rules))
+    told = json.dumps([silo.as_json() for silo in checked(homes)])
+    assert "-7" not in told and "matches" not in told and SECRET not in told and "silo.json" not in told
+    a, b = (
+        [one.what for one in found_here(SiloFolder(home))[0].findings if one.kind == IDLE]
+        for home in (homes[0], homes[1])
+    )
+    assert (
+        b
+        == a[1:]
+        == [
+            "no entry is '-7', which 'na' of silo.json counts as missing",
+            "no entry is 'Q', of which 'recode' of silo.json says what it means",
+        ]
+    )
+    assert SECRET in a[0]  # b has such an entry, and a has none
+    assert "no entry is 'Q'" in (homes[1] / LOG).read_text()
+    home = SiloFolder(homes[2])
+    (home.path / LOG).unlink()
+    note_settings(home)  # as `deploy serve` does after silo.json has changed
+    assert "silo.json: sex: no entry is 'Q'" in (home.path / LOG).read_text()
 
 
 def test_what_a_policy_hides_is_not_told(paths, tmp_path):

@@ -148,11 +148,15 @@ def test_blas_has_one_thread_until_the_last_run_beside_is_done():
         assert found == [{1}] and blas_threads() == before
 
 
-def test_a_second_copy_is_kept_of_the_last_design_alone():
+def test_second_copies_are_kept_as_long_as_there_is_room(monkeypatch):
+    """Clients take turns: each has its own at once, and very many do not fill the memory."""
     rng = np.random.default_rng(0)
     first, second = (Design(rng.normal(size=(30, 4))) for _ in range(2))
-    sizes = first.sizes
-    np.testing.assert_array_equal(sizes, np.abs(first.X).T)
-    assert first.sizes is sizes  # whoever asks again and again has it at once
-    np.testing.assert_array_equal(second.sizes, np.abs(second.X).T)
-    assert first.sizes is not sizes
+    sizes = first.sizes, second.sizes
+    for design, kept in zip((first, second), sizes):
+        np.testing.assert_array_equal(kept, np.abs(design.X).T)
+        assert design.sizes is kept
+    monkeypatch.setattr("dualfl.kernels.design.ROOM", 0)
+    third = Design(rng.normal(size=(30, 4)))
+    np.testing.assert_array_equal(third.sizes, np.abs(third.X).T)
+    assert first.sizes is not sizes[0] and second.sizes is not sizes[1]

@@ -4,11 +4,14 @@ import json
 from datetime import date, datetime, timedelta
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dualfl.errors import InputError, WrongEncoding
 from dualfl.federation.silo_folder import SiloFolder
 from dualfl.tables.dates import AmbiguousDates, days_since, is_date
+from dualfl.tables.idle_rules import idle_rules
 from dualfl.tables.reading import read_table
 from dualfl.tables.rules import USUAL_RULES, Rules, parse_recode
 from dualfl.tables.schema import Request, summarise
@@ -254,3 +257,56 @@ def test_a_silo_of_an_older_version_has_the_fingerprint_that_it_had(tmp_path):
     digest = hashlib.sha256(b"a,y\n1,0\n").hexdigest()
     then = [digest, "y", ["b", "z"], ["a"], ["?"], "."]
     assert home.fingerprint == hashlib.sha256(json.dumps(then).encode()).hexdigest()
+
+
+# -- rules that match nothing -----------------------------------------------------------------------------------
+
+IDLE_CASES = {
+    "na": (Rules(na=("999",)), "x\n1\n2\n", "x\n999.0\n2\n", "no entry of any column is '999', which --na counts"),
+    "na of a column": (Rules(na=("x=9",)), "x,z\n1,9\n2,9\n", "x,z\n09,1\n2,1\n", "no entry is '9', which --na"),
+    "a word for a gap": (Rules(na=("None",)), "x\na\nb\n", "x\nnone\nb\n", "no entry of any column is 'None'"),
+    "recode": (Rules(recode={"x": {"Yes": "1"}}), "x\nyes\nno\n", "x\nYes\nno\n", "no entry is 'Yes', of which"),
+    "recode by number": (Rules(recode={"x": {"1": "a"}}), "x\n2\n3\n", "x\n01\n3\n", "no entry is '1', of which"),
+    "decimal": (Rules(decimal=","), "x;z\n1;2\n", "x;z\n1,5;2\n", "no number of any column has a comma"),
+    "commas": (Rules(commas=("x",)), "x;z\n1;1,5\n", "x;z\n1,5;1,5\n", "no number has a comma, which --decimal"),
+    "dates": (Rules(dates="as-days-since:2020-01-01"), "x\n1\n2\n", "x\n2020-01-03\n\n", "no column holds dates"),
+    "fold_case": (Rules(fold_case=True), "x\na b\nc\n", "x\na  b\nc\n", "no text has capitals or double blanks"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IDLE_CASES)
+@pytest.mark.parametrize("parquet", [False, True])
+def test_a_rule_that_matches_nothing_is_told(tmp_path, case, parquet):
+    rules, without, with_one, sentence = IDLE_CASES[case]
+    tables = []
+    for text in (without, with_one):
+        path = tmp_path / f"{len(tables)}.csv"
+        path.write_text(text)
+        if parquet:
+            columns = read_table(path, Rules(decimal="." if ";" not in text else ",")).columns
+            typed = {
+                name: [None if v in ("", None) or v != v else v for v in array.tolist()]
+                for name, array in columns.items()
+            }
+            if case in ("decimal", "commas"):  # numbers have no commas there, but texts may
+                typed = {name: [f"{v:g}".replace(".", ",") for v in values] for name, values in typed.items()}
+            path = path.with_suffix(".parquet")
+            pq.write_table(pa.table(typed), path)
+        tables.append(read_table(path, rules))
+    (found,) = idle_rules([rules], tables[:1])
+    assert found.what.startswith(sentence) and not found.stops and found.silos == (tables[0].name,)
+    assert not idle_rules([rules], tables[1:])
+    assert not idle_rules([rules, rules], tables)  # one file is enough for a rule that is for all
+    (alone,) = idle_rules([rules, USUAL_RULES], tables)  # and a rule for one file must match in that one
+    assert alone == found
+
+
+def test_what_is_left_out_does_not_count_as_a_match(tmp_path):
+    rules = Rules(na=("999",), drop=("z",))
+    assert len(idle_rules([rules], [table(tmp_path, "x,z\n1,999\n2,3\n", rules)])) == 1
+
+
+def test_a_recode_shows_what_the_entries_are(tmp_path):
+    rules = Rules(recode={"x": {"Yes": "1"}})
+    (found,) = idle_rules([rules], [table(tmp_path, "x\nyes\nno\n", rules)])
+    assert found.quotes == "its entries are 'no', 'yes'"

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from dualfl.cli.reading import rules_for, spelling_options
+from dualfl.cli.reading import rules_for, spelling_options, tell_idle
 from dualfl.cli.run import say
 from dualfl.errors import InputError
 
@@ -71,7 +71,9 @@ def evaluate_command(
     model = read(folder)
     if study is None:
         _, rules = rules_for(given, files, model.rules)
-        evaluation, lost = evaluate_model(model, read_tables(files, rules), unseen, bins)
+        tables = read_tables(files, rules)
+        tell_idle(given, files, tables)
+        evaluation, lost = evaluate_model(model, tables, unseen, bins)
     else:
         from dualfl.deploy.study import connect
 

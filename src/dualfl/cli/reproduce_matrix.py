@@ -46,7 +46,8 @@ CELLS = "cells.zip"  # all finished cells, small enough to keep
     "--partition", multiple=True, help="How rows of --dataset are split, such as column:hospital; repeatable."
 )
 @click.option("--only", metavar="NAMES", help="Only these algorithms, separated by commas.  [default: all]")
-@click.option("--seeds", default=3, help="Runs of methods that toss coins; the one in the middle counts.")
+@click.option("--seeds", default=3, help="Runs of each random method; the median counts.")
+@click.option("--full", is_flag=True, help="Every partition with every mu, not one varied at a time.")
 @click.option("--whole", is_flag=True, help="All rows of every data set, not 2,000.")
 @click.option("--quick", is_flag=True, help="400 rows of every data set.")
 @click.option(
@@ -54,13 +55,13 @@ CELLS = "cells.zip"  # all finished cells, small enough to keep
     "tune_minutes",
     type=float,
     metavar="MINUTES",
-    help="First search the grids of all methods, so long for each task and mu; found values are kept in --out.",
+    help="First search the grids of all methods, for this long for each task and mu; the values are kept in --out.",
 )
 @click.option("--cell-minutes", type=float, help="Largest processor time of a cell, in minutes.  [default: no limit]")
 @click.option(
     "--minutes",
     type=float,
-    help="Processor time of all cells together; rows that are not whole then are listed.  [default: no limit]",
+    help="Processor time of all cells together; rows left unfinished are listed.  [default: no limit]",
 )
 @click.option("--latency", default=0.05, help="Seconds of a round trip, for the map of times.")
 @click.option("--bandwidth", default=10.0, help="Megabits per second of each client, for the map of times.")
@@ -101,6 +102,7 @@ def run_matrix(
     partition: Sequence[str] = (),
     only: str | None = None,
     seeds: int = 3,
+    full: bool = False,
     whole: bool = False,
     quick: bool = False,
     tune_minutes: float | None = None,
@@ -130,7 +132,7 @@ def run_matrix(
         own = own_task(dataset, target, N if clients is None else clients, tuple(partition) or ("shuffled",))
     elif target is not None or clients is not None or partition:
         raise InputError("--target, --clients and --partition say how --dataset is taken; give that too.")
-    matrix = Matrix(tuple(rows), names, cell_minutes, size, seeds, own=own)
+    matrix = Matrix(tuple(rows), names, cell_minutes, size, seeds, own=own, full=full)
     check_out(out)
     with alone(out):
         if tune_minutes is not None:

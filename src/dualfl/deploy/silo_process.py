@@ -114,6 +114,7 @@ class Serving:
 def note_settings(home: SiloFolder) -> None:
     """A policy with an unknown word is told before anything starts; settings that changed go to the audit log."""
     from dualfl.federation.audit import digest
+    from dualfl.federation.inspecting import idle_here
 
     home.policy  # noqa: B018 (it is read for its sentence)
     content = (home.path / "silo.json").read_bytes()
@@ -121,6 +122,8 @@ def note_settings(home: SiloFolder) -> None:
     if not seen.exists() or seen.read_text() != now:
         home.log.note("settings", digest=now, settings=home.settings)
         write_atomically(seen, now.encode())
+        for finding in idle_here(home):
+            home.note(f"silo.json: {f'{finding.column}: ' * bool(finding.column)}{finding.what}")
 
 
 def told(home: SiloFolder) -> dict[str, str]:

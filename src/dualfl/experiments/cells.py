@@ -30,7 +30,8 @@ STATUSES = ("ok", "diverged", "does not apply")
 @dataclass(frozen=True)
 class Cell:
     """Everything that decides what a cell computes; `rows` takes only so many, spread evenly over the file, `free`
-    allows steps beyond 2/L."""
+    allows steps beyond 2/L. Without `certificate` E is measured on the rows of all clients in one piece; the engine
+    would ask one client after the other, also for how far rounding may be off, which takes longer than an exchange."""
 
     dataset: str
     algorithm: str
@@ -50,6 +51,7 @@ class Cell:
     free: bool = False
     seed: int = 0
     target_column: str | None = None  # of a file
+    certificate: bool = True  # whether it is kept, too
 
     @property
     def problem(self) -> Cell:
@@ -71,12 +73,13 @@ class Cell:
 
     @property
     def timeless(self) -> Cell:
-        """What it computes, were there no limit of time."""
-        return replace(self, minutes=None)
+        """What it computes, were there no limit of time, whatever of it is kept."""
+        return replace(self, minutes=None, certificate=True)
 
     @property
     def digest(self) -> str:
         settings = asdict(self.timeless)
+        del settings["certificate"]  # it changes what is kept, and nothing else
         if self.target_column is None:  # named sets have the digests that they had before files had targets
             del settings["target_column"]
         text = json.dumps([FORMAT, settings], sort_keys=True)
@@ -135,7 +138,7 @@ class Outcome:
 
     def serves(self, cell: Cell) -> bool:
         """Whether it tells of that cell all that would be found in its time."""
-        if self.cell.timeless != cell.timeless:
+        if self.cell.timeless != cell.timeless or (cell.certificate and not self.cell.certificate):
             return False
         return not self.cut or (cell.minutes is not None and cell.minutes <= (self.cell.minutes or np.inf))
 

@@ -1,12 +1,13 @@
 """Beyond the paper's single setting: every algorithm on problems, partitions and ridges that are not alike.
 
-    logistic regression and the hinge SVM on a8a, the lasso on correlated features, softmax on digits, MNIST, CIFAR-10
-    x  shuffled, Dirichlet(0.5), Dirichlet(0.1), one label a client
-    x  mu = 1e-2, 1e-4
+    logistic regression and the hinge SVM on a8a, the lasso on correlated features, softmax on digits, MNIST, CIFAR-10,
+    and data as people have them: iris with its columns as they come, neither centred nor scaled, and a8a in the hands
+    of a thousand clients
 
-and data as people have them: iris with its columns as they come, neither centred nor scaled, and a8a in the hands of a
-thousand clients. All algorithms that apply run, with the defaults of theory or with what `matrix_tuning` found, and
-some of them once more as they are used in practice.
+    around Dirichlet(0.1) and mu = 1e-2, of which one is varied at a time: shuffled, one label a client, mu = 1e-4
+
+`full=True` has every partition with every mu. All algorithms that apply run, with the defaults of theory or with what
+`matrix_tuning` found, and some of them once more as they are used in practice.
 
 Small on purpose: at most 2,000 rows of every set, so that every cell comes to its end, which is a relative error of
 1e-6, 500 exchanges, or divergence. `size="whole"` takes all rows. The lasso has the ridge too, so that all algorithms
@@ -31,6 +32,7 @@ MOST = 500  # exchanges
 AUTO_TARGET = 1e-10  # `auto` goes on until its certificate has come to 1e-6 as well
 SIZES: dict[str, int | None] = {"small": 2_000, "quick": 400, "whole": None}  # rows of every data set
 RIDGES = (1e-2, 1e-4)
+CENTRE = ("dirichlet:0.1", 1e-2)  # of which the matrix varies one at a time
 N = 8
 PARTITIONS = {
     "shuffled": "shuffled",
@@ -142,6 +144,12 @@ class MatrixRow(NamedTuple):
         return f"{self.problem}, {PARTITIONS.get(self.partition, self.partition)}, mu = {self.ridge:g}"
 
     @property
+    def central(self) -> bool:
+        """Whether it differs from the centre in one thing at most."""
+        partition, ridge = CENTRE
+        return self.partition != "dirichlet:0.5" and (self.partition == partition or self.ridge == ridge)
+
+    @property
     def word(self) -> str:
         """By which this row, and no other, is chosen."""
         return f"{self.task}/{self.partition}/{self.ridge:g}"
@@ -162,6 +170,7 @@ class Matrix:
     seeds : how often methods run that toss coins.
     tuned : hyperparameters that a search found, by (task, mu) and algorithm.
     own : a table of one's own, in the place of all tasks.
+    full : every partition with every mu, not those of the centre only.
     """
 
     rows: tuple[str, ...] = ()
@@ -171,6 +180,7 @@ class Matrix:
     seeds: int = 3
     tuned: Values = field(default_factory=dict)
     own: Task | None = None
+    full: bool = False
 
     def __post_init__(self) -> None:
         check_minutes(self.minutes)
@@ -183,20 +193,26 @@ class Matrix:
         for word in self.rows:
             if any(row.word == word for row in self.all_rows):
                 continue  # also where a column's name has a slash
-            names = list(dict.fromkeys(part for row in self.all_rows for part in row.word.split("/")))
+            names = list(dict.fromkeys(part for row in self._there_are for part in row.word.split("/")))
             for part in word.split("/"):
                 if part not in names:
                     raise InputError(nearest("row", part, names))
-            if not any(row.has(word) for row in self.all_rows):
+            if not any(row.has(word) for row in self._there_are):
                 raise InputError(
                     f"No row is {word!r}: a row has one task, one partition and one mu, as in svm/shuffled."
                 )
+            if not any(row.has(word) for row in self.all_rows):
+                raise InputError(f"{word} is a row of the full matrix only; ask for that too (--full).")
+
+    @property
+    def _there_are(self) -> list[MatrixRow]:
+        return ALL_ROWS if self.own is None else self.all_rows
 
     @property
     def all_rows(self) -> list[MatrixRow]:
         """The rows that there are to choose from."""
         if self.own is None:
-            return ROWS
+            return ALL_ROWS if self.full else ROWS
         return [MatrixRow(OWN, split, ridge, self.own.title) for split in self.own.partitions for ridge in RIDGES]
 
     @property
@@ -234,6 +250,7 @@ class Matrix:
             minutes=self.minutes,
             seed=seed,
             target_column=task.target,
+            certificate=name == "auto",
         )
 
     def runs(self, row: MatrixRow, name: str) -> list[Cell]:
@@ -262,6 +279,7 @@ class Matrix:
         return replace(self, rows=tuple(row.word for row in rows))
 
 
-ROWS = [
-    MatrixRow(name, partition, ridge) for name, t in TASKS.items() for partition in t.partitions for ridge in RIDGES
+ALL_ROWS = [
+    MatrixRow(name, partition, ridge) for ridge in RIDGES for name, t in TASKS.items() for partition in t.partitions
 ]
+ROWS = [row for row in ALL_ROWS if row.central]

@@ -2,7 +2,8 @@
 first one of a table of one's own).
 
 What is found there is used on all partitions of that task and mu: a search on every one of them would tune to the
-partition, and cost four times as much. Theory's values are among the candidates.
+partition, and cost four times as much; the matrix itself has no row with that partition. At most five candidates of a
+grid are tried, from all parts of it, and theory's values are the first.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from dualfl.experiments.store import Store
 from dualfl.experiments.tune import Rung, Search, Tuner, read_best, summary
 from dualfl.files import write_atomically
 
-PARTITION, ROUNDS = "dirichlet:0.5", 100
-# All candidates for an eighth of the exchanges, the best third of each method's for three eighths, and the best third
-# of these for all. Sets are small, so a part of their rows would save nothing.
-RUNGS = (Rung(1.0, 1 / 8, 0.4), Rung(1.0, 3 / 8, 0.7), Rung(1.0, 1.0, 1.0))
+PARTITION, ROUNDS = "dirichlet:0.5", 24
+CANDIDATES = 5  # of a method
+# All candidates for eight exchanges, and the best of each method's for all. Sets are small, so a part of their rows
+# would save nothing.
+RUNGS = (Rung(1.0, 1 / 3, 0.5), Rung(1.0, 1.0, 1.0))
 
 
 def tuned_file(folder: Path, row: MatrixRow) -> Path:
@@ -82,4 +84,4 @@ def search_of(matrix: Matrix, row: MatrixRow) -> Search:
     basis = replace(matrix.cell(row, "gd"), hyperparameters={}, algorithm="", rounds=ROUNDS, exchanges=ROUNDS)
     names = tuple(n for n in matrix.algorithms if n not in VARIANTS and n not in FAMILY and algorithm_class(n).grid)
     rows = dataset_of(basis.dataset, basis.scale, basis.rows, basis.target_column).n
-    return Search(replace(basis, rows=SIZES[matrix.size]), rows, names, "wide", "area", RUNGS)
+    return Search(replace(basis, rows=SIZES[matrix.size]), rows, names, "wide", "area", RUNGS, CANDIDATES)

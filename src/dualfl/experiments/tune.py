@@ -61,7 +61,8 @@ RUNGS = (Rung(1 / 8, 1 / 2, 0.4), Rung(1 / 2, 3 / 4, 0.7), Rung(1.0, 1.0, 1.0))
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched. `basis` is the problem with all its rows and rounds; `rows` how many there are."""
+    """What is searched. `basis` is the problem with all its rows and rounds; `rows` how many there are; `at_most` so
+    many cells of an algorithm's grid, from all parts of it."""
 
     basis: Cell
     rows: int
@@ -69,6 +70,7 @@ class Search:
     grid: str = "wide"
     criterion: str = "area"
     rungs: tuple[Rung, ...] = RUNGS
+    at_most: int | None = None
 
     def __post_init__(self) -> None:
         if self.grid not in ("wide", "paper"):
@@ -95,12 +97,13 @@ class Search:
         return declared if self.grid == "wide" else GRIDS.get(name, {})
 
     def candidates(self, name: str) -> list[dict[str, Any]]:
-        """Every cell of the grid; with the wide one also what theory gives."""
+        """The cells of the grid in an order that comes to all of its parts soon; with the wide one what theory gives
+        is the first."""
         grid, fixed = self.grid_of(name), FIXED.get(name, {})
         if self.grid == "wide":  # only what Figure 1 asks for too: local problems solved to the end
             fixed = {key: value for key, value in fixed.items() if key == "solve"}
         cells = [dict(zip(grid, values)) | fixed for values in itertools.product(*grid.values())]
-        return cells if self.grid == "paper" else [dict(fixed), *cells]
+        return spread_out(cells if self.grid == "paper" else [dict(fixed), *cells])[: self.at_most]
 
     @property
     def most(self) -> int:
@@ -235,7 +238,7 @@ class Tuner:
 
     def run(self) -> list[BestFound]:
         """All rungs, or as many as the budget allows."""
-        alive = {name: spread_out(self.search.candidates(name)) for name in self.search.algorithms}
+        alive = {name: self.search.candidates(name) for name in self.search.algorithms}
         rungs, last = self.search.rungs, len(self.search.rungs) - 1
         best: dict[str, BestFound] = {name: BestFound(name, None, -1, 0, len(alive[name]), last=last) for name in alive}
         for level, rung in enumerate(rungs):

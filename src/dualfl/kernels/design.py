@@ -17,12 +17,35 @@ from .losses import Array, Loss
 
 KEPT_AS_THEY_ARE = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.uint8))
 
-_last_sizes: tuple[Callable[[], Any], Any] = (lambda: None, None)  # |X|' of the X that a weak reference leads to
+ROOM = 1 << 22  # numbers of all |X|' that are kept
 
 
 def is_sparse(X: Any) -> bool:
     """Whether X is one of SciPy's sparse matrices."""
     return bool(sparse.issparse(X))
+
+
+class _KeptSizes:
+    """|X|' of recent X: clients take turns, so all of a problem are kept if they are small, and not one for each of
+    very many."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Callable[[], Any], Any]] = {}  # by id, with a weak reference to X
+        self._numbers = 0
+
+    def of(self, X: Any) -> Any:
+        reference, kept = self._known.get(id(X), (lambda: None, None))
+        if reference() is not X:
+            if self._numbers > ROOM:
+                self._known.clear()
+                self._numbers = 0
+            kept = (X if X.dtype == np.uint8 else abs(X)).T
+            self._known[id(X)] = weakref.ref(X), kept
+            self._numbers += int(getattr(X, "nnz", X.size))
+        return kept
+
+
+_kept_sizes = _KeptSizes()
 
 
 class Design:
@@ -86,13 +109,8 @@ class Design:
 
     @property
     def sizes(self) -> Any:
-        """|X|'; for small designs, as it is a second X. That of the last design is kept: not one for each of many."""
-        global _last_sizes
-        of, kept = _last_sizes
-        if of() is not self.X:
-            kept = (self.X if self.X.dtype == np.uint8 else abs(self.X)).T
-            _last_sizes = weakref.ref(self.X), kept
-        return kept
+        """|X|'; for small designs, as it is a second X. Those of recent designs are kept, as far as there is room."""
+        return _kept_sizes.of(self.X)
 
     def forward(self, W: Array) -> Array:
         """The predictors Xtilde W, shape (n, k)."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LINES = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 FLOOR = 1e-16  # rounding: smaller errors mean nothing
+LEGEND_LINE = 0.19  # inches
 CEILING = 1e100  # a run that diverged; an axis that must hold 1e308 cannot be drawn
 
 
@@ -58,7 +59,7 @@ def convergence_figure(histories: Mapping[str, History], title: str = "") -> Fig
     drawn = [_draw(axes, style, *run) for style, run in zip(styles(list(histories)), histories.items())]
     if any(drawn):
         axes.set_yscale("log")
-        axes.legend(frameon=False, fontsize=9)
+        _name_curves(figure, len(axes.lines))
     axes.set_xlabel("communication rounds")
     axes.set_ylabel("relative energy error")
     axes.set_title(title, fontsize=10.5, loc="left")
@@ -68,6 +69,12 @@ def convergence_figure(histories: Mapping[str, History], title: str = "") -> Fig
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     return figure
+
+
+def _name_curves(figure: Figure, count: int) -> None:
+    """A legend below the picture, which grows by it: inside it would cover curves."""
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE * -(-count // 2))
+    figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=8)
 
 
 def _draw(axes: Any, looks: Style, name: str, history: History) -> bool:

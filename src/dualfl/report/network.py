@@ -52,6 +52,9 @@ def network_figure(lines: Sequence[dict[str, Any]]) -> Figure:
             row[-1].text(
                 1.01, height, name, transform=row[-1].transAxes, color=looks[name].colour, fontsize=8, va="center"
             )
+    rounds, seeds = max(line["round"] for line in good), len({line["seed"] for line in good})
+    title = f"A network with one hidden layer, {rounds} rounds; medians and bands of {seeds} seeds"
+    figure.suptitle(title, fontsize=10.5, x=0.01, ha="left")
     return figure
 
 

@@ -12,14 +12,14 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 
 import numpy as np
 
-from dualfl.tables.dates import days_since
+from dualfl.tables.dates import AmbiguousDates, days_since
 from dualfl.typing import AnyArray
 
 GAPS = frozenset({"", "na", "n/a", "nan", "null"})  # how files write that there is no entry, in capitals or not
@@ -120,6 +120,40 @@ class Spelling:
         if value is None or not math.isfinite(value):
             return brief(folded(text) if self.fold_case else text)
         return str(int(text)) if WHOLE.fullmatch(text) else level_of(value)
+
+    # -- what of it the entries of a column have -------------------------------------------------------
+
+    def matched(self, cells: Collection[str]) -> frozenset[tuple[str, str]]:
+        """The rules that say something of these entries: which word, and which entry it is about.
+
+        >>> sorted(Spelling(na=("-9", "x"), recode=(("1", "yes"),)).matched(["01", "-9.0", "2"]))
+        [('na', '-9'), ('recode', '1')]
+        """
+        if self.usual and not self.fold_case:
+            return frozenset()
+        written = {cell.strip() for cell in cells}
+        levels = {self.level(text) for text in written}
+        found = {("recode", entry) for entry, _ in self.recode if self.level(entry) in levels}
+        meant = {self.meant(text) for text in written}
+        small, numbers = {text.lower() for text in meant}, {self.number(text) for text in meant} - {None}
+        for entry in self.na:
+            if tidy(entry).strip().lower() in small or self.number(entry) in numbers:
+                found.add(("na", entry))
+        there = {text for text in meant if not self.is_gap(text)}
+        if self.decimal == "," and any("," in text and self.number(text) is not None for text in there):
+            found.add(("decimal", ""))
+        if self.since is not None and self._are_dates(there, self.since):
+            found.add(("dates", ""))
+        if self.fold_case and any(self.level(text) != replace(self, fold_case=False).level(text) for text in there):
+            found.add(("fold_case", ""))
+        return frozenset(found)
+
+    @staticmethod
+    def _are_dates(texts: Collection[str], since: date) -> bool:
+        try:
+            return bool(days_since(texts, since))
+        except AmbiguousDates:
+            return True  # and refused where they are used
 
 
 USUAL = Spelling()

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,6 +21,7 @@ from dualfl.errors import InputError
 from dualfl.tables.cells import (
     DECIMAL_COMMA,
     EXACT,
+    USUAL,
     MixedPoints,
     Spelling,
     brief,
@@ -63,6 +65,8 @@ class Table:
     unclear: Mapping[str, Unclear] = field(default_factory=dict)  # columns that cannot be read, and why
     ids: Mapping[str, AnyArray] = field(default_factory=dict)  # columns that name rows, as they are written
     left_out: tuple[str, ...] = ()  # columns of the file that nobody wants
+    matched: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)  # rules that say something of each
+    dates: frozenset[str] = frozenset()  # columns of numbers that were written as dates
 
     @property
     def rows(self) -> int:
@@ -251,22 +255,39 @@ Column = tuple[AnyArray, AnyArray | None]  # values, and the levels of numbers t
 
 
 def _table(
-    path: Path, found: Mapping[str, Column], unclear: Mapping[str, Unclear], ids: Mapping[str, AnyArray]
+    path: Path,
+    found: Mapping[str, Column],
+    unclear: Mapping[str, Unclear],
+    ids: Mapping[str, AnyArray],
+    matched: Mapping[str, frozenset[tuple[str, str]]],
 ) -> Table:
     exact = {name: levels for name, (_, levels) in found.items() if levels is not None}
-    return Table(str(path), {name: values for name, (values, _) in found.items()}, None, exact, unclear, ids)
+    columns = {name: values for name, (values, _) in found.items()}
+    return Table(str(path), columns, None, exact, unclear, ids, matched=matched)
 
 
 def _from_csv(path: Path, rules: Rules) -> Table:
     names, rows = csv_rows(path, libsvm=WANTED, encoding=rules.encoding)
     found: dict[str, Column] = {}
     unclear: dict[str, Unclear] = {}
-    ids = {}
+    ids, matched, dates = {}, {}, set()
     for name, cells in zip(names, zip(*rows)):
-        found[name] = _of_cells(name, cells, rules.spelling(name), unclear)
+        spelling = rules.spelling(name)
+        found[name] = _of_cells(name, cells, spelling, unclear)
+        matched[name] = spelling.matched(cells)
+        if _are_days(found[name], cells, spelling):
+            dates.add(name)
         if name in rules.id:
             ids[name] = np.array([brief(cell.strip()) for cell in cells], dtype=np.str_)
-    return _table(path, found, unclear, ids)
+    return replace(_table(path, found, unclear, ids, matched), dates=frozenset(dates))
+
+
+def _are_days(column: Column, cells: Iterable[str], spelling: Spelling) -> bool:
+    """Whether the numbers of a column were written as dates, all of them being so or none."""
+    if spelling.since is None or not is_numeric(column[0]):
+        return False
+    texts = (spelling.meant(cell.strip()) for cell in cells)
+    return is_date(next((text for text in texts if not spelling.is_gap(text)), ""))
 
 
 def _of_cells(name: str, cells: Sequence[str], spelling: Spelling, unclear: dict[str, Unclear]) -> Column:
@@ -294,15 +315,20 @@ def _from_parquet(path: Path, rules: Rules) -> Table:
     found: dict[str, Column] = {}
     unclear: dict[str, Unclear] = {}
     ids: dict[str, AnyArray] = {}
+    matched, dates = {}, set()
     for given, column in parquet_columns(path).items():
         name = tidy(given).strip()
         if name in found:
             raise InputError(f"{path} has more than one column {name!r}; give each a name of its own.")
-        found[name] = _of_arrow(name, column, rules.spelling(name), unclear)
+        spelling = rules.spelling(name)
+        found[name] = _of_arrow(name, column, spelling, unclear)
+        matched[name] = _matched_in_arrow(column, spelling)
+        if _are_days(found[name], map(str, column.drop_null()), spelling):
+            dates.add(name)
         if name in rules.id:
             texts = ["" if value is None else brief(str(value).strip()) for value in column.to_pylist()]
             ids[name] = np.array(texts, dtype=np.str_)
-    return _table(path, found, unclear, ids)
+    return replace(_table(path, found, unclear, ids, matched), dates=frozenset(dates))
 
 
 def _of_arrow(name: str, column: Any, spelling: Spelling, unclear: dict[str, Unclear]) -> Column:
@@ -326,6 +352,17 @@ def _of_arrow(name: str, column: Any, spelling: Spelling, unclear: dict[str, Unc
         days = [np.nan if one is None else days_between(one, spelling.since) for one in moments]
         return np.array(days, dtype=np.float64), None
     return np.full(len(column), str(column.type), dtype=object), None
+
+
+def _matched_in_arrow(column: Any, spelling: Spelling) -> frozenset[tuple[str, str]]:
+    """As if the entries were written: numbers with a decimal point, whatever the texts have."""
+    if spelling == USUAL:
+        return frozenset()
+    entries = [one for one in column.unique().to_pylist() if one is not None]
+    numbers = [one for one in entries if isinstance(one, int | float | Decimal) and not isinstance(one, bool)]
+    if numbers:
+        return replace(spelling, decimal=".").matched([str(one) for one in numbers])
+    return spelling.matched([tidy(str(one)) for one in entries])
 
 
 def _written_otherwise(text: Sequence[str], spelling: Spelling) -> bool:

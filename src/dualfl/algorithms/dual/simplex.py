@@ -1,7 +1,9 @@
 """min over the simplex of (1/2) b'Gb - c'b: the small quadratic program of a bundle method.
 
-Accelerated projected gradients find the support, an equality-constrained solve on the support polishes. Any point of
-the simplex gives a valid lower bound (`cuts.proven` computes it), so accuracy is a matter of speed and never of truth.
+Accelerated projected gradients find most of the support, an equality-constrained solve on the support polishes, and
+vertices that would still lower the value join it one by one (P. Wolfe, "Finding the nearest point in a polytope",
+1976). Any point of the simplex gives a valid lower bound (`cuts.proven` computes it), so accuracy is a matter of speed
+and never of truth; but who goes where an inexact minimiser is goes elsewhere whenever something else is rounded.
 What is too large to be squared is left where it starts.
 """
 
@@ -10,6 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from dualfl.typing import Array
+
+FLAT = 1e-14  # of the sizes of G and c: a descent below it is rounding
 
 
 def project(v: Array) -> Array:
@@ -36,33 +40,56 @@ def minimise_on_simplex(G: Array, c: Array, start: Array | None = None, iteratio
         t_next = (1 + np.sqrt(1 + 4 * t * t)) / 2
         y = following + (t - 1) / t_next * (following - b)
         b, t = following, t_next
-    return polished(G, c, b)
+    return settled(G, c, polished(G, c, b))
 
 
-def polished(G: Array, c: Array, b: Array) -> Array:
-    """The exact minimiser on the support of b, moved to as far as the simplex allows; never worse than b."""
-    for _ in range(b.size):
-        support = np.nonzero(b > 1e-12)[0]
-        k = support.size
-        system = np.zeros((k + 1, k + 1))
-        system[:k, :k] = G[np.ix_(support, support)]
-        system[:k, k] = system[k, :k] = 1.0
-        right = np.append(c[support], 1.0)
-        step = np.linalg.lstsq(system, right, rcond=None)[0][:k] - b[support]
-        down = step < 0
-        limit = np.min(-b[support][down] / step[down], initial=1.0)
-        moved = b.copy()
-        moved[support] = np.maximum(b[support] + min(limit, 1.0) * step, 0.0)
-        if not moved.sum() > 0:
-            return b
-        moved /= moved.sum()
-        if not value(G, c, moved) < value(G, c, b):
-            return b
-        b = moved
-        if limit >= 1.0:
-            return b
+def settled(G: Array, c: Array, b: Array) -> Array:
+    """The minimiser, from a point near it: the vertex with the steepest descent joins until none descends."""
+    size = float(np.abs(G.diagonal()).max() + np.abs(c).max())
+    for _ in range(2 * b.size):
+        slopes = G @ b - c
+        j = int(np.argmin(slopes))
+        descent = float(b @ slopes - slopes[j])
+        if not descent > FLAT * size:
+            break
+        step = -b
+        step[j] += 1.0
+        curvature = float(step @ G @ step)
+        b = polished(G, c, b + (min(descent / curvature, 1.0) if curvature > 0 else 1.0) * step)
     return b
 
 
-def value(G: Array, c: Array, b: Array) -> float:
-    return float(b @ G @ b / 2 - c @ b)
+def polished(G: Array, c: Array, b: Array) -> Array:
+    """The exact minimiser on the support of b, moved to as far as the simplex allows, again and again."""
+    size = max(float(np.abs(G.diagonal()).max()), 1e-300)
+    for _ in range(b.size):
+        support = np.flatnonzero(b > 1e-12)
+        here, step = b[support], _step(G[np.ix_(support, support)], c[support], b[support], size)
+        with np.errstate(divide="ignore"):
+            limits = np.where(step < 0, -here / np.where(step < 0, step, 1.0), np.inf)
+        block = int(np.argmin(limits))
+        moved = np.maximum(here + min(limits[block], 1.0) * step, 0.0)
+        if limits[block] <= 1.0:
+            moved[block] = 0.0
+        if not 0 < moved.sum() < np.inf:
+            break
+        b = np.zeros(b.size)
+        b[support] = moved / moved.sum()
+        if limits[block] > 1.0:
+            break
+    return b
+
+
+def _step(G: Array, c: Array, b: Array, size: float) -> Array:
+    """To the minimiser on sum b = 1; where dependent cuts let the value fall for ever, a long way down."""
+    k = b.size
+    system = np.zeros((k + 1, k + 1))
+    system[:k, :k] = G
+    system[:k, k] = system[k, :k] = size  # the multiplier in units of its own, so that the system is well scaled
+    slopes = c - G @ b
+    right = np.append(slopes - b @ slopes, 0.0)  # the multiplier is known but for rounding
+    found = np.linalg.lstsq(system, right, rcond=None)[0]
+    left = right - system @ found  # what no solution explains is a direction along which G does not curve
+    if float(np.linalg.norm(left)) > 1e-9 * float(np.linalg.norm(right)) and np.ptp(left[:k]) > 0:
+        return np.asarray(left[:k] - left[:k].mean()) * (2 * k / np.ptp(left[:k]))
+    return np.asarray(found[:k])

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dualfl.algorithms.client_cost import ClientCost
-from dualfl.algorithms.few_exchanges.coordinates import chosen, chosen_by
+from dualfl.algorithms.coordinates import chosen, chosen_by
 from dualfl.algorithms.few_exchanges.straight_pieces import STRAIGHT
 from dualfl.kernels import Design, is_sparse
 from dualfl.objectives.base import Objective

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dualfl.algorithms.few_exchanges.coordinates import Coordinates
+from dualfl.algorithms.coordinates import Coordinates
 from dualfl.algorithms.two_loops import Vectors, first_loop, second_loop
 from dualfl.typing import Array
 

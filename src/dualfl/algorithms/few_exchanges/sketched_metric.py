@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, eigh, solve_triangular
 
-from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen
+from dualfl.algorithms.coordinates import Coordinates, chosen
 from dualfl.objectives.moments import pairs, unpacked
 from dualfl.typing import Array
 

@@ -40,10 +40,10 @@ import numpy as np
 
 from dualfl.algorithms.client_cost import MomentCost
 from dualfl.algorithms.contract import Algorithm, Card, Constants, Place, Round, Upload, ask, client_step
+from dualfl.algorithms.coordinates import Coordinates, chosen_by, ridge_scale
 from dualfl.algorithms.cuts import mean_cut
 from dualfl.algorithms.few_exchanges import dependence, metric_bound
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
-from dualfl.algorithms.few_exchanges.coordinates import Coordinates, chosen_by, ridge_scale
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.secants import learnt, two_loops
 from dualfl.algorithms.few_exchanges.self_concordance import (

@@ -10,10 +10,10 @@ import numpy as np
 
 from dualfl.algorithms.client_cost import MomentCost
 from dualfl.algorithms.contract import Place
+from dualfl.algorithms.coordinates import Coordinates, ridge_scale
 from dualfl.algorithms.cuts import LARGEST
 from dualfl.algorithms.few_exchanges import dependence
 from dualfl.algorithms.few_exchanges import sketched_metric as sketch
-from dualfl.algorithms.few_exchanges.coordinates import Coordinates, ridge_scale
 from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
 from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, row_reach
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
