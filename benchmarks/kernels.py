@@ -4,12 +4,13 @@
     python -m benchmarks.kernels --save       writes them to results/kernels.md too
     python -m benchmarks.kernels sums --save  one part of tiny, sums, mnist, cifar; to a file of its own
     python -m benchmarks.kernels --one        one thread each, and its CPU time: ratios that hold on a busy machine
+    python -m benchmarks.kernels --brief      three turns each where it would be up to fifteen
 
 MNIST and CIFAR-10 are read from the folder that DUALFL_DATA names; what is absent is said and left out. Contenders take
 turns of a quarter of a second, and a time is that of the quickest turn: what others do on the machine only adds to it.
 The limits are a plain read of a large array and multiply-adds in registers, on all threads. For sparse rows there is a
-third: a bare loop in C that reads what the two products must gather, from the same places in the same order, and adds it
-up: no values, no multiplications, no losses. What a machine allows is the slowest of the three.
+third: a bare loop in C that reads what the two products must gather, from the same places in the same order, and adds
+it up: no values, no multiplications, no losses. What a machine allows is the slowest of the three.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,6 +47,7 @@ class Loss(NamedTuple):
 
 SOFTMAX, LOGISTIC = Loss(0), Loss(1)
 ONE = "--one" in sys.argv[1:]
+BRIEF = "--brief" in sys.argv[1:]
 clock = time.thread_time if ONE else time.perf_counter
 lines: list[str] = []
 
@@ -71,7 +74,7 @@ def quickest(contenders: dict[str, Callable[[], object]], turns: int) -> dict[st
     call that takes longer than that is a turn by itself, also the first.
     """
     times: dict[str, list[float]] = {name: [] for name in contenders}
-    for _ in range(turns):
+    for _ in range(min(turns, 3) if BRIEF else turns):
         for name, call in contenders.items():
             time.sleep(0.1)
             start = clock()
@@ -176,7 +179,7 @@ def gathering(design: Design) -> float:
     count, n = kernels.get_threads(), design.n
     cuts = np.linspace(0, n, count + 1).astype(int)
     W, Z = np.ones((design.D, width)), np.ones((-(-n // count) + GROUP, width))
-    parts = [lines_of(design.X[first:last]) for first, last in zip(cuts[:-1], cuts[1:])]
+    parts = [lines_of(design.X[first:last]) for first, last in pairwise(cuts)]
 
     def one(part: tuple[np.ndarray, ...]) -> None:
         columns, starts, rows, ends = part
@@ -378,7 +381,10 @@ def main() -> None:
     limit = limits()
     say("# Kernels")
     say()
-    say(f"Printed by `python -m benchmarks.kernels {' '.join([*asked, '--save'])}{' --one' if ONE else ''}`.")
+    say(
+        f"Printed by `python -m benchmarks.kernels {' '.join([*asked, '--save'])}{' --one' if ONE else ''}"
+        f"{' --brief' if BRIEF else ''}`."
+    )
     say()
     say(
         f"{kernels.describe()}; NumPy {np.__version__}; "

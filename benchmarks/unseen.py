@@ -1,10 +1,10 @@
 """Hard conditioning on sets that nobody tuned for: python -m benchmarks.unseen [names of sets] [--mu 1e-6] [--save]
 
-`auto` with cost="exchanges" on tables of scikit-learn, raw and standardised, on rows whose columns are nearly dependent,
-and on parts of a8a and MNIST where DUALFL_DATA names a folder that has them; 8 clients, three partitions. A line says
-after how many exchanges the server holds a model of relative error 1e-6, with a penalised and with a free intercept, and
-after how many that is certified. Asked: at most 40, certified at most 4 later, and a free intercept costs at most one
-exchange more. A line where one of these is missed says so.
+`auto` with cost="exchanges" on tables of scikit-learn, raw and standardised, on rows whose columns are nearly
+dependent, and on parts of a8a and MNIST where DUALFL_DATA names a folder that has them; 8 clients, three partitions. A
+line says after how many exchanges the server holds a model of relative error 1e-6, with a penalised and with a free
+intercept, and after how many that is certified. Asked: at most 40, certified at most 4 later, and a free intercept
+costs at most one exchange more. A line where one of these is missed says so.
 
 The true error is against E* of a run that its certificate ends at 1e-10, or at what rounding allows.
 """
