@@ -64,6 +64,7 @@ static const Kernels NAME(kernels) = {
     ISA_NAME,          LANES,          NAME(stripe), NAME(stochastic), NAME(sample), NAME(ascent),
     NAME(descent),     NAME(norms2),   NAME(lbfgs_size), NAME(lbfgs), NAME(older), NAME(newer),
     NAME(cox_residual), NAME(cox_curvature), NAME(cox_means), NAME(gram), NAME(dense_gram), NAME(fma_loop), NAME(read_loop),
+    NAME(gather_loop),
 };
 
 #undef vec

@@ -9,8 +9,11 @@
 
 #define TNAME(f) JOIN(NAME(f), SUFFIX)
 
-/* Rows `first` .. `first + count - 1`, scaled, panel by panel; what is no column is 0. */
-static void TNAME(pack_rows)(const DenseGram *at, int64_t first, int64_t count, double *panels) {
+/* Rows `first` .. `first + count - 1`, scaled, panel by panel, times these roots if there are any; what is no column
+ * is 0. */
+static void TNAME(pack_rows)(
+    const DenseGram *at, int64_t first, int64_t count, const double *roots, double *panels
+) {
     const Rows *rows = at->rows;
     const int64_t features = at->m - (at->bias >= 0);
     const ELEMENT *values = rows->values;
@@ -38,6 +41,7 @@ static void TNAME(pack_rows)(const DenseGram *at, int64_t first, int64_t count, 
                 for (int64_t k = width < 0 ? 0 : width; k < PANEL && start + k < padded_columns; k++) to[k] = 0;
             }
             if (at->bias >= start && at->bias < start + PANEL) to[at->bias - start] = 1;
+            if (roots) UNROLL for (int k = 0; k < PANEL; k += LANES) NAME(store)(to + k, roots[i] * NAME(load)(to + k));
         }
     }
 }

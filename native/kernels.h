@@ -28,6 +28,8 @@ enum {
     BLOCK_BYTES = 128 * 1024, /* bytes of rows that are worked on together: less than the second cache */
     PACK = 128,               /* rows that are made float64 together for second-order sums; see dense_gram.h */
     GROUP = 256,              /* sparse rows that go back to the gradient together: a byte tells them apart */
+    TRIANGLE = 1 << 17,       /* sums of pairs that caches hold as they come; see gram.h */
+    GATHERED = 1 << 14,       /* nonzeros whose pairs are added up together: they fit the second cache; see gram.h */
 };
 
 typedef enum { FLOAT64, FLOAT32, UINT8 } Type;
@@ -176,6 +178,7 @@ typedef struct Kernels {
     void (*dense_gram)(const DenseGram *gram, int64_t first, int64_t last, double *scratch);
     double (*fma_loop)(int64_t rounds);
     double (*read_loop)(const double *x, int64_t count);
+    double (*gather_loop)(const int32_t *place, const int64_t *start, int64_t lines, const double *w, int64_t vectors);
 } Kernels;
 
 /* Features that are worked on together, in tiles of about equal size, so that six columns stay in the first cache. */
@@ -200,6 +203,15 @@ static inline int block_rows(const Rows *rows) {
     const int64_t fit = BLOCK_BYTES / (size * (rows->features + 1)) / 8 * 8;
     return fit < 8 ? 8 : fit > BLOCK ? BLOCK : (int)fit;
 }
+
+/* The most nonzeros that are gathered, the ones of the intercept among them: the last row may exceed GATHERED. */
+static inline int64_t most_gathered(const Gram *gram) {
+    const int64_t all = gram->rows->start[gram->rows->n] + gram->rows->n;
+    return (all < GATHERED ? all : GATHERED) + gram->m;
+}
+
+/* Numbers of scratch memory for them: a value, a meeting, two halves for a place and the end of a row; and the places. */
+static inline int64_t gram_size(const Gram *gram) { return 3 * most_gathered(gram) + gram->m; }
 
 extern double byte_value[256]; /* a table is faster than a conversion: 0.0, 1.0, ... 255.0 */
 

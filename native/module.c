@@ -537,11 +537,12 @@ static PyObject *gram(PyObject *module, PyObject *const *args, Py_ssize_t count)
     if (args[2] != Py_None) at.place = array(&arrays, args[2], "place", 'i', at.rows->features, 0);
     at.out = array(&arrays, args[5], "out", 'd', pairs * at.count, 1);
     if (!PyErr_Occurred()) {
-        int sound = at.bias < at.m && (at.place || at.m == at.rows->features + (at.bias >= 0));
+        int sound = at.m < INT32_MAX && 0 <= first && first <= last && last <= at.m;
+        sound &= at.bias < at.m && (at.place || at.m == at.rows->features + (at.bias >= 0));
         for (int64_t j = 0; at.place && j < at.rows->features; j++) sound &= at.place[j] < at.m;
         if (!sound) PyErr_SetString(PyExc_ValueError, "there are not so many places");
     }
-    double *scratch = PyErr_Occurred() ? NULL : malloc((size_t)(at.m + 1) * 16);
+    double *scratch = PyErr_Occurred() ? NULL : malloc((size_t)gram_size(&at) * sizeof(double));
     if (scratch) {
         Py_BEGIN_ALLOW_THREADS
         kernels->gram(&at, first, last, scratch);
@@ -575,8 +576,8 @@ static PyObject *dense_gram(PyObject *module, PyObject *const *args, Py_ssize_t 
             sound &= at.where[j] < limit && (at.rows->column || at.where[j] >= 0);
         if (!sound) PyErr_SetString(PyExc_ValueError, "there are not so many columns");
     }
-    /* panels of any instruction set, a tile and its sums; a vector should not straddle cache lines */
-    const size_t size = (size_t)((round_up(at.m, 24) + 12 + 8) * PACK + 8 * 24) * sizeof(double) + 64;
+    /* panels of any instruction set, a tile, roots and sums; a vector should not straddle cache lines */
+    const size_t size = (size_t)((round_up(at.m, 24) + 8 + 1) * PACK + 8 * 24) * sizeof(double) + 64;
     void *memory = PyErr_Occurred() ? NULL : malloc(size);
     if (memory) {
         Py_BEGIN_ALLOW_THREADS
@@ -727,6 +728,32 @@ static PyObject *read_loop(PyObject *module, PyObject *object) {
     return PyErr_Occurred() ? NULL : PyFloat_FromDouble(total);
 }
 
+/* gather_loop(places, start, w, classes, rounds) -> the sum of what it gathered in so many rounds, for so many classes;
+ * w has a row for each place: classes, filled up to whole vectors */
+static PyObject *gather_loop(PyObject *module, PyObject *const *args, Py_ssize_t count) {
+    Arrays arrays = {.used = 0};
+    if (!check_count(count, 5, "gather_loop")) return NULL;
+    const int64_t rounds = PyLong_AsLongLong(args[4]);
+    const int64_t classes = PyLong_AsLongLong(args[3]), vectors = (classes + kernels->lanes - 1) / kernels->lanes;
+    const int32_t *place = array(&arrays, args[0], "places", 'i', -1, 0);
+    const int64_t *start = array(&arrays, args[1], "start", 'q', -1, 0);
+    const double *w = array(&arrays, args[2], "w", 'd', -1, 0);
+    double total = 0;
+    if (!PyErr_Occurred()) {
+        const int64_t places = arrays.views[0].len / 4, lines = arrays.views[1].len / 8 - 1;
+        const int64_t rows = vectors > 0 ? arrays.views[2].len / 8 / (vectors * kernels->lanes) : 0;
+        int sound = 1 <= vectors && vectors <= 4 && lines >= 0 && start[0] >= 0 && start[lines] <= places;
+        for (int64_t i = 0; sound && i < lines; i++) sound = start[i] <= start[i + 1];
+        for (int64_t p = 0; sound && p < places; p++) sound = 0 <= place[p] && place[p] < rows;
+        if (!sound) PyErr_SetString(PyExc_ValueError, "there are not so many places");
+        Py_BEGIN_ALLOW_THREADS
+        for (int64_t i = 0; sound && i < rounds; i++) total += kernels->gather_loop(place, start, lines, w, vectors);
+        Py_END_ALLOW_THREADS
+    }
+    release(&arrays);
+    return PyErr_Occurred() ? NULL : PyFloat_FromDouble(total);
+}
+
 #define FAST(f, text) {#f, (PyCFunction)(void (*)(void))f, METH_FASTCALL, text}
 static PyMethodDef methods[] = {
     FAST(run, "Does a whole job in this thread; returns its value."),
@@ -751,6 +778,7 @@ static PyMethodDef methods[] = {
     {"isas", isas, METH_NOARGS, "The instruction sets that can be used here."},
     {"built", built_isas, METH_NOARGS, "The instruction sets that were built."},
     {"use_isa", use_isa, METH_O, "Fixes the instruction set."},
+    FAST(gather_loop, "Reads what sparse rows would gather."),
     {"fma_loop", fma_loop, METH_O, "Multiply-adds in registers; returns how many operations."},
     {"read_loop", read_loop, METH_O, "Reads an array once."},
     {0},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import os
 import secrets
@@ -26,10 +27,24 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         _keep_names(path.parent)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.filename is None:  # a full disk does not say whose
+            error.filename = str(path)
         raise
+
+
+def in_words(error: OSError) -> str:
+    """A sentence for what the system says of a file.
+
+    >>> in_words(OSError(errno.ENOSPC, "No space left on device", "x.csv"))
+    'The disk is full (x.csv: No space left on device); make room, and try again.'
+    """
+    what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"The disk is full ({what}); make room, and try again."
+    return f"{error.filename or 'A file'} cannot be used: {error.strerror or error}."
 
 
 def _keep_names(folder: Path) -> None:

@@ -26,18 +26,18 @@ from dualfl.typing import Array
 
 @checked
 class Problem:
-    """Clients, sizes, and an optional common penalty.
+    """A federated problem: one objective for each client, how much each counts, and an optional common penalty.
 
     Parameters
     ----------
     clients : sequence of Objective
-        One objective a client, all of the same dimension.
+        One objective for each client, all of the same dimension.
     sizes : sequence of float, optional
         How much each counts; the default is the total weight of its rows.
     penalty : Penalty, optional
-        a nonsmooth penalty of the common model, such as L1(0.01).
+        A nonsmooth penalty on the common model, such as L1(0.01).
     solvers : Solver or Sequence[Solver], optional
-        The local solver, one for all or one each; the default fits the objective.
+        The local solver, one for all clients or one for each; the default suits the objective.
 
     Examples
     --------

@@ -461,6 +461,26 @@ def test_dates_are_a_feature(tables):
     assert run("predict", "first", "hill.csv").stdout.splitlines()[1].startswith("1,")
 
 
+def test_days_of_dates_are_no_identifier_though_none_occurs_twice(tables):
+    spoilt(tables, each("seen", day))
+    assert not [one for one in findings("--dates", "as-days-since:2020-01-01") if one["column"] == "seen"]
+    spoilt(tables, each("seen", lambda i, row: 1000 + i))
+    assert [one["kind"] for one in findings("--dates", "as-days-since:2020-01-01") if one["column"] == "seen"]
+
+
+@pytest.mark.parametrize(
+    ("change", "names", "option"),
+    [
+        (each("seen", day), EVERY, "--dates as-days-since:2020-01-01"),
+        (each("who", lambda i, row: f"P{i}-{row['age']}"), EVERY, "--id 'who'"),
+        (lambda i, row: row.update(died=str(int(row["died"] == "yes"))), ODD, "--recode died=no:0,yes:1"),
+    ],
+)
+def test_a_refused_fit_names_the_option_that_check_names(change, names, option, tables):
+    spoilt(tables, change, *names)
+    assert option in run("fit", *CHECK[1:], code=2).stderr
+
+
 def test_a_model_of_before_is_read_by_the_usual_rules(tables):
     import hashlib
 

@@ -14,7 +14,7 @@ need("cryptography", "flower")
 need("flwr", "flower")
 
 # ruff: noqa: E402 (nothing below can be imported without it)
-from dualfl.deploy import keys
+from dualfl.deploy import coordinator, keys
 from dualfl.deploy.project import Project, ProjectSettings, init
 from dualfl.deploy.registration import node_of, register
 from dualfl.federation.flower import runtime
@@ -97,3 +97,22 @@ def test_another_failure_is_told_as_it_is(project, flower, monkeypatch):
         register(project)
     assert node_of(project.folder / "nothing.db", project.logins["a"]) is None
     assert not (project.folder / "nothing.db").exists()
+
+
+def test_registration_goes_on_until_the_superlink_answers(project, monkeypatch):
+    """On a busy machine it may not, at first."""
+    service, tried = coordinator.Coordinator(project.folder), []
+
+    def register():
+        tried.append(1)
+        if len(tried) < 3:
+            raise runtime.RunFailed("Connection to the SuperLink is unavailable.")
+
+    monkeypatch.setattr(service, "register", register)
+    monkeypatch.setattr(coordinator.time, "sleep", lambda seconds: None)
+    service.register_within(60.0)
+    assert len(tried) == 3
+    tried.clear()
+    with pytest.raises(runtime.RunFailed, match="unavailable"):
+        service.register_within(-1.0)
+    assert len(tried) == 1

@@ -1,6 +1,9 @@
 """Flower's simulation runs the same two apps on virtual nodes, with the bits of one process: `make test-deploy`."""
 
+import datetime
+import importlib
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +21,32 @@ from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.data import make_problem
 from dualfl.engines import Problem, run
 from dualfl.errors import InputError
+from dualfl.federation.flower import patient_superlink
 from dualfl.objectives import LinearModel, Squared
 
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Flower uses what others have deprecated
+    from flwr.common.constant import Status
+    from flwr.proto.task_pb2 import Task, TaskStatus
+    from flwr.supercore.object_store import ObjectStoreFactory
+
+    STATES = [importlib.import_module(f"flwr.supercore.corestate.{name}") for name in patient_superlink.STATES]
+
 pytestmark = pytest.mark.faults
+
+
+def test_a_run_has_time_to_load_its_libraries(monkeypatch):
+    """More than the 30 seconds of Flower, which a busy machine does not keep; the run then fails without a word."""
+    for module in STATES:
+        for word in ("HEARTBEAT_DEFAULT_INTERVAL", "HEARTBEAT_PATIENCE"):
+            monkeypatch.setattr(module, word, getattr(module, word))  # put back afterwards
+    memory, _ = patient_superlink.patient_states()
+    monkeypatch.setattr(memory.InMemoryCoreState, "__abstractmethods__", frozenset())  # what it leaves to others
+    state = memory.InMemoryCoreState(ObjectStoreFactory().store())
+    state.task_store[1] = Task(task_id=1, status=TaskStatus(status=Status.PENDING))
+    assert state.claim_task(1)
+    left = state.task_token_store[1].active_until - datetime.datetime.now(datetime.UTC)
+    assert 120 < left.total_seconds() <= patient_superlink.PATIENCE
 
 
 @pytest.mark.parametrize("name", ["dualfl", "feddyn", "giant", "s-local-svrg", "tamuna", "fednl"])

@@ -1,10 +1,14 @@
 """The commands of an operator's day, as docs/deployment.md gives them, on real folders."""
 
 import base64
+import contextlib
+import datetime
+import errno
 import json
 import os
 import re
 import shutil
+import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -78,7 +82,8 @@ def seen_by_proxy(study, name, ago=0.0, **told):
     path = study / "service" / "seen.json"
     path.parent.mkdir(exist_ok=True)
     before = json.loads(path.read_text())["silos"] if path.exists() else {}
-    last = {"time": time.time() - ago, "version": "1.2.3", "protocol": str(PROTOCOL), "policy": "ask 1234abcd"} | told
+    last = {"time": time.time() - ago, "version": "1.2.3", "protocol": str(PROTOCOL), "policy": "ask 1234abcd"}
+    last |= {"requests": 1, "bytes": 10} | told
     before[key_id(base64.b64decode(login.split()[1]))] = last
     path.write_text(json.dumps({"silos": before, "turned_away": {"401": 3}}))
 
@@ -101,6 +106,9 @@ def test_status_never_says_connected_of_a_silo_that_has_stopped(place):
     seen_by_proxy(place / "study", "north", ago=90.0)
     (north,) = [silo for silo in condition(place / "study")["silos"] if silo["name"] == "north"]
     assert north["state"] == "quiet" and north["age"] >= 90
+    seen_by_proxy(place / "study", "north", ago=-86_400.0)  # the clock was a day ahead, and was set right since
+    (north,) = [silo for silo in condition(place / "study")["silos"] if silo["name"] == "north"]
+    assert north["state"] == "gone"
 
 
 def test_a_silo_that_was_never_admitted_or_never_seen_is_told_so(place):
@@ -217,6 +225,33 @@ def test_the_proxy_notes_who_was_let_in_and_what_it_says_of_itself(tmp_path):
     (silo,) = content["silos"].items()
     assert silo[0] == key_id(base64.b64decode(public.split()[1]))
     assert silo[1]["requests"] == 1 and "\x1b" not in silo[1]["version"] and content["turned_away"] == {"401": 1}
+
+
+def headers_of(study, name, hours=0.0):
+    """What a silo's request says of who asks, and when."""
+    login = base64.b64decode(Project(study).logins[name].split()[1])
+    pem = b"-----BEGIN-----" + base64.b64encode(login) + b"-----END-----"
+    theirs = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=hours)
+    return {"flwr-public-key": base64.b64encode(pem).decode(), "flwr-timestamp": theirs.isoformat()}
+
+
+def test_a_clock_that_keeps_a_silo_out_is_told_at_the_coordinator_too_whose_own_may_be_wrong(place):
+    study, path = place / "study", place / "study" / "service" / "seen.json"
+    seen_by_proxy(study, "north")
+    book = Seen(path)
+    for name, hours in (("north", -24), ("south", 24), ("west", 0)):
+        book.note(headers_of(study, name, hours), 401, 10)
+    book.note({"flwr-public-key": "!", "flwr-timestamp": "yesterday"}, 401, 10)  # anybody may send anything
+    book.write(path)
+    said = " ".join(dualfl("status", study).split())
+    assert "north: It is not let in: its clock is 24.0 h behind this machine's; set the wrong one, by NTP." in said
+    assert "south: It is not let in: its clock is 24.0 h ahead of this machine's" in said
+    states = {silo["name"]: silo["state"] for silo in condition(study)["silos"]}
+    assert states == {"north": "wrong clock", "south": "wrong clock", "west": "never seen"}
+    book.note(headers_of(study, "north"), 200, 10)
+    book.write(path)
+    states = {silo["name"]: silo["state"] for silo in condition(study)["silos"]}
+    assert states == {"north": "connected", "south": "wrong clock", "west": "never seen"}
 
 
 # -- certificates ----------------------------------------------------------------------------------
@@ -350,6 +385,54 @@ def test_a_coordinator_is_restored_with_its_certificates(place, tmp_path):
     dualfl("restore", tmp_path / "study.tar.gz", tmp_path / "again")
     Coordinator(tmp_path / "again").check_certificates()
     assert Project(tmp_path / "again").roster == Project(place / "study").roster
+
+
+def test_nothing_in_a_folder_that_was_restored_names_the_old_one(made, tmp_path):
+    """Its machine may be gone: the connection to the SuperLink, units, scripts and pages are of the new folder."""
+    for name in ("study", "south"):
+        dualfl("backup", made / name, tmp_path / f"{name}.tar.gz")
+        dualfl("restore", tmp_path / f"{name}.tar.gz", tmp_path / name)
+        again = tmp_path / name
+        files = [path for path in again.rglob("*") if path.is_file()]
+        assert not [path for path in files if str(made / name) in path.read_text(errors="replace")]
+        assert str(again) in (again / "start.sh").read_text() and os.access(again / "start.sh", os.X_OK)
+    assert str(tmp_path / "study") in (tmp_path / "study" / "flower" / "config.toml").read_text()
+
+
+def test_a_folder_that_was_moved_and_another_port_are_noted_at_the_next_start(place):
+    """`superlink_port` in project.json is what the sentence about a port in use names."""
+    study = (place / "study").rename(place / "moved")
+    settings = json.loads((study / "project.json").read_text()) | {"superlink_port": 9999}
+    (study / "project.json").write_text(json.dumps(settings))
+    Coordinator(study).connect()
+    noted = (study / "flower" / "config.toml").read_text()
+    assert '"127.0.0.1:9999"' in noted and str(study / "certificates" / "ca.crt") in noted
+
+
+def test_a_database_is_backed_up_as_it_is_at_one_moment(place, tmp_path):
+    """What was committed is in it though SQLite has it in another file yet, and what was not is not."""
+    study = place / "study"
+    with contextlib.closing(sqlite3.connect(study / "state.db", isolation_level=None)) as flower:
+        flower.execute("pragma journal_mode = wal")
+        flower.execute("create table run (id integer)")
+        flower.execute("insert into run values (1)")
+        assert (study / "state.db-wal").stat().st_size
+        flower.execute("begin")
+        flower.execute("insert into run values (2)")
+        dualfl("backup", study, tmp_path / "study.tar.gz")
+    dualfl("restore", tmp_path / "study.tar.gz", tmp_path / "again")
+    assert not list((tmp_path / "again").glob("state.db-*"))
+    with contextlib.closing(sqlite3.connect(tmp_path / "again" / "state.db")) as restored:
+        assert restored.execute("select id from run").fetchall() == [(1,)]
+
+
+def test_a_full_disk_is_told_in_a_sentence_with_its_file(place, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    said = dualfl("rotate", place / "south", code=2)
+    assert "The disk is full" in said and str(place / "south") in said and "make room" in said
 
 
 def test_a_copied_folder_ends_what_was_open_in_it(place, tmp_path):

@@ -1,8 +1,10 @@
 """Services of small dummies: what ends or hangs is started again, nobody outlives his parent, one service a folder."""
 
 import contextlib
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -119,7 +121,11 @@ def test_what_is_killed_is_started_again_and_it_is_said(tmp_path):
         first = child_of(tmp_path)
         os.kill(first, signal.SIGKILL)
         until(lambda: one.look() or starts(tmp_path) == 2)
-        assert child_of(tmp_path) != first and "The dummy ended" in said[0] and "started again" in said[0]
+        assert (
+            child_of(tmp_path) != first
+            and "was ended by SIGKILL, as the kernel does" in said[0]
+            and "started again" in said[0]
+        )
     assert gone(child_of(tmp_path) if service.read_record(tmp_path) else first)
 
 
@@ -174,6 +180,40 @@ def test_after_kill_9_the_next_start_cleans_up_and_goes_on(start, tmp_path):
         assert loose.wait(5) == -signal.SIGKILL
     assert f"left dummy running (process {loose.pid}); it was ended" in said[0] and "cut off" in said[1]
     assert len(said) == 2  # nothing else was ended: this process has the number of the other, and lives
+
+
+def test_a_copy_of_a_folder_that_is_served_ends_nothing_of_the_other(start, tmp_path):
+    """By cp -a, say, for a backup that somebody then looks at, starts or stops."""
+    one, copy, said = start(), tmp_path.with_name(f"{tmp_path.name}-copy"), []
+    child = child_of(tmp_path)
+    shutil.copytree(tmp_path, copy)
+    assert service.running(copy) is None and service.stop(copy) is None
+    with service.alone_in(copy, "dummy", said.append):
+        pass
+    assert not said and not gone(child) and one.poll() is None and service.running(tmp_path) == one.pid
+
+
+def test_a_sign_of_life_with_a_time_in_the_future_is_old(tmp_path):
+    """The clock was a day ahead when it was given, and was set right since."""
+    service.touch(tmp_path / "alive")
+    assert service.age(tmp_path / "alive") < 60
+    os.utime(tmp_path / "alive", (time.time() + 86_400,) * 2)
+    assert service.age(tmp_path / "alive") > 86_000
+
+
+def test_a_service_that_finds_its_disk_full_says_so_and_is_tried_again(tmp_path, capsys):
+    def serve(say):
+        raise OSError(errno.ENOSPC, "No space left on device", "state.db")
+
+    assert service.as_service(tmp_path, serve) == 1
+    assert "The disk is full (state.db: No space left on device); make room" in capsys.readouterr().err
+
+
+def test_a_record_that_was_lost_is_written_again(start, tmp_path):
+    """Or was never written: the disk was full. Without it nobody could tell that the folder is served, nor stop it."""
+    one = start()
+    (tmp_path / "service" / "service.json").unlink()
+    until(lambda: service.running(tmp_path) == one.pid)
 
 
 def test_stop_ends_a_service_and_says_so(start, tmp_path):

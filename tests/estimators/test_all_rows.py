@@ -192,3 +192,32 @@ def test_a_large_softmax_takes_the_metric_that_is_better_there(falling, monkeypa
     both = passes()
     only_metric = passes(TRIAL_PASSES=0)  # the trial ends before its first pass, and nothing is compared
     assert both <= only_metric + 7 if falling else both < 0.8 * only_metric
+
+
+@pytest.mark.parametrize("intercept", [False, True, "penalised"])
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.uint8])
+def test_many_sparse_columns_with_l1(intercept, kind, monkeypatch):
+    """No Hessian, but working sets of columns: stationary to many digits, and proven, also with twins of columns."""
+    rng = np.random.default_rng(3)
+    n, d = 400, 3000
+    X = sparse.random_array((n, d), density=0.01, rng=rng, format="csr")
+    X.data = rng.integers(1, 9, size=X.nnz).astype(kind)
+    X = sparse.csr_array(sparse.hstack([X, X[:, :40]], format="csr"))
+    z = X.astype(float) @ np.where(np.arange(d + 40) < 60, rng.normal(size=d + 40), 0.0) / 3 + 0.5
+    y, s = np.where(rng.random(n) < 1 / (1 + np.exp(-z)), 1, -1), rng.uniform(0.5, 2, size=n)
+
+    def nobody(*_, **__):
+        raise AssertionError("the fit was sent back")
+
+    monkeypatch.setattr(LogisticRegression, "_fit_here", nobody)
+    model = LogisticRegression(C=1.0, l1_ratio=1.0, fit_intercept=bool(intercept))
+    model.set_params(penalize_intercept=intercept == "penalised").fit(X, y, sample_weight=s, groups=np.arange(n) % 5)
+    assert model.certificate_ <= 1e-6 * model.objective_ and model.algorithm_.startswith("auto runs prox-newton")
+    w, b, alpha = model.coef_.ravel(), float(np.ravel(model.intercept_)[0]) if intercept else 0.0, 1 / s.sum()
+    slopes = -y * s / s.sum() / (1 + np.exp(y * (X.astype(float) @ w + b)))
+    g = X.astype(float).T @ slopes
+    assert (np.abs(g) <= alpha * (1 + 1e-5)).all() and 5 < np.count_nonzero(w) < n
+    np.testing.assert_allclose(g[w != 0], -alpha * np.sign(w[w != 0]), rtol=1e-5)
+    if intercept:
+        held = alpha * np.sign(b) if intercept == "penalised" else 0.0
+        assert abs(slopes.sum() + held) <= 1e-5 * alpha

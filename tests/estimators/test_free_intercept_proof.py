@@ -21,16 +21,17 @@ CASES = {
 }
 
 
-def make(name, ridge=0.05, penalty=None):
+def make(name, ridge=0.05, penalty=None, intercept="free"):
     loss, y = CASES[name]
-    clients = [LinearModel(X[rows], y[rows], loss, ridge, intercept="free") for rows in (slice(0, 10), slice(10, 60))]
+    parts = slice(0, 10), slice(10, 60)
+    clients = [LinearModel(X[rows], y[rows], loss, ridge, intercept=intercept) for rows in parts]
     return Problem(clients, penalty=penalty)
 
 
 def minimum(problem):
     E = problem.pooled
     x = np.zeros(problem.d)
-    if problem.clients[0].k == 1:
+    if problem.clients[0].k == 1 and problem.clients[0].intercept:
         x[-1] = np.mean([f.y.mean() for f in problem.clients])  # where Huber's loss has curvature
     for _ in range(60):  # Newton, damped; softmax is flat along constants
         H = E.hessian(x) + 1e-12 * np.eye(problem.d)
@@ -41,11 +42,12 @@ def minimum(problem):
     return x, E.value(x)
 
 
+@pytest.mark.parametrize("intercept", ["free", True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_below_everywhere_and_tight_at_the_minimum(name):
-    problem = make(name)
+def test_below_everywhere_and_tight_at_the_minimum(name, intercept):
+    problem = make(name, intercept=intercept)
     x, least = minimum(problem)
-    assert FreeIntercept.applies(problem)
+    assert FreeIntercept.applies(problem) == (intercept == "free")
     tight = FreeIntercept(problem).bound(x)
     assert least - 1e-10 * abs(least) <= tight <= least + 1e-13 * abs(least)
     finite = 0

@@ -19,6 +19,7 @@ from dualfl.estimators import (
 )
 from dualfl.objectives import LinearModel, Logistic
 from dualfl.silos.chamber import Dealing, SiloRows, dealt
+from dualfl.solvers.coordinate_descent import quick_face_step
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # some ask for all digits
 X, Y = load_diabetes(return_X_y=True)
@@ -98,6 +99,22 @@ def test_the_gap_is_a_bound_and_is_small_at_the_minimiser(ridge, l1):
         w = best + rng.standard_normal(len(best)) * 10.0 ** rng.uniform(-6, 0)
         gap, E = found.gap(w, ridge, l1)
         assert E - least <= gap * (1 + 1e-9)
+
+
+def test_a_newton_step_on_the_face_ends_the_sweeps():
+    """Of columns that are nearly alike, where sweeps alone crawl; and it stops where a coefficient becomes zero."""
+    rng = np.random.default_rng(3)
+    Z = rng.standard_normal((200, 1)) + 0.03 * rng.standard_normal((200, 12))
+    Z = np.column_stack([Z, Z[:, :4] @ rng.standard_normal(4) + 0.1 * rng.standard_normal(200), np.ones(200)])
+    found = squares.Quadratic.of(squares.Moments(Z.T @ Z), "free")
+    path = [(0.0, float(l1)) for l1 in np.abs(found.r).max() * np.geomspace(1, 1e-3, 30)]
+    for (ridge, l1), w in zip(path, found.sparse(path, 1e-6)):
+        gap, least = found.gap(w, ridge, l1)
+        assert gap <= 1e-9 * least  # sweeps would have stopped at 1e-6
+        before = w + 0.3 * (w != 0) * rng.standard_normal(len(w))
+        after = before.copy()
+        quick_face_step(found.G, l1, after, found.G @ before - found.r)
+        assert found.gap(after, ridge, l1)[1] <= found.gap(before, ridge, l1)[1] * (1 + 1e-12)
 
 
 def test_dependent_columns_without_a_ridge_are_no_obstacle_for_the_lasso(spent):

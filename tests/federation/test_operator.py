@@ -163,7 +163,7 @@ def test_a_plan_waits_until_its_operator_says_yes_once_or_always_or_no(homes):
     for part in ("silos a, b, c, d", "age, income, town", "the algorithm dualfl", "which are masked"):
         assert part in shown
     assert "Noted: once." in command("approve", homes[2], input="once\n").output
-    assert command("approve", homes[2]).output == "No plan waits.\n"
+    assert command("approve", homes[2]).output == "No plan is waiting.\n"
     go(homes)
     with pytest.raises(InputError, match="waits"):  # the same plan, another experiment
         go(homes, "f")

@@ -8,6 +8,8 @@ from dualfl import kernels
 from dualfl.kernels import Design
 from dualfl.kernels.backends import isas, serving
 
+BY_ROW = 1 << 17  # sums that a triangle may have to be added up row by row; TRIANGLE in kernels.h
+
 
 @pytest.fixture(params=["native", "numpy"])
 def backend(request):
@@ -127,3 +129,43 @@ def test_columns_that_are_not_there_are_refused():
         serving()._native.dense_gram(
             design.kernel.rows, np.ones((3, 1)), np.array([4], dtype=np.int32), 1, -1, np.zeros((1, 1)), 0, 1
         )
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("many", [1, 3, 11])
+def test_sparse_sums_by_row_and_by_column_are_the_same_bits(isa, many):
+    """Some columns have a triangle that caches hold, all of them have not: each pair is added up in the same order."""
+    before = kernels.isa()
+    kernels.use_isa(isa)
+    try:
+        design = Design(rows(np.float64, n=900, features=600, density=0.05), scale=0.5, intercept=True)
+        V = np.random.default_rng(0).normal(size=(900, many))
+        assert 601 * 602 // 2 * many > BY_ROW >= 41 * 42 // 2 * many  # or both would go the same way
+        whole, some = design.grams(V), np.arange(0, 601, 15)
+        np.testing.assert_allclose(whole, expected(design, V), rtol=1e-11, atol=1e-8)
+        a, b = np.triu_indices(len(some))
+        a, b = some[a], some[b]
+        assert np.array_equal(design.grams(V, some), whole[a * 601 - a * (a - 1) // 2 + b - a])
+    finally:
+        kernels.use_isa(before)
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("classes", [1, 3, 10])
+def test_the_bare_loop_of_the_benchmark_gathers_what_it_says(isa, classes):
+    before, native = kernels.isa(), serving()._native
+    kernels.use_isa(isa)
+    try:
+        X = rows(np.float64)
+        lanes = int(native.fma_loop(1)) // 24
+        width = -(-classes // lanes) * lanes
+        if width > 4 * lanes:
+            pytest.skip("more classes than four vectors hold")
+        W = np.random.default_rng(0).normal(size=(30, width))
+        starts = X.indptr.astype(np.int64)
+        found = native.gather_loop(X.indices, starts, W, classes, 2)
+        assert found == pytest.approx(2 * W[X.indices].sum(), rel=1e-12)
+        with pytest.raises(ValueError, match="there are not so many places"):
+            native.gather_loop(X.indices, starts, W[:10], classes, 1)
+    finally:
+        kernels.use_isa(before)

@@ -161,8 +161,8 @@ def register(algorithm: Class) -> Class:
 
     Parameters
     ----------
-    algorithm : Class
-        The class.
+    algorithm : type
+        The class, a subclass of `dualfl.algorithms.Algorithm` with a `name`.
 
     Returns
     -------

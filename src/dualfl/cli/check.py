@@ -32,10 +32,10 @@ NAME = 24  # characters of a file's name
 @click.option(
     "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="Ask the silos of this deployment instead."
 )
-@click.option("--target", default="", help="The column to predict; without it, nothing is said about a target.")
+@click.option("--target", default="", help="The column to predict; without it, no target is checked.")
 @click.option("--model", type=click.Choice(list(MODELS)), metavar="NAME", help="The model to fit, as for `dualfl fit`.")
 @table_options
-@click.option("--strict", is_flag=True, help="End with exit code 1 also where a fit would only warn.")
+@click.option("--strict", is_flag=True, help="Exit with code 1 for warnings, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print all findings and facts as JSON.")
 @click.pass_context
 def check_command(
@@ -49,11 +49,12 @@ def check_command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Say everything that is wrong with the tables of silos, before any fit.
+    """List everything that is wrong with tables, before a model is fitted.
 
-    FILE is CSV or Parquet, each a silo. Every finding has its files, column
-    and rows, and what can be done about it; where options of `dualfl fit`
-    do it, they are named. Given to this command, they show what is left.
+    FILE is CSV or Parquet, each a silo. Every finding names its files,
+    column and rows, and what you can do about it. Where options of `dualfl
+    fit` fix it, they are listed at the end; give them to this command to see
+    what is left.
 
     With --study every silo of a deployment looks at its own table, when
     its operator has approved that, and tells which columns have which

@@ -9,19 +9,20 @@ from typing import Any, NoReturn
 import click
 
 from dualfl.errors import DualflError
+from dualfl.files import in_words
 from dualfl.version import __version__
 
 COMMANDS = {
     "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep the results."),
     "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem."),
-    "check": ("dualfl.cli.check:check_command", "Say what is wrong with files before a model is fitted to them."),
-    "describe": ("dualfl.cli.describe:describe_command", "Describe tables, as the first table of a paper does."),
+    "check": ("dualfl.cli.check:check_command", "List what is wrong with files before a model is fitted to them."),
+    "describe": ("dualfl.cli.describe:describe_command", "Describe the rows, as the first table of a paper does."),
     "fit": ("dualfl.cli.fit:fit_command", "Fit a model to files, each a silo, as if they were pooled."),
-    "km": ("dualfl.cli.km:km_command", "Draw survival curves of all silos together, and test arms."),
+    "km": ("dualfl.cli.km:km_command", "Draw survival curves of all silos together, and compare them."),
     "table": ("dualfl.cli.table:table_command", "Print the coefficients of a model as a table for a paper."),
     "test": ("dualfl.cli.test:test_command", "Test nested models against each other, or the terms of one."),
     "predict": ("dualfl.cli.predict:predict_command", "Predict the rows of a file with a fitted model."),
-    "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files, from sums."),
+    "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files, or on silos."),
     "report": ("dualfl.cli.report:report_command", "Make one page for the browser from one or several runs."),
     "tune": ("dualfl.cli.tune:tune_command", "Search for hyperparameters, as for the paper's Table 2."),
     "demo": ("dualfl.cli.demo:demo_command", "Draw the paper's Figure 1 on handwritten digits, in a minute."),
@@ -74,7 +75,7 @@ class Lazy(click.Group):
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
-            fail(f"{error.filename or 'A file'} cannot be used: {error.strerror or error}.")
+            fail(in_words(error))
         except Exception as error:
             plugins = sys.modules.get("dualfl.algorithms.plugins")  # not imported just to look
             if plugins is not None and (sentence := plugins.blamed(error)):

@@ -59,10 +59,10 @@ def deploy_command() -> None:
 
 
 @deploy_command.command("try", context_settings={"show_default": True})
-@click.option("--silos", default=3, help="How many, each in processes of its own.")
+@click.option("--silos", default=3, help="Number of silos, each a program of its own.")
 @click.option("--algorithm", "name", default="auto", help="See `dualfl algorithms`.")
 @click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
-@click.option("--rounds", default=12, help="Communication rounds at most; it ends when 1e-6 is proven.")
+@click.option("--rounds", default=12, help="Largest number of rounds; the run ends earlier when 1e-6 is proven.")
 @click.option("--secure/--no-secure", default=None, help="Mask the sums.  [default: with 3 silos or more]")
 @click.option("--keep", type=FOLDER, help="Keep everything in this new folder.  [default: a temporary one]")
 def try_command(
@@ -116,19 +116,32 @@ def end(finished: Any) -> None:
 @click.option("--superlink-port", default=9340, help="Another port, used inside this machine only.")
 @click.option("--secure/--no-secure", default=True, help="Mask the sums, so that nobody sees a single silo's upload.")
 @click.option("--insecure", is_flag=True, help="Use no TLS and no keys; only for a network that is safe without them.")
-@click.option("--loss", default="auto", help="auto, softmax, logistic, hinge, squared, ...")
-@click.option("--ridge", default=SMALL_RIDGE, help="mu of the term (mu/2)|theta|^2.")
-@click.option("--l1", default=0.0, help="alpha of the term alpha |theta|_1.")
+@click.option("--loss", default="auto", help="Loss: auto, softmax, logistic, hinge, squared, ...")
+@click.option("--ridge", default=SMALL_RIDGE, help="Strength mu of the penalty (mu/2)|theta|^2.")
+@click.option("--l1", default=0.0, help="Strength alpha of the penalty alpha |theta|_1.")
 @click.option(
     "--intercept",
     type=click.Choice(["free", "penalised"]),
     default="free",
-    help="Whether ridge and l1 spare it; some algorithms need penalised.",
+    help="Whether the penalty leaves the intercept free; some algorithms need it penalised.",
 )
-@click.option("--task", type=click.Choice(["classification", "regression"]), help="[default: from the targets]")
-@click.option("--standardise/--no-standardise", default=True, help="Columns to mean 0 and spread 1, over all silos.")
+@click.option(
+    "--task", type=click.Choice(["classification", "regression"]), help="Kind of target.  [default: from the targets]"
+)
+@click.option(
+    "--standardise/--no-standardise",
+    default=True,
+    help="Whether columns are scaled to mean 0 and spread 1 over all silos.",
+)
 def init_command(folder: Path, silos: str, insecure: bool, **given: Any) -> None:
-    """Coordinator: make a project folder."""
+    """Coordinator: make the folder of a project, with its certificates.
+
+    Then send the folder FOLDER/for-silos to the operators of all silos.
+
+    \b
+    Example:
+      dualfl deploy init study --silos north,south,west --host fl.north.org
+    """
     need_flower()
     from dualfl.deploy.project import ProjectSettings, init
 
@@ -145,7 +158,11 @@ def init_command(folder: Path, silos: str, insecure: bool, **given: Any) -> None
 @click.argument("folder", type=FOLDER)
 @click.argument("cards", type=FILE, nargs=-1, required=True)
 def admit_command(folder: Path, cards: tuple[Path, ...]) -> None:
-    """Coordinator: add silos' cards to the roster."""
+    """Coordinator: add the cards of silos to the roster.
+
+    CARDS are the files card.txt that `dualfl deploy join` wrote at the
+    silos. The roster, FOLDER/for-silos/roster.json, goes to all operators.
+    """
     from dualfl.deploy.project import Project
 
     project = Project(folder)
@@ -173,7 +190,7 @@ def read_card(path: Path) -> str:
     "--page", default=9341, type=PAGE, show_default=True, help="Port of the status page, on loopback; 0: none."
 )
 def start_command(folder: Path, page: int) -> None:
-    """Coordinator: serve until Ctrl-C."""
+    """Coordinator: run the service, until Ctrl-C."""
     need_flower()
     from dualfl.deploy.project import Project
 
@@ -187,7 +204,7 @@ def start_command(folder: Path, page: int) -> None:
 @click.option("--set", "others", multiple=True, metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
 @click.option("--rounds", default=100, help="Largest number of communication rounds.")
 @click.option("--tol", type=float, help="Stop when E - E* <= TOL |E| is proven.")
-@click.option("--seconds", type=float, help="Stop after rounds have taken so many seconds.")
+@click.option("--seconds", type=float, help="Stop after this many seconds of rounds.")
 @click.option("--seed", default=0, help="Seed of all random numbers.")
 @click.option("--name", help="Name of the run's folder under runs/.  [default: the algorithm]")
 @click.option(
@@ -235,20 +252,20 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
 @click.option("--coordinator", required=True, metavar="HOST:PORT", help="Address of the coordinator.")
 @click.option("--data", required=True, type=FILE, help="CSV, Parquet, NPZ or LIBSVM; it stays where it is.")
 @click.option("--target", help="The column to predict.")
-@click.option("--ignore", multiple=True, metavar="COLUMN", help="A column that stays out; repeatable.")
-@click.option("--categorical", multiple=True, metavar="COLUMN", help="Its numbers are categories; repeatable.")
+@click.option("--ignore", multiple=True, metavar="COLUMN", help="Leave this column out; repeatable.")
+@click.option("--categorical", multiple=True, metavar="COLUMN", help="Treat its numbers as categories; repeatable.")
 @spelling_options
 @click.option("--ca", type=FILE, help="The coordinator's certificate, ca.crt.")
 @click.option("--insecure", is_flag=True, help="Use no TLS and no keys; only if the coordinator does the same.")
-@click.option("--minimum", default=3, help="Smallest number of silos in a federation that this silo joins.")
+@click.option("--minimum", default=3, help="Smallest number of silos with which this silo takes part.")
 @click.option(
     "--secure-only/--allow-plain",
     default=None,
     help="Send only masked sums, or let the coordinator choose.  [default: secure-only with --ca]",
 )
-@click.option("--policy", multiple=True, metavar="WORD=VALUE", help="A word of the silo's policy; repeatable.")
+@click.option("--policy", multiple=True, metavar="WORD=VALUE", help="Set one rule of the silo's policy; repeatable.")
 @click.option(
-    "--show-own-numbers", is_flag=True, help="Let others see this silo's rows, its loss and its part in a fit."
+    "--show-own-numbers", is_flag=True, help="Let others see how many rows this silo has, its loss and its influence."
 )
 def join_command(
     folder: Path,
@@ -264,7 +281,16 @@ def join_command(
     policy: tuple[str, ...],
     **given: Any,
 ) -> None:
-    """Silo: make this silo's folder and its keys."""
+    """Silo: make the folder of this silo, with its keys.
+
+    It prints the silo's card, one line with its public key; send it to the
+    coordinator. The data file stays where it is, and so does the private key.
+
+    \b
+    Example:
+      dualfl deploy join my-silo --name south --coordinator fl.north.org:9443
+        --ca ca.crt --data patients.csv --target sick
+    """
     need_flower()
     from dualfl.deploy import keys, member
 
@@ -312,7 +338,7 @@ def join_command(
     "--page", default=9342, type=PAGE, show_default=True, help="Port of the status page, on loopback; 0: none."
 )
 def serve_command(folder: Path, page: int) -> None:
-    """Silo: serve until Ctrl-C."""
+    """Silo: run the service, until Ctrl-C."""
     need_flower()
     from dualfl.deploy.silo_process import note_settings
     from dualfl.deploy.silo_service import SiloService
@@ -327,10 +353,10 @@ def serve_command(folder: Path, page: int) -> None:
 @click.argument("folder", type=FOLDER)
 @click.pass_context
 def check_command(ctx: click.Context, folder: Path) -> None:
-    """Silo: say everything that is wrong with the silo's own table.
+    """Silo: list everything that is wrong with the silo's own table.
 
-    The entries and rows are for the operator. Of the rest, others hear
-    what `dualfl check --study` shows, if a plan for it was approved.
+    This is for the operator alone. Others see only what `dualfl check
+    --study` shows, without entries and rows, once its plan is approved.
     """
     from dualfl.cli.check import lines
     from dualfl.federation.inspecting import found_here
@@ -344,12 +370,18 @@ def check_command(ctx: click.Context, folder: Path) -> None:
 
 @deploy_command.command("approve")
 @click.argument("folder", type=FOLDER)
-@click.option("--all", "answer_all", type=click.Choice(["once", "always", "no"]), help="Answer without being asked.")
+@click.option(
+    "--all",
+    "answer_all",
+    type=click.Choice(["once", "always", "no"]),
+    help="Give this answer to all plans, without a question.",
+)
 def approve_command(folder: Path, answer_all: str | None) -> None:
-    """Silo: read the plans that wait, and say yes or no.
+    """Silo: read the plans that are waiting, and approve or refuse them.
 
-    "once" approves this plan alone; "always" approves every plan with the
-    same silos, keys, columns, model and method; "no" refuses it.
+    "once" approves this plan only; "always" approves every plan with the
+    same silos, keys, columns, model and method; "no" refuses it; "later"
+    leaves it waiting.
     """
     from dualfl.federation.consent import Consent
     from dualfl.federation.plan_in_words import in_words
@@ -359,7 +391,7 @@ def approve_command(folder: Path, answer_all: str | None) -> None:
     consent = Consent(home.path, home.policy, home.log)
     waiting = consent.waiting()
     if not waiting:
-        click.echo("No plan waits.")
+        click.echo("No plan is waiting.")
     for name, plan in waiting.items():
         click.echo(in_words(plan, str(home.settings.get("coordinator", "?"))))
         answer = answer_all or click.prompt("Take part?", type=click.Choice(["once", "always", "no", "later"]))
@@ -371,10 +403,10 @@ def approve_command(folder: Path, answer_all: str | None) -> None:
 @deploy_command.command("audit")
 @click.argument("folder", type=FOLDER)
 @click.option(
-    "--last", default=50, type=click.IntRange(min=0), show_default=True, help="How many lines to show; 0: all."
+    "--last", default=50, type=click.IntRange(min=0), show_default=True, help="Number of lines to show; 0 shows all."
 )
 def audit_command(folder: Path, last: int) -> None:
-    """Silo: check the audit log, and show what it says."""
+    """Silo: check that the audit log is whole, and show it."""
     from dualfl.federation.silo_folder import SiloFolder
     from dualfl.lines import plain_text
 

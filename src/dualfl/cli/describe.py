@@ -25,24 +25,29 @@ OPERATORS = ("na", "recode", "decimal", "encoding", "fold_case", "dates", "id") 
 @click.option(
     "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="Describe the silos of this deployment instead."
 )
-@click.option("--target", default="", help="Leave out rows without an entry here, as a fit does.")
-@click.option("--by", metavar="COLUMN", help="A column of the table for each level of this one, not for each silo.")
-@click.option("--cross", multiple=True, metavar="A,B", help="A table of how often levels meet; repeatable.")
-@click.option("--least", default=SMALL, type=click.IntRange(0, 10_000), help="Rows that a cell has, if it is shown.")
+@click.option("--target", default="", help="Leave out rows that have no entry in this column, as a fit does.")
+@click.option("--by", metavar="COLUMN", help="Compare the groups of this column instead of the silos.")
+@click.option("--cross", multiple=True, metavar="A,B", help="Add a cross table of two columns; repeatable.")
+@click.option(
+    "--least",
+    default=SMALL,
+    type=click.IntRange(0, 10_000),
+    help="Smallest number of rows that a cell must have to be shown.",
+)
 @table_options
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Of what is printed.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Format of the table.")
 @click.option("--force", is_flag=True, help="Replace the file --out.")
 @click.option("--out", type=click.Path(path_type=Path), help="The file to write.  [default: print to the screen]")
 @click.pass_context
 def describe_command(ctx: click.Context, /, **given: Any) -> None:
     """Describe tables, as the first table of a paper does.
 
-    FILE is CSV or Parquet, each a silo. Of numbers the table has mean,
-    standard deviation and quartiles, of texts how many rows have each
-    level; silo by silo, and in all. With --by it has the groups of a column,
-    and how different they are. Only sums and histograms pass between silos,
-    and cells of fewer rows than --least are not shown, nor what would give
-    them away by subtraction.
+    FILE is CSV or Parquet, each a silo. Columns of numbers get their mean,
+    standard deviation and quartiles, columns of text the number of rows of
+    each level, for each silo and for all. With --by the table compares the
+    groups of a column and shows how much they differ. Only sums and
+    histograms pass between silos. Cells with fewer rows than --least are
+    hidden, and so is whatever would give them away by subtraction.
 
     \b
     Examples:

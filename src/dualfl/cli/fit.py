@@ -86,14 +86,22 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option("--target", help="The column to predict.")
 @click.option("--formula", metavar="'Y ~ A + B:C'", help="Target and terms, in place of --target and --columns.")
 @click.option("--model", required=True, type=click.Choice(list(MODELS)), metavar="NAME", help="See above.")
-@click.option("--penalty", type=click.Choice(PENALTIES), help="[default: l2, or that of the model's name]")
+@click.option(
+    "--penalty", type=click.Choice(PENALTIES), help="Penalty.  [default: l2, or what the name of the model says]"
+)
 @click.option("--alpha", help=f"Strength of the penalty, or cv.  [default: {SMALL_RIDGE:g} for l2, cv with l1]")
 @click.option("--l1-ratio", default=0.5, help="Share of l1 in elastic-net.")
-@click.option("--quantile", default=0.5, help="Level of the model quantile.")
-@click.option("--delta", type=float, help="For huber: residual beyond which it is linear.  [default: 1.35 spreads]")
+@click.option("--quantile", default=0.5, help="For quantile: which quantile.")
+@click.option(
+    "--delta", type=float, help="For huber: the residual beyond which the loss is linear.  [default: 1.35 spreads]"
+)
 @model_options
 @click.option("--tol", default=1e-6, help="Stop when E - E* <= TOL |E| is proven.")
-@click.option("--standardise/--no-standardise", default=True, help="Whether alpha acts on columns of unit spread.")
+@click.option(
+    "--standardise/--no-standardise",
+    default=True,
+    help="Whether columns are scaled to unit spread before the penalty acts.",
+)
 @table_options
 @click.option(
     "--missing",
@@ -102,39 +110,47 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
     help="Missing numbers: fill in the mean of all files, add an indicator column as well, or drop the rows.",
 )
 @click.option("--allow-empty", is_flag=True, help="Allow files that have no entry in some column.")
-@click.option("--coding", type=click.Choice(["reference", "full"]), help="[default: reference; full with l1]")
+@click.option(
+    "--coding",
+    type=click.Choice(["reference", "full"]),
+    help="Coding of text columns: without the reference level, or with all.  [default: reference; full with l1]",
+)
 @click.option("--positive", metavar="CLASS", help="The class to model, if there are two.  [default: the last]")
-@click.option("--cv", default="5", help="Number of folds in every file, or silo to leave out one file at a time.")
+@click.option(
+    "--cv",
+    default="5",
+    help="With --alpha cv: the number of folds in every file, or `silo` to leave out one file at a time.",
+)
 @click.option(
     "--rule",
     type=click.Choice(["min", "1se"]),
     default="min",
-    help="Choose the best penalty, or the strongest within one standard error of it.",
+    help="With --alpha cv: the best penalty, or the strongest within one standard error of it.",
 )
 @click.option("--level", default=0.95, help="Level of the confidence intervals.")
-@click.option("--influence/--no-influence", default=True, help="Whether to fit without each file too.")
+@click.option("--influence/--no-influence", default=True, help="Whether to tell what would change without each silo.")
 @page_option
-@click.option("--refit", is_flag=True, help="Refit the columns that l1 chose, without a penalty, into OUT-refit.")
-@click.option("--table", type=click.Choice(["md", "tex", "html", "csv"]), help="Write the table of a paper, too.")
+@click.option("--refit", is_flag=True, help="Fit the columns that l1 chose again without a penalty, into OUT-refit.")
+@click.option("--table", type=click.Choice(["md", "tex", "html", "csv"]), help="Also write the table for a paper.")
 @click.option("--force", is_flag=True, help="Replace the model in --out.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("model"), help="Folder of the model.")
 @click.pass_context
 def fit_command(ctx: click.Context, /, **given: Any) -> None:
-    """Fit a model to files, or to silos far away; no row leaves its silo.
+    """Fit a model to files, or to silos elsewhere; no row leaves its silo.
 
     FILE is CSV or Parquet, with named columns of numbers or text; each is
     a silo. With --study the silos are those of a deployment (`dualfl
-    deploy`), and give the same model. The coefficients are those of the
+    deploy`), and the model is the same. The coefficients are those of the
     pooled table; only sums, and the names of columns and levels, pass
-    between silos. NAME of --model is one of
+    between silos. These are the names for --model:
 
     \b
-      logistic multinomial   probabilities of two, or of any classes
-      svm squared-hinge      support vector machines
-      linear ridge lasso elastic-net huber quantile
-      poisson negative-binomial    counts
-      gamma tweedie                amounts
-      cloglog ordinal              another link; ordered levels
+      logistic, multinomial        two classes; any number of classes
+      svm, squared-hinge           support vector machines
+      linear, ridge, lasso, elastic-net, huber, quantile    numbers
+      poisson, negative-binomial   counts
+      gamma, tweedie               amounts
+      cloglog, ordinal             two classes, another link; ordered levels
       cox                          survival: --time and --event
 
     Rows without a target are left out. A missing number becomes the mean

@@ -22,29 +22,35 @@ LINES = 10  # of a curve, on the screen
 @click.command("km", context_settings={"show_default": True})
 @click.argument("files", nargs=-1, metavar="[FILE...]", type=click.Path(path_type=Path))
 @click.option(
-    "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="The silos of this deployment instead."
+    "--study", metavar="FOLDER", type=click.Path(path_type=Path), help="Use the silos of this deployment instead."
 )
-@click.option("--time", required=True, metavar="COLUMN", help="When the event came, or the row was last seen.")
-@click.option("--event", required=True, metavar="COLUMN", help="1 if the event came, 0 if the row was censored.")
-@click.option("--entry", metavar="COLUMN", help="When the row came under observation.")
-@click.option("--strata", metavar="COLUMN", help="For the log-rank test: only rows of one label are compared.")
-@click.option("--by", metavar="COLUMN", help="A curve for each level of this column, and log-rank tests.")
+@click.option("--time", required=True, metavar="COLUMN", help="When the event happened, or the row was last seen.")
+@click.option("--event", required=True, metavar="COLUMN", help="1 if the event happened, 0 if the row was censored.")
+@click.option("--entry", metavar="COLUMN", help="When observation of the row began.")
+@click.option("--strata", metavar="COLUMN", help="For the log-rank test: compare only rows with the same label.")
+@click.option("--by", metavar="COLUMN", help="Draw a curve for each level of this column, and test them.")
 @click.option("--until", type=float, help="Where curves end.  [default: where nearly nobody is at risk]")
-@click.option("--intervals", default=100, help="Of the grid of times.")
-@click.option("--least", default=5, type=click.IntRange(0, 10_000), help="Events or leavers of a cell, if it is shown.")
-@click.option("--level", default=0.95, help="Level of the bands.")
+@click.option("--intervals", default=100, help="Number of intervals of the time grid.")
+@click.option(
+    "--least",
+    default=5,
+    type=click.IntRange(0, 10_000),
+    help="Smallest number of events, or of rows that leave, in a cell.",
+)
+@click.option("--level", default=0.95, help="Confidence level of the bands.")
 @table_options
 @click.option("--force", is_flag=True, help="Replace the files --out and --plot.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the curves here, as PNG.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the curves here, as CSV.")
 @click.pass_context
 def km_command(ctx: click.Context, /, **given: Any) -> None:
-    """Draw Kaplan-Meier curves of all silos together, and test arms.
+    """Draw Kaplan-Meier curves of all silos together, and compare them.
 
-    FILE is CSV or Parquet, each a silo. Silos send numbers at risk and
-    events on a common grid of times, so curves are approximate; cells of
-    fewer than --least are joined with their neighbours. The log-rank test
-    that is stratified by silo is exact. No time of an event leaves a silo.
+    FILE is CSV or Parquet, each a silo. Silos send how many rows are at
+    risk and how many events there are on a common grid of times, so the
+    curves are approximate. Cells with fewer than --least events are joined
+    with their neighbours. The log-rank test stratified by silo is exact. No
+    event time leaves a silo.
 
     \b
     Examples:

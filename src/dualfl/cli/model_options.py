@@ -17,29 +17,44 @@ if TYPE_CHECKING:
 
 SURVIVAL = ("time", "event", "entry", "strata", "ties")
 OPTIONS = (
-    click.option("--power", default=1.5, help="Of tweedie: the variance is the mean to this power."),
+    click.option("--power", default=1.5, help="For tweedie: the variance is the mean to this power."),
     click.option(
-        "--dispersion", type=float, help="Of negative-binomial: variance m + DISPERSION m^2.  [default: found]"
+        "--dispersion",
+        type=float,
+        help="For negative-binomial: variance m + DISPERSION m^2.  [default: the most likely]",
     ),
-    click.option("--levels", metavar="LOW,...,HIGH", help="Of ordinal: the order.  [default: that of numbers]"),
-    click.option("--time", metavar="COLUMN", help="Of cox: when the event came, or the row was last seen."),
-    click.option("--event", metavar="COLUMN", help="Of cox: 1 if the event came, 0 if the row was censored."),
-    click.option("--entry", metavar="COLUMN", help="Of cox: when the row came under observation."),
-    click.option("--strata", metavar="COLUMN", help="Of cox: labels with a baseline of their own."),
-    click.option("--ties", type=click.Choice(["efron", "breslow"]), default="efron", help="Of cox: equal times."),
+    click.option(
+        "--levels",
+        metavar="LOW,...,HIGH",
+        help="For ordinal: the levels in their order.  [default: the order of numbers]",
+    ),
+    click.option("--time", metavar="COLUMN", help="For cox: when the event happened, or the row was last seen."),
+    click.option("--event", metavar="COLUMN", help="For cox: 1 if the event happened, 0 if the row was censored."),
+    click.option("--entry", metavar="COLUMN", help="For cox: when observation of the row began."),
+    click.option("--strata", metavar="COLUMN", help="For cox: each label has a baseline hazard of its own."),
+    click.option(
+        "--ties", type=click.Choice(["efron", "breslow"]), default="efron", help="For cox: how equal times are handled."
+    ),
     click.option("--offset", metavar="COLUMN", help="A number that is added to the predictor."),
     click.option("--exposure", metavar="COLUMN", help="A number > 0 whose logarithm is added to the predictor."),
-    click.option("--weights", metavar="COLUMN", help="How often a row counts."),
+    click.option("--weights", metavar="COLUMN", help="How much each row counts."),
     click.option(
-        "--class-weight", metavar="CLASS:W,...", help="How much rows of a class count; balanced: all classes alike."
+        "--class-weight",
+        metavar="CLASS:W,...",
+        help="How much each class counts; `balanced` makes all classes count alike.",
     ),
     click.option(
         "--site-effect",
         type=click.Choice(["none", "fixed", "random"]),
         default="none",
-        help="An intercept of its own for every silo, free or, for linear, normal.",
+        help="Give every silo its own intercept: fixed, or random (normal, for linear only).",
     ),
-    click.option("--errors", default="model", metavar="KIND", help="model, robust, cluster:COLUMN (in silos) or silo."),
+    click.option(
+        "--errors",
+        default="model",
+        metavar="KIND",
+        help="Kind of standard errors: model, robust, cluster:COLUMN or silo.",
+    ),
 )
 
 

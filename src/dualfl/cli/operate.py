@@ -18,11 +18,11 @@ SHORTEST, LONGEST = 0.1, 86_400.0  # seconds between two looks
 
 @click.command("status")
 @click.argument("folder", type=FOLDER)
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status_command(folder: Path, as_json: bool) -> None:
-    """Coordinator or silo: how it is, and what to do.
+    """Coordinator or silo: show the state, and what needs attention.
 
-    Reads the folder alone, so it works when the service is down, too.
+    It only reads the folder, so it works while the service is down, too.
     """
     import json
 
@@ -35,7 +35,7 @@ def status_command(folder: Path, as_json: bool) -> None:
 
 @click.command("watch")
 @click.argument("folder", type=FOLDER)
-@click.option("--every", default=2.0, show_default=True, help="Seconds between two looks.")
+@click.option("--every", default=2.0, show_default=True, help="Seconds between two updates.")
 @click.option("--times", default=0, help="How many looks; 0: until Ctrl-C.", hidden=True)
 def watch_command(folder: Path, every: float, times: int) -> None:
     """Coordinator or silo: the status, refreshed until Ctrl-C."""
@@ -56,11 +56,11 @@ def watch_command(folder: Path, every: float, times: int) -> None:
 
 @click.command("stop")
 @click.argument("folder", type=FOLDER)
-@click.option("--run", "name", help="End this run or analysis, and not the service; 'all' ends every one.")
+@click.option("--run", "name", help="End this run or analysis instead of the service; `all` ends every one.")
 def stop_command(folder: Path, name: str | None) -> None:
-    """Coordinator or silo: end the service of a folder, or a run.
+    """Coordinator or silo: stop the service of a folder, or a run.
 
-    A run that is ended goes on when the same command is given again.
+    To continue a stopped run, give the command that started it again.
     """
     from dualfl.deploy import service
 
@@ -79,12 +79,12 @@ def stop_command(folder: Path, name: str | None) -> None:
 @click.command("renew")
 @click.argument("folder", type=FOLDER)
 @click.option("--ca", type=FILE, help="Silo: the new ca.crt of the coordinator.")
-@click.option("--authority", is_flag=True, help="Coordinator: renew ca.crt too, which silos must get then.")
+@click.option("--authority", is_flag=True, help="Coordinator: also renew ca.crt; send it to the silos.")
 def renew_command(folder: Path, ca: Path | None, authority: bool) -> None:
     """Coordinator or silo: renew certificates.
 
-    The coordinator's service takes the new certificate by itself. Silos need
-    nothing, unless ca.crt is renewed: then send it to their operators.
+    The coordinator's service picks the new certificate up by itself. Silos
+    need nothing, unless ca.crt is renewed: then send it to their operators.
     """
     from dualfl.deploy import certificates
     from dualfl.deploy.project import Project
@@ -116,7 +116,7 @@ def renew_command(folder: Path, ca: Path | None, authority: bool) -> None:
 @click.command("rotate")
 @click.argument("folder", type=FOLDER)
 def rotate_command(folder: Path) -> None:
-    """Silo: make new keys, and a new card."""
+    """Silo: make new keys and a new card."""
     from dualfl.deploy import keys
     from dualfl.deploy.membership import rotate
 
@@ -129,7 +129,7 @@ def rotate_command(folder: Path) -> None:
 @click.argument("folder", type=FOLDER)
 @click.argument("silo")
 def revoke_command(folder: Path, silo: str) -> None:
-    """Coordinator: shut a silo's keys out, at once."""
+    """Coordinator: stop accepting a silo's keys, at once."""
     from dualfl.deploy.membership import revoke
     from dualfl.deploy.project import Project
 
@@ -144,7 +144,7 @@ def revoke_command(folder: Path, silo: str) -> None:
 @click.argument("folder", type=FOLDER)
 @click.argument("silos", nargs=-1, required=True)
 def add_command(folder: Path, silos: tuple[str, ...]) -> None:
-    """Coordinator: name new silos of a standing federation."""
+    """Coordinator: add new silos to an existing federation."""
     from dualfl.deploy.membership import add
     from dualfl.deploy.project import Project
 
@@ -156,7 +156,7 @@ def add_command(folder: Path, silos: tuple[str, ...]) -> None:
 @click.argument("folder", type=FOLDER)
 @click.argument("silo")
 def remove_command(folder: Path, silo: str) -> None:
-    """Coordinator: a silo leaves the federation."""
+    """Coordinator: remove a silo from the federation."""
     from dualfl.deploy.membership import remove
     from dualfl.deploy.project import Project
 
@@ -168,7 +168,11 @@ def remove_command(folder: Path, silo: str) -> None:
 @click.argument("folder", type=FOLDER)
 @click.argument("roster", type=FILE)
 def trust_command(folder: Path, roster: Path) -> None:
-    """Silo: accept the roster of all silos' keys."""
+    """Silo: accept the roster, the list of all silos' keys.
+
+    ROSTER is the file roster.json that the coordinator sent. Compare every
+    fingerprint that is printed with the operator of that silo.
+    """
     from dualfl.deploy.member import trust
 
     for name, fingerprint, change in trust(folder, roster):
@@ -182,8 +186,8 @@ def trust_command(folder: Path, roster: Path) -> None:
 def backup_command(folder: Path, archive: Path) -> None:
     """Coordinator or silo: write a backup, keys included.
 
-    The data file is not in it. What an experiment under way needs is not
-    either: in the folder that is restored it is over.
+    The data file is not in it. Nor is what unfinished experiments need: they
+    cannot be continued in a restored folder.
     """
     from dualfl.deploy.upkeep import backup
 
@@ -204,12 +208,12 @@ def restore_command(archive: Path, folder: Path) -> None:
 
 @click.command("purge")
 @click.argument("folder", type=FOLDER)
-@click.option("--days", default=30.0, show_default=True, help="What nobody touched for so long is deleted.")
-@click.confirmation_option(prompt="Old experiments cannot be gone on with afterwards. Delete them?")
+@click.option("--days", default=30.0, show_default=True, help="Delete what has not been used for so many days.")
+@click.confirmation_option(prompt="Deleted experiments cannot be continued. Delete them?")
 def purge_command(folder: Path, days: float) -> None:
     """Coordinator or silo: delete what is left of old experiments.
 
-    Results, models and the audit log stay.
+    Results, models and the audit log are kept.
     """
     from dualfl.deploy.upkeep import purge
 

@@ -21,7 +21,7 @@ BEFORE = (
     click.option(
         "--task",
         type=click.Choice(["classification", "regression"]),
-        help="Kind of target, for a file.  [default: a guess]",
+        help="Kind of target, if the data are a file.  [default: guessed]",
     ),
     click.option("--clients", default=HERE.clients, help="Number of clients."),
 )
@@ -30,10 +30,14 @@ PARTITIONS = click.option(
     "--partition", multiple=True, default=(HERE.partition,), help=f"{SPLIT} Repeatable: a comparison for each."
 )
 AFTER = (
-    click.option("--scale", default=HERE.scale, help="Scale of the features: default (suits the set), raw, a number."),
-    click.option("--loss", default=HERE.loss, help="auto, softmax, logistic, hinge, squared, quantile:0.9, ..."),
-    click.option("--ridge", default=HERE.ridge, help="mu of the term (mu/2)|theta|^2."),
-    click.option("--l1", default=HERE.l1, help="alpha of the term alpha |theta|_1."),
+    click.option(
+        "--scale",
+        default=HERE.scale,
+        help="Scale of the features: default (what suits the data set), raw, or a number.",
+    ),
+    click.option("--loss", default=HERE.loss, help="Loss: auto, softmax, logistic, hinge, squared, quantile:0.9, ..."),
+    click.option("--ridge", default=HERE.ridge, help="Strength mu of the penalty (mu/2)|theta|^2."),
+    click.option("--l1", default=HERE.l1, help="Strength alpha of the penalty alpha |theta|_1."),
     click.option("--seed", default=HERE.seed, help="Seed of all random numbers."),
 )
 

@@ -23,8 +23,8 @@ from dualfl.errors import InputError
 @click.option(
     "--id", "id", multiple=True, metavar="COLUMN", help="Keep this column beside the predictions; repeatable."
 )
-@click.option("--at", metavar="TIME,...", help="For cox: survival up to these times.")
-@click.option("--silo", metavar="NAME", help="For cox: whose baseline hazard; NAME:STRATUM with strata.")
+@click.option("--at", metavar="TIME,...", help="For cox: probabilities to survive these times.")
+@click.option("--silo", metavar="NAME", help="For cox: the silo whose baseline hazard is used, or NAME:STRATUM.")
 @spelling_options
 @click.option("--force", is_flag=True, help="Replace the file --out.")
 @click.option("--out", type=click.Path(path_type=Path), help="The file to write.  [default: print to the screen]")
@@ -33,12 +33,12 @@ def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Pat
 
     MODEL is a folder that `dualfl fit` wrote, FILE a CSV or Parquet file
     with the same columns; it need not have the target. The result is CSV:
-    the number of the row, what names it (--id, here or in the fit), the
-    prediction, and the probability of each class (for support vector machines
-    the decision value). A message says how many gaps were filled, and how
-    many unknown levels became the reference level. Gaps, numbers, levels and
-    dates are read as in the fit, unless options say otherwise. Of cox the
-    prediction is the hazard, relative to a row of means.
+    the number of the row, its identifier (--id, here or in the fit), the
+    prediction, and the probability of each class (for support vector
+    machines, the decision value). For a Cox model the prediction is the
+    hazard relative to a row of means. Gaps, numbers, levels and dates are
+    read as in the fit, unless options say otherwise. A message says how many
+    gaps were filled, and how many unknown levels became the reference level.
 
     \b
     Example:

@@ -19,33 +19,40 @@ from dualfl.tables.rules import USUAL_RULES, Rules, parse_recode
 COLUMNS = (
     click.option("--columns", multiple=True, metavar="A,B,C", help="Take only these features; repeatable."),
     click.option("--drop", multiple=True, metavar="COLUMN", help="Leave this column out; repeatable."),
-    click.option("--id", "id", multiple=True, metavar="COLUMN", help="It names the rows: no feature; repeatable."),
+    click.option(
+        "--id", "id", multiple=True, metavar="COLUMN", help="An identifier of rows, not a feature; repeatable."
+    ),
     click.option("--categorical", multiple=True, metavar="COLUMN", help="Treat its numbers as categories; repeatable."),
 )
 SPELLING = (
     click.option(
-        "--na", multiple=True, metavar="[COLUMN=]VALUE", help="An entry that counts as missing, in one column or all."
+        "--na",
+        multiple=True,
+        metavar="[COLUMN=]VALUE",
+        help="An entry that means missing, in one column or in all; repeatable.",
     ),
     click.option(
         "--recode",
         multiple=True,
         metavar="COLUMN=FROM:TO,...",
-        help="What entries of a column mean, such as died=yes:1,no:0; FILE:COLUMN=... in one file.",
+        help="Replace entries of a column, as in died=yes:1,no:0; FILE:COLUMN=... for one file only.",
     ),
     click.option(
         "--decimal",
         multiple=True,
         metavar="[FILE=]SIGN",
-        help="The decimal sign, point or comma; COLUMN=, in one column.",
+        help="The decimal sign, a point or a comma; COLUMN=SIGN for one column only.",
     ),
-    click.option("--encoding", multiple=True, metavar="[FILE=]NAME", help="Of the text: utf-8, cp1252, utf-16, ..."),
-    click.option("--fold-case", is_flag=True, help="Texts that differ by case or blanks only are one level."),
+    click.option(
+        "--encoding", multiple=True, metavar="[FILE=]NAME", help="Encoding of the text: utf-8, cp1252, utf-16, ..."
+    ),
+    click.option("--fold-case", is_flag=True, help="Treat texts that differ only in case or blanks as one level."),
     click.option(
         "--dates",
         default="",
         show_default=False,
         metavar="RULE",
-        help="as-days-since:2020-01-01 makes numbers of dates.",
+        help="as-days-since:2020-01-01 turns dates into numbers of days.",
     ),
 )
 

@@ -46,7 +46,7 @@ CELLS = "cells.zip"  # all finished cells, small enough to keep
     "--partition", multiple=True, help="How rows of --dataset are split, such as column:hospital; repeatable."
 )
 @click.option("--only", metavar="NAMES", help="Only these algorithms, separated by commas.  [default: all]")
-@click.option("--seeds", default=3, help="Runs of methods that toss coins; the one in the middle counts.")
+@click.option("--seeds", default=3, help="Runs of each random method; the median counts.")
 @click.option("--full", is_flag=True, help="Every partition with every mu, not one varied at a time.")
 @click.option("--whole", is_flag=True, help="All rows of every data set, not 2,000.")
 @click.option("--quick", is_flag=True, help="400 rows of every data set.")
@@ -55,13 +55,13 @@ CELLS = "cells.zip"  # all finished cells, small enough to keep
     "tune_minutes",
     type=float,
     metavar="MINUTES",
-    help="First search the grids of all methods, so long for each task and mu; found values are kept in --out.",
+    help="First search the grids of all methods, for this long for each task and mu; the values are kept in --out.",
 )
 @click.option("--cell-minutes", type=float, help="Largest processor time of a cell, in minutes.  [default: no limit]")
 @click.option(
     "--minutes",
     type=float,
-    help="Processor time of all cells together; rows that are not whole then are listed.  [default: no limit]",
+    help="Processor time of all cells together; rows left unfinished are listed.  [default: no limit]",
 )
 @click.option("--latency", default=0.05, help="Seconds of a round trip, for the map of times.")
 @click.option("--bandwidth", default=10.0, help="Megabits per second of each client, for the map of times.")

@@ -18,7 +18,7 @@ LINES, TABLE, PICTURE = "network.csv", "network.md", "network.png"
 @click.option("--hidden", default=16, help="Hidden units.")
 @click.option("--clients", multiple=True, type=int, default=(10, 100), help="Number of clients; repeatable.")
 @click.option("--partition", default="dirichlet:0.1", help="How rows are split, as in `dualfl run`.")
-@click.option("--ridge", default=1e-3, help="mu of the term (mu/2)|theta|^2.")
+@click.option("--ridge", default=1e-3, help="Strength mu of the penalty (mu/2)|theta|^2.")
 @click.option("--rounds", default=30, help="Communication rounds.")
 @click.option("--seeds", default=3, help="Runs of each algorithm, with rows, partition and weights of their own.")
 @click.option("--only", help="Names separated by commas.  [default: all that run on such costs]")

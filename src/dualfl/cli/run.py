@@ -83,7 +83,7 @@ def say(sentence: str) -> None:
 @click.option("--codec", help="Compress uploads: top:K or rand:K entries, or bits:B per number.")
 @click.option("--rounds", default=HERE.rounds, help="Largest number of communication rounds.")
 @click.option("--tol", type=float, help="Stop when E - E* <= TOL |E| is proven.")
-@click.option("--seconds", type=float, help="Stop after rounds have taken so many seconds.")
+@click.option("--seconds", type=float, help="Stop after this many seconds of rounds.")
 @click.option("--epsilon", type=float, help="Without a ridge, regularise until |E'| <= EPSILON.")
 @click.option("--alpha", type=float, help="Without a ridge, regularise by (ALPHA/2)|theta|^2.")
 @click.option("--reference/--no-reference", default=True, help="Whether to compute E*, for relative errors.")

@@ -11,15 +11,15 @@ FORMATS = ("text", "md", "tex", "html", "csv")
 
 @click.command("table", context_settings={"show_default": True})
 @click.argument("folders", nargs=-1, required=True, metavar="MODEL...", type=click.Path(path_type=Path))
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Of what is printed.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Format of the table.")
 @click.option("--force", is_flag=True, help="Replace the file --out.")
 @click.option("--out", type=click.Path(path_type=Path), help="The file to write.  [default: print to the screen]")
 def table_command(folders: tuple[Path, ...], form: str, force: bool, out: Path | None) -> None:
     """Print the coefficients of a model as a table for a paper.
 
-    MODEL is a folder that `dualfl fit` wrote. Of one model the table has
-    coefficients, standard errors, ratios with their intervals and
-    p-values; several models stand side by side. `tex` needs the package
+    MODEL is a folder that `dualfl fit` wrote. The table of one model has
+    coefficients, standard errors, ratios with their intervals and p-values;
+    several models are shown side by side. `tex` needs the package
     booktabs.
 
     \b

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @click.command("test")
 @click.argument("folders", nargs=-1, required=True, metavar="MODEL...", type=click.Path(path_type=Path))
-@click.option("--terms", multiple=True, metavar="A,B", help="Columns or coefficients to test, each; repeatable.")
-@click.option("--together", is_flag=True, help="Test all of --terms at once.")
+@click.option("--terms", multiple=True, metavar="A,B", help="Test only these columns or coefficients; repeatable.")
+@click.option("--together", is_flag=True, help="Test all of --terms jointly.")
 def test_command(folders: tuple[Path, ...], terms: tuple[str, ...], together: bool) -> None:
     """Test models that `dualfl fit` wrote.
 
-    Two folders, the smaller model first: the likelihood-ratio test of
-    nested models, which differ in their columns alone and were fitted
-    without a penalty to the same rows. One folder: Wald's test of each
-    column, whether all of its coefficients are zero.
+    With two folders, the smaller model first: the likelihood-ratio test.
+    The models must be nested, and fitted without a penalty to the same rows.
+    With one folder: for each column, Wald's test that all of its
+    coefficients are zero.
 
     \b
     Examples:

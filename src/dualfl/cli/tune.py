@@ -26,9 +26,9 @@ TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"
 @click.option("--clients", default=HERE.clients, help="Number of clients.")
 @click.option("--partition", default=HERE.partition, help="How rows are split, such as even or dirichlet:0.5.")
 @click.option("--scale", default=HERE.scale, help="Scale of the features: default, raw, or a number.")
-@click.option("--loss", default=HERE.loss, help="auto, softmax, logistic, squared, huber, ...")
-@click.option("--ridge", default=HERE.ridge, help="mu of the term (mu/2)|theta|^2.")
-@click.option("--l1", default=HERE.l1, help="alpha of the term alpha |theta|_1.")
+@click.option("--loss", default=HERE.loss, help="Loss: auto, softmax, logistic, squared, huber, ...")
+@click.option("--ridge", default=HERE.ridge, help="Strength mu of the penalty (mu/2)|theta|^2.")
+@click.option("--l1", default=HERE.l1, help="Strength alpha of the penalty alpha |theta|_1.")
 @click.option("--seed", default=HERE.seed, help="Seed of random algorithms.")
 @click.option("--algorithms", "chosen", help="Names separated by commas.  [default: the eight of the paper's Table 2]")
 @click.option(

@@ -56,27 +56,29 @@ def make_problem(
     solver: Solver | None = None,
     l1: float = 0.0,
 ) -> Problem:
-    """A linear model with an intercept on every client's rows; penalties act on the intercept too, as in the paper.
+    """Divide a data set among clients, each with a linear model on its rows.
+
+    The result is what `dualfl.run` takes. The model has an intercept; penalties act on it too, as in the paper.
 
     Parameters
     ----------
     dataset : Dataset or str
-        a data set, or the name of one.
+        A data set, or the name of one; `dualfl.data.DATASETS` has the names.
     clients : int, default 8
         How many clients.
     partition : str, default 'even'
         How rows are split: even, shuffled, label, dirichlet:0.5, labels:2, quantity:1000, column:NAME.
     ridge : float, default 0.01
-        The strength of the ridge.
+        mu, the strength of the penalty (mu/2) |theta|^2.
     loss : str or Loss, default 'auto'
         "auto" is softmax for classes, logistic for two classes, squared for real targets. Or a loss, or the name of
         one, some with a number: huber:1, quantile:0.9, epsilon-insensitive:0.1.
     seed : int, default 0
         The seed of random partitions.
     solver : Solver, optional
-        What clients solve their local problems with; None: what suits the loss.
+        What clients solve their local problems with; by default what suits the loss.
     l1 : float, default 0.0
-        The alpha of alpha |theta|_1, a penalty of the common model; 0 for none.
+        alpha, the strength of the penalty alpha |theta|_1; 0 for none.
 
     Returns
     -------

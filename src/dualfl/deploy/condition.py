@@ -17,6 +17,7 @@ from typing import Any
 from dualfl.deploy.certificates import lifetimes
 from dualfl.deploy.proxy import key_id
 from dualfl.deploy.service import HEARD, SAID, SERVICE, age, is_same, read_record, running
+from dualfl.deploy.telling import ago
 from dualfl.errors import InputError
 from dualfl.federation.protocol import PROTOCOL
 from dualfl.lines import plain_text
@@ -127,7 +128,7 @@ def of_coordinator(folder: Path) -> Content:
         found["sentence"] = f"Silos may connect to {found['address']}."
     logins = read(folder / "logins.json")
     found["silos"] = [
-        silo(name, logins.get(name), seen.get("silos", {}), bool(settings.get("tls", True)), folder)
+        silo(name, logins.get(name), seen, bool(settings.get("tls", True)), folder)
         for name in settings.get("silos", [])
     ]
     found["turned_away"] = seen.get("turned_away", {})
@@ -137,17 +138,23 @@ def of_coordinator(folder: Path) -> Content:
 
 
 def silo(name: str, login: str | None, seen: Content, tls: bool, folder: Path) -> Content:
-    """What is known of one silo, from its last request that was let in."""
+    """What is known of one silo, from its last request that was let in, and from one that its clock kept out."""
     found: Content = {"name": str(name), "age": None, "version": "", "protocol": "", "policy": ""}
     if login is None:
         words = f"It is not admitted; get its card.txt and `dualfl deploy admit {folder}` it." if tls else "No keys."
         return found | {"state": "not admitted" if tls else "without a name", "sentence": words}
-    last = seen.get(key_id(base64.b64decode(login.split()[1])))
-    if last is None:
+    who = key_id(base64.b64decode(login.split()[1]))
+    last, ahead = seen.get("silos", {}).get(who), seen.get("clocks", {}).get(who)
+    if last is None and ahead is None:
         return found | {"state": "never seen", "sentence": "It has not connected; ask its operator to start it."}
-    found |= {word: str(last.get(word, "")) for word in ("version", "protocol", "policy")}
-    found["age"] = quiet = max(0.0, time.time() - last["time"])
-    if quiet < CONNECTED and found["protocol"] not in ("", str(PROTOCOL)):
+    if last is not None:
+        found |= {word: str(last.get(word, "")) for word in ("version", "protocol", "policy")}
+        found["age"] = abs(time.time() - last["time"])  # of the future: the clock was set back since
+    quiet = found["age"]
+    if ahead is not None:
+        state, way = "wrong clock", "ahead of" if ahead > 0 else "behind"
+        words = f"It is not let in: its clock is {ago(abs(ahead))} {way} this machine's; set the wrong one, by NTP."
+    elif quiet < CONNECTED and found["protocol"] not in ("", str(PROTOCOL)):
         state = "other protocol"
         words = f"It speaks protocol {found['protocol']} and this coordinator {PROTOCOL}; upgrade one of them."
     elif quiet < CONNECTED:

@@ -100,6 +100,11 @@ class Coordinator:
             str(self.folder / "service" / "seen.json"),
         ]
 
+    def connect(self) -> None:
+        """Note where runs find the SuperLink: the folder may have been moved since, or another port chosen."""
+        ca = self.folder / "certificates" / "ca.crt" if self.tls else None
+        runtime.connect(self.folder / "flower", f"127.0.0.1:{self.inner}", ca)
+
     def register(self) -> None:
         """Tell the SuperLink who was admitted, or revoked, since this was called last."""
         changed = tuple(times(self.folder / "logins.json"))
@@ -113,6 +118,17 @@ class Coordinator:
             if done.returncode:
                 raise runtime.RunFailed(f"Silos' keys could not be registered: {done.stderr.strip()[-300:]}")
             self._registered = changed
+
+    def register_within(self, seconds: float) -> None:
+        """Until it is done: on a busy machine the SuperLink may not answer at first."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                return self.register()
+            except runtime.RunFailed:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(LOOK)
 
     def _register_patiently(self, say: Say) -> None:
         """A SuperLink that is being started may not answer yet; that is no reason to look after nothing else."""
@@ -133,6 +149,7 @@ class Coordinator:
             check_in(self.folder, say)
             runtime.check_port("127.0.0.1", self.inner, "the SuperLink", "superlink_port")
             runtime.check_port("0.0.0.0", self.port, "the silos", "port")
+            self.connect()
             self.supervisor = Supervisor(self.parts, record, say)
             try:
                 self.supervisor.start()

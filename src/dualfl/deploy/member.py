@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dualfl.deploy import certificates, keys, pages
-from dualfl.deploy.project import MINIMUM, NAME, write_script
+from dualfl.deploy.project import MINIMUM, NAME
 from dualfl.deploy.service import LOGIN
 from dualfl.errors import InputError
 from dualfl.federation.audit import AuditLog
@@ -90,10 +89,8 @@ def join(
         if ca is not None:
             write_atomically(folder / "ca.crt", ca.read_bytes())
         write_atomically(folder / "silo.json", (json.dumps(settings, indent=2) + "\n").encode())
-        command = [sys.executable, "-m", "dualfl", "deploy", "serve", str(folder.absolute())]
         AuditLog(folder).note("joined", name=name, coordinator=coordinator, key=keys.fingerprint(public))
-        write_script(folder / "start.sh", command)
-        write_atomically(folder / "dualfl-silo.service", pages.unit(f"dualfl silo {name}", command, folder).encode())
+        pages.write_service(folder, "serve", "silo", f"dualfl silo {name}")
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise

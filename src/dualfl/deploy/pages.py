@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dualfl.files import write_atomically
+
 PLAIN = """
    This project runs without masks: the coordinator will see what each silo sends. A silo refuses that, unless you agree
    by adding `--allow-plain`."""
+
+
+def write_service(folder: Path, verb: str, kind: str, title: str) -> None:
+    """A unit for systemd, and a script for machines without it; both name the folder, and Python as it is here."""
+    command = [sys.executable, "-m", "dualfl", "deploy", verb, str(folder.absolute())]
+    write_atomically(folder / f"dualfl-{kind}.service", unit(title, command, folder).encode())
+    loop, script = f"while :; do {shlex.join(command)}; sleep 5; done", folder / "start.sh"
+    write_atomically(script, f"#!/bin/sh\n# Starts again whenever it ends; stop it with Ctrl-C.\n{loop}\n".encode())
+    script.chmod(0o755)
 
 
 def unit(title: str, command: Sequence[str], folder: Path) -> str:

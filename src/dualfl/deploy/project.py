@@ -6,10 +6,8 @@ import ipaddress
 import json
 import math
 import re
-import shlex
 import shutil
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -246,20 +244,16 @@ def write_project(folder: Path, settings: ProjectSettings) -> None:
         certificates.write_certificates(folder / "certificates", settings.host)
         write_atomically(folder / "for-silos" / "ca.crt", (folder / "certificates" / "ca.crt").read_bytes())
     runtime.write_app(folder / "app")
-    ca = folder / "certificates" / "ca.crt" if settings.tls else None
-    runtime.connect(folder / "flower", f"127.0.0.1:{settings.superlink_port}", ca)
-    command = [sys.executable, "-m", "dualfl", "deploy", "start", str(folder.absolute())]
-    write_script(folder / "start.sh", command)
-    write_atomically(folder / "dualfl-coordinator.service", pages.unit("dualfl coordinator", command, folder).encode())
-    write_atomically(folder / "COORDINATOR.md", pages.coordinator(folder, settings).encode())
+    write_where(folder, settings)
     write_atomically(folder / "for-silos" / "SILO.md", pages.silo(settings).encode())
 
 
-def write_script(path: Path, command: Sequence[str]) -> None:
-    """Runs the command again whenever it ends, for machines without systemd."""
-    loop = f"while :; do {shlex.join(command)}; sleep 5; done"
-    write_atomically(path, f"#!/bin/sh\n# Starts again whenever it ends; stop it with Ctrl-C.\n{loop}\n".encode())
-    path.chmod(0o755)
+def write_where(folder: Path, settings: ProjectSettings) -> None:
+    """What names the folder itself; one that is restored elsewhere has it written anew."""
+    ca = folder / "certificates" / "ca.crt" if settings.tls else None
+    runtime.connect(folder / "flower", f"127.0.0.1:{settings.superlink_port}", ca)
+    pages.write_service(folder, "start", "coordinator", "dualfl coordinator")
+    write_atomically(folder / "COORDINATOR.md", pages.coordinator(folder, settings).encode())
 
 
 def plain(settings: ProjectSettings) -> dict[str, Any]:

@@ -4,13 +4,15 @@ Flower serves silos, control and its own runtime on one port, and asks nobody wh
 on loopback only, and this stands in front: POST to /v1/fleet/NAME is passed on, everything else gets 403. Requests that
 are too large, too many at once or too many from one address are turned away before anybody looks at their key.
 
-Whom the SuperLink has let in is noted, with the time of the last word and what the silo says of its version.
+Whom the SuperLink has let in is noted, with the time of the last word and what the silo says of its version; and whose
+clock is so wrong that nobody lets him in.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import datetime
 import hashlib
 import json
 import os
@@ -82,15 +84,22 @@ class Bucket:
         return left >= 1.0
 
 
-KEY = "flwr-public-key"
+KEY, SIGNED_AT = "flwr-public-key", "flwr-timestamp"
 TOLD = ("version", "protocol", "policy")  # headers of our own silos, as in dualfl-version
 NOTED = 5.0  # seconds between two notes
 POINT = 97  # bytes of a public key on P-384, at the end of every way of writing it
+SKEW = 60.0  # seconds by which clocks may differ before it is said
+STRANGERS = 1000  # whose clock is remembered: who is not let in may be anybody
 
 
 def key_id(written: bytes) -> str:
     """The same for a key as OpenSSH, PEM or DER have it."""
     return hashlib.sha256(written[-POINT:]).hexdigest()[:32]
+
+
+def key_of(headers: Any) -> str:
+    """Whose request this is, or says it is."""
+    return key_id(base64.b64decode(base64.b64decode(headers[KEY]).split(b"-----")[2]))
 
 
 class Seen:
@@ -99,6 +108,7 @@ class Seen:
     def __init__(self, path: Path | None) -> None:
         self.path, self.noted = path, 0.0
         self.silos: dict[str, dict[str, Any]] = {}
+        self.clocks: OrderedDict[str, float] = OrderedDict()  # seconds by which that of a silo is ahead
         self.turned_away: dict[str, int] = {}
         if path is not None:
             with contextlib.suppress(OSError, ValueError, KeyError):
@@ -107,23 +117,35 @@ class Seen:
     def note(self, headers: Any, status: int, up: int) -> None:
         if status >= 400:
             self.turned_away[str(status)] = self.turned_away.get(str(status), 0) + 1
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                self._note_clock(key_of(headers), datetime.datetime.fromisoformat(headers[SIGNED_AT]).timestamp())
         elif KEY in headers:
             with contextlib.suppress(ValueError, LookupError):
-                written = base64.b64decode(base64.b64decode(headers[KEY]).split(b"-----")[2])
-                before = self.silos.get(key_id(written), {"requests": 0, "bytes": 0})
+                who = key_of(headers)
+                before = self.silos.get(who, {"requests": 0, "bytes": 0})
                 told = {word: plain_text(headers.get(f"dualfl-{word}", ""), 40) for word in TOLD}
-                self.silos[key_id(written)] = {
+                self.silos[who] = {
                     "time": time.time(),
                     "requests": before["requests"] + 1,
                     "bytes": before["bytes"] + up,
                     **told,
                 }
+                self.clocks.pop(who, None)
         if self.path is not None and time.monotonic() - self.noted > NOTED:
             self.write(self.path)
 
+    def _note_clock(self, who: str, theirs: float) -> None:
+        """Of one who was refused."""
+        ahead = theirs - time.time()
+        self.clocks.pop(who, None)
+        if abs(ahead) > SKEW:
+            self.clocks[who] = ahead
+        while len(self.clocks) > STRANGERS:
+            self.clocks.popitem(last=False)
+
     def write(self, path: Path) -> None:
         self.noted = time.monotonic()
-        content = {"silos": self.silos, "turned_away": self.turned_away, "time": time.time()}
+        content = {"silos": self.silos, "clocks": self.clocks, "turned_away": self.turned_away, "time": time.time()}
         beside = path.with_name(f".{path.name}")
         with contextlib.suppress(OSError):  # a full disk must not end the proxy
             beside.write_text(json.dumps(content))  # not flushed to the disk: it is of this minute

@@ -1,7 +1,7 @@
 """A service that runs in a folder: one at a time, known by its number, and stopped by it.
 
 service/lock            held as long as the service lives; the kernel lets go of it
-service/service.json    its process, and those it has started
+service/service.json    its process, those it has started, and which folder they serve: a copy's is that of another
 service/alive, heard    touched by the part that does the work: in every turn, and at every word from the other side
 service/said.json       how that part is, and a sentence that says what to do
 """
@@ -20,7 +20,7 @@ from typing import Any
 
 from dualfl.deploy.logbook import Logbook
 from dualfl.errors import DualflError, InputError
-from dualfl.files import write_atomically
+from dualfl.files import in_words, mark, write_atomically
 
 SERVICE = "service"
 LOGIN = "login"  # a silo's key for Flower, which signs nothing that other silos read; `key` does
@@ -38,9 +38,9 @@ def touch(path: Path) -> None:
 
 
 def age(path: Path) -> float | None:
-    """Seconds since it was touched; None if it never was."""
+    """Seconds since it was touched; None if it never was. One of the future is old: the clock was set back since."""
     try:
-        return max(0.0, time.time() - path.stat().st_mtime)
+        return abs(time.time() - path.stat().st_mtime)
     except OSError:
         return None
 
@@ -89,11 +89,13 @@ def end_group(process: dict[str, Any]) -> None:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
+    """Empty, too, in a folder that was copied while it was served: those processes serve the other one."""
     try:
-        found = json.loads((folder / SERVICE / RECORD).read_text())
+        found, here = json.loads((folder / SERVICE / RECORD).read_text()), mark(folder)
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    ours = isinstance(found, dict) and found.get("folder", here) == here  # earlier versions did not note it
+    return found if ours else {}
 
 
 def running(folder: Path) -> int | None:
@@ -109,6 +111,7 @@ class Record:
         self.path = folder / SERVICE / RECORD
         self.content: dict[str, Any] = {
             "kind": kind,
+            "folder": mark(folder),
             "service": noted(os.getpid()),
             "started": time.time(),
             "parts": {},
@@ -122,6 +125,11 @@ class Record:
     def note(self, **more: Any) -> None:
         self.content |= more
         self.write()
+
+    def keep(self) -> None:
+        """Write it again where it was lost, or the disk was full when it was to be written."""
+        if not self.path.exists():
+            self.write()
 
     def write(self) -> None:
         with contextlib.suppress(OSError):  # a full disk must not end the service
@@ -201,4 +209,9 @@ def as_service(folder: Path, serve: Callable[[Say], None]) -> int:
     except DualflError as error:
         book.say(str(error))
         return 2 if isinstance(error, InputError) else 1
+    except OSError as error:  # a full disk, above all; who keeps the service tries again
+        book.say(in_words(error))
+        return 1
+    finally:
+        book.close()
     return 0

@@ -151,14 +151,14 @@ def finished(work: Path) -> bool:
 
 
 def connect(folder: Path | str, *, patience: float | None = None, say: Say | None = None) -> Study:
-    """The silos of a project, to be analysed like files.
+    """Connect to the silos of a deployment, to analyse them as if they were files.
 
     Parameters
     ----------
     folder : str or Path
         The coordinator's folder, made by `dualfl deploy init`; `dualfl deploy start` must be running there.
     patience : float, optional
-        Seconds without an answer after which a call ends.
+        How many seconds to wait for a silo that does not answer; by default what project.json says.
     say : Say, optional
         Called with a sentence at every exchange, such as `print`.
 

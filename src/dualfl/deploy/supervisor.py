@@ -8,6 +8,7 @@ machine. Parts die with the supervisor (`federation.flower.lifeline`).
 from __future__ import annotations
 
 import shutil
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +50,16 @@ class Part:
     _from: int = field(default=0, init=False)
 
 
+def why(part: Part) -> str:
+    """Why it ended, by the system's word or its own."""
+    assert part.process is not None
+    code = part.process.popen.returncode
+    if code < 0:
+        memory = ", as the kernel does when memory runs out" if -code == signal.SIGKILL else ""
+        return f"{part.title} was ended by {signal.Signals(-code).name}{memory}; see {part.log}."
+    return f"{part.title} ended; see {part.log}." if part.explain is None else part.explain(part.log, part._from)
+
+
 class Supervisor:
     """Starts parts in order, watches them, and ends them in the other order."""
 
@@ -69,6 +80,7 @@ class Supervisor:
 
     def look(self) -> None:
         """One look at every part."""
+        self.record.keep()
         for name, part in self.parts.items():
             if part.process is None:
                 if time.monotonic() >= part._next:
@@ -94,9 +106,8 @@ class Supervisor:
     def _ended(self, part: Part) -> None:
         assert part.process is not None
         part.process.kill()  # what it has left of its group
+        self.say(f"{why(part)} It is started again in {part._pause:.0f} s.")
         part.process, part._next = None, time.monotonic() + part._pause
-        why = f"{part.title} ended; see {part.log}." if part.explain is None else part.explain(part.log, part._from)
-        self.say(f"{why} It is started again in {part._pause:.0f} s.")
         part._pause = min(2 * part._pause, LONGEST)
 
     def _again(self, name: str) -> None:

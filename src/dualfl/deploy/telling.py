@@ -13,7 +13,7 @@ Content = dict[str, Any]
 Value = tuple[dict[str, Any], float | None]  # labels, and the number if it is known
 WIDTH = 80
 GOOD = {"connected", "running", "done"}
-BAD = {"gone", "failed", "refused", "not admitted", "stopped", "other protocol"}
+BAD = {"gone", "failed", "refused", "not admitted", "stopped", "other protocol", "wrong clock"}
 
 
 def ago(seconds: float | None) -> str:
@@ -40,7 +40,7 @@ def size(number: float) -> str:
 
 def title(found: Content) -> str:
     who = "Coordinator" if found["kind"] == "coordinator" else f"Silo {found['name']}"
-    since = f", for {ago(found['time'] - found['since'])}" if found["since"] else ""
+    since = f", for {ago(max(0.0, found['time'] - found['since']))}" if found["since"] else ""
     return f"{who}: {found['state']}{since}; dualfl {found['version']}, protocol {found['protocol']}"
 
 
@@ -182,7 +182,7 @@ def metrics(found: Content) -> str:
             told.extend((f"# HELP dualfl_{name} {what}", f"# TYPE dualfl_{name} {kind}"))
         for labels, value in known:
             inner = ",".join(f'{key}="{escaped(word)}"' for key, word in labels.items())
-            told.append(f"dualfl_{name}{{{inner}}} {value:g}" if inner else f"dualfl_{name} {value:g}")
+            told.append(f"dualfl_{name}{{{inner}}} {value:.15g}" if inner else f"dualfl_{name} {value:.15g}")
 
     about = {"kind": found["kind"], "version": found["version"]}
     tell("up", "Whether the service runs.", [(about, float(bool(found["pid"])))])

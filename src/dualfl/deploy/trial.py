@@ -17,6 +17,7 @@ from dualfl.federation.flower import runtime
 from dualfl.federation.policy import OPEN
 
 Say = Callable[[str], None]
+PATIENCE = 120.0  # seconds for the registration of all keys
 
 
 def write_data(folder: Path, silos: int) -> list[Path]:
@@ -79,7 +80,7 @@ class Deployment:
         say("Starting the coordinator: SuperLink on loopback, the proxy in front of it, keys registered ...")
         with self.coordinator.running(say):
             try:
-                self.coordinator.register()
+                self.coordinator.register_within(PATIENCE)
                 say(f"Starting {len(self.names)} silos, each with a key of its own ...")
                 for name in self.names:
                     self.start(name)

@@ -12,7 +12,9 @@ import io
 import json
 import os
 import shutil
+import sqlite3
 import tarfile
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from dualfl.version import __version__
 SERVED = "served.json"  # in service/: the version that served the folder last, and where the folder was
 EXPERIMENTS, ENDED = "experiments", "ended"
 LEFT_OUT = {"coordinator": {SERVICE, "logs"}, "silo": {SERVICE, "logs", "cache", EXPERIMENTS, "flower"}}
+DATABASE, BESIDE = ".db", (".db-wal", ".db-shm")  # Flower's, and what SQLite keeps beside one that is open
 PRIVATE = 0o600
 
 
@@ -88,14 +91,29 @@ def backup(folder: Path, to: Path) -> int:
     with tarfile.open(fileobj=data, mode="w:gz") as archive:
         for path in sorted(folder.rglob("*")):
             within = path.relative_to(folder)
-            if within.parts[0] not in LEFT_OUT[kind] and path.is_file() and not path.is_symlink():
-                with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+            if within.parts[0] in LEFT_OUT[kind] or not path.is_file() or path.is_symlink():
+                continue
+            if path.name.endswith(BESIDE):
+                continue
+            with contextlib.suppress(FileNotFoundError):  # it went meanwhile
+                if path.suffix == DATABASE:
+                    add_database(archive, path, within)
+                else:
                     archive.add(path, str(within), recursive=False)
-                    count += 1
+                count += 1
         for path in sorted((folder / EXPERIMENTS).glob("*")) if kind == "silo" else []:
             archive.addfile(tarfile.TarInfo(f"{ENDED}/{path.name}"))  # whoever restores this has it behind him
     write_atomically(to, data.getvalue(), PRIVATE)
     return count
+
+
+def add_database(archive: tarfile.TarFile, path: Path, within: Path) -> None:
+    """As it is at one moment, whoever writes to it meanwhile: a plain copy may be torn."""
+    with tempfile.TemporaryDirectory() as temporary:
+        whole = Path(temporary) / path.name
+        with contextlib.closing(sqlite3.connect(path)) as ours, contextlib.closing(sqlite3.connect(whole)) as copy:
+            ours.backup(copy)
+        archive.add(whole, str(within), recursive=False)
 
 
 def restore(archive: Path, folder: Path) -> str:
@@ -111,6 +129,7 @@ def restore(archive: Path, folder: Path) -> str:
         with tarfile.open(archive) as packed:
             safely: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Python 3.11.4
             packed.extractall(folder, **safely)
+        settle(folder)
         return kind_of(folder)
     except (OSError, tarfile.TarError, InputError) as error:
         shutil.rmtree(folder, ignore_errors=True)
@@ -118,6 +137,17 @@ def restore(archive: Path, folder: Path) -> str:
         raise InputError(f"{archive} is not a backup by `dualfl deploy backup` ({reason}); take another.") from error
     finally:
         os.umask(before)
+
+
+def settle(folder: Path) -> None:
+    """Units, scripts and pages name the folder, which was another when they were written."""
+    from dualfl.deploy import pages, project
+
+    if kind_of(folder) == "coordinator":
+        project.write_where(folder, project.Project(folder).settings)
+    else:
+        name = json.loads((folder / "silo.json").read_text())["name"]
+        pages.write_service(folder, "serve", "silo", f"dualfl silo {name}")
 
 
 # -- old experiments -------------------------------------------------------------------------------------------

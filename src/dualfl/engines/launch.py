@@ -59,16 +59,16 @@ def run(
     engine: str = "inprocess",
     say: Callable[[str], None] | None = None,
 ) -> Result:
-    """Run `algorithm` on `problem`.
+    """Run an algorithm on a problem, and return the best model with its certificate.
 
     Parameters
     ----------
     problem : Problem
         The clients and their penalty.
     algorithm : Algorithm
-        What runs on them.
+        The algorithm with its hyperparameters, such as `dualfl.DualFL()`.
     rounds, seconds : int and float
-        Limits of the run; everything up to them is kept. Time may end it inside an exchange.
+        The largest number of rounds, and of seconds; what was reached until then is kept.
     tol : float, optional
         Stop when the certificate proves E - E* <= tol |E|; needs an algorithm that has one.
     reference : float, optional
@@ -76,9 +76,9 @@ def run(
     start : ndarray, optional
         The first model; the default is zero.
     seed : int, default 0
-        The seed of all draws.
+        The seed of all random numbers.
     threads : int, optional
-        How many clients compute at once; None: as many as pay.
+        How many clients compute at once; by default as many as pay.
     codec : Codec, optional
         What compresses uploads, such as `TopK(50)`.
     constants : Constants, optional
@@ -88,7 +88,7 @@ def run(
     progress : bool, default False
         Whether a bar shows how far the run is.
     checkpoint, checkpoint_every, resume : str or Path, int, bool
-        a file, every how many exchanges it is written, whether to continue.
+        A file, after how many exchanges it is written each time, and whether to continue from it.
     stop : callable, optional
         Called with each row and its model; True ends the run.
     measure : Problem, optional
@@ -101,7 +101,7 @@ def run(
     Returns
     -------
     Result
-        The best model, its certificate, and the account.
+        The best model, its certificate, and what every round cost.
 
     Examples
     --------

@@ -8,8 +8,8 @@ asked. Then a fit is what follows, and nothing else; what silos would have sent 
 E(z) is measured, and a step that does not keep 1e-4 of what it promises is shortened along its ray. Without an l1
 penalty the Hessian proves how near x is (`self_concordance`, in coordinates in which H has a unit diagonal). The bound
 of E* is then known, and the Newton step from x is taken as well: what it leaves is about the square of what was left.
-With an l1 penalty and a free intercept duality proves it (`estimators.proof`); a lasso has a way of its own
-(`all_rows_lasso`), and a large softmax goes by L-BFGS.
+With an l1 penalty duality proves it (`estimators.proof`); a lasso has a way of its own (`all_rows_lasso`), many sparse
+columns have theirs (`all_rows_sparse`), and a large softmax goes by L-BFGS.
 
 Whoever is not done with that, because columns depend on each other, classes are separable, or rounding stands against
 it, is returned to the algorithms of the library, which know more ways: `minimised` says None.
@@ -37,6 +37,7 @@ from dualfl.engines.history import History
 from dualfl.engines.progress import Bar
 from dualfl.estimators.account import Account, Found
 from dualfl.estimators.all_rows_lasso import Lasso
+from dualfl.estimators.all_rows_sparse import by_columns, goal_at, minimise, working_set
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.estimators.solving import FitLimits
 from dualfl.objectives import L1, Squared
@@ -72,9 +73,20 @@ def suits(f: LinearModel, l1: float) -> bool:
         return False
     if is_lasso(f, l1):
         return True
-    if l1 and (f.free is None or not loss.nonnegative):
+    if l1 and not loss.nonnegative:
         return False  # the proof is another one there
-    return f.d <= WIDEST if isinstance(loss, Squared) else f.d * (f.d + 1) // 2 <= EXACT
+    return is_sparse_l1(f, l1) or (f.d <= WIDEST if isinstance(loss, Squared) else is_narrow(f))
+
+
+def is_narrow(f: LinearModel) -> bool:
+    """Whether there is room for a Hessian."""
+    return f.d * (f.d + 1) // 2 <= EXACT
+
+
+def is_sparse_l1(f: LinearModel, l1: float) -> bool:
+    """Whether Newton's models are minimised column by column."""
+    curved = not isinstance(f.loss, Squared)
+    return curved and l1 > 0 and f.k == 1 and f.ridge == 0 and not is_narrow(f) and kernels.is_sparse(f.design.X)
 
 
 def is_lasso(f: LinearModel, l1: float) -> bool:
@@ -97,6 +109,8 @@ def minimised(f: LinearModel, l1: float, limits: FitLimits, silos: int) -> Resul
         if f.k > 1
         else Lasso
         if is_lasso(f, l1)
+        else SparseL1
+        if is_sparse_l1(f, l1)
         else WithL1
         if l1
         else Smooth
@@ -142,11 +156,11 @@ class Smooth:
             if not np.isfinite(energy) or not energy < before:
                 return None
             self.bar.update(self.account.note(energy))
-            self.account.exchange(self.f.d * (self.f.d + 3) // 2 + 4, self.f.d)
             H = self.hessian(point.x) if H is None or not constant else H
             step = self.step(point, H)
             if step is None:
                 return None
+            self.count()
             trial, promised = step
             bound = -np.inf if constant else self.bound(point, energy, promised)
             before = energy
@@ -160,6 +174,10 @@ class Smooth:
             if (found := self.proven(point, energy, bound)) is not None:
                 return found
         return None
+
+    def count(self) -> None:
+        """What silos would have sent for a step: a value, a gradient and a Hessian."""
+        self.account.exchange(self.f.d * (self.f.d + 3) // 2 + 4, self.f.d)
 
     def proven(self, point: Point, energy: float, bound: float) -> Found | None:
         """What the bound says of this point, if that is enough."""
@@ -241,9 +259,9 @@ class WithL1(Smooth):
 
     def __init__(self, f: LinearModel, l1: float, limits: FitLimits, silos: int, bar: Bar) -> None:
         super().__init__(f, l1, limits, silos, bar)
-        assert f.free is not None
         zero, infinite = np.zeros(f.d), np.full(f.d, np.inf)
-        self.P = Separable(np.where(f.free, 0.0, l1), zero, -infinite, infinite)
+        held = np.full(f.d, l1) if f.free is None else np.where(f.free, 0.0, l1)
+        self.P = Separable(held, zero, -infinite, infinite)
 
     def penalty(self, x: Array) -> float:
         return float(self.P.l1 @ np.abs(x))
@@ -273,6 +291,43 @@ class WithL1(Smooth):
             return None
         bound = FreeIntercept(Problem([self.f], penalty=L1(self.l1))).bound(point.x)
         return super().proven(point, energy, bound)
+
+
+class SparseL1(WithL1):
+    """The same for many sparse columns: no Hessian, but the columns that matter."""
+
+    def __init__(self, f: LinearModel, l1: float, limits: FitLimits, silos: int, bar: Bar) -> None:
+        super().__init__(f, l1, limits, silos, bar)
+        self.transposed, self.asked = by_columns(f.design), 0
+
+    def hessian(self, x: Array) -> Array:
+        """The weights of rows in it."""
+        return self.f.newton_curvatures(x, 0.0)[0, 0]
+
+    def step(self, point: Point, H: Array) -> tuple[Array, float] | None:
+        x, g = point.x, point.gradient
+        violation = float(np.abs(self.P.steepest(x, g)).max())
+        chosen = np.flatnonzero((x != 0) | (np.abs(g) > self.P.l1) | (self.P.l1 == 0))
+        columns = working_set(self.transposed, self.f.design, chosen, H, self.P.l1)
+        z = x.copy()
+        z[chosen] = minimise(columns, g[chosen], x[chosen], goal_at(violation, self.l1, self.limits.tol))
+        self.asked = len(chosen)
+        return z, min(float(g @ (z - x)) + self.penalty(z) - self.penalty(x), 0.0)
+
+    def count(self) -> None:
+        """A gradient says which columns matter; their sums come with the next exchange."""
+        self.account.exchange(self.f.d + 2, self.f.d)
+        self.account.exchange(self.asked * (self.asked + 1) // 2, self.asked)
+
+    def bound(self, point: Point, energy: float, promised: float) -> float:
+        return energy
+
+    def proven(self, point: Point, energy: float, bound: float) -> Found | None:
+        """A proof, if one will do: E* is about t (L - g'x), if t |g_k| <= l1."""
+        steepest = float(np.abs(point.gradient[self.P.l1 > 0]).max(initial=0.0))
+        t = min(1.0, self.l1 / steepest) if steepest > 0 else 1.0
+        about = energy - t * (point.value - float(point.gradient @ point.x))
+        return super().proven(point, energy, bound) if about <= self.limits.tol * self.limits.scale(energy) else None
 
 
 class FewOutputs(Smooth):

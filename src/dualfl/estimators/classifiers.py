@@ -25,9 +25,10 @@ def check_strength(C: Any) -> float:
 
 
 class LogisticRegression(FederatedClassifier):
-    """Logistic regression; multinomial for more than two classes.
+    """Logistic regression on rows in several silos; multinomial for more than two classes.
 
-    The objective is scikit-learn's,
+    `fit(X, y, groups=silo)` says which silo each row belongs to; `fit_silos` takes one table for each silo, or the
+    silos of a deployment. The model is that of the pooled rows. The objective is scikit-learn's,
 
         C sum_i s_i l(y_i, x_i'w + b) + (1 - l1_ratio)/2 |w|^2 + l1_ratio |w|_1,
 
@@ -195,7 +196,7 @@ class LinearSVC(FederatedClassifier):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int or None, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False

@@ -118,7 +118,7 @@ class LogisticRegressionCV(CrossValidated, LogisticRegression):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -184,7 +184,7 @@ class LinearSVCCV(CrossValidated, LinearSVC):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -247,7 +247,7 @@ class RidgeCV(CrossValidated, Ridge):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -307,7 +307,7 @@ class LassoCV(CrossValidated, Lasso):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -369,7 +369,7 @@ class ElasticNetCV(CrossValidated, ElasticNet):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -434,7 +434,7 @@ class HuberRegressorCV(CrossValidated, HuberRegressor):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -498,7 +498,7 @@ class QuantileRegressorCV(CrossValidated, QuantileRegressor):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -559,7 +559,7 @@ class PoissonRegressorCV(CrossValidated, PoissonRegressor):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False

@@ -45,7 +45,7 @@ class GammaRegressor(LogLink):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int or None, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -92,7 +92,7 @@ class TweedieRegressor(LogLink):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int or None, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -176,7 +176,7 @@ class NegativeBinomialRegressor(LogLink):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int or None, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -306,7 +306,7 @@ class CLogLogRegression(LogisticRegression):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int or None, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False

@@ -72,20 +72,20 @@ def evaluate(
     bins: int = BINS,
     quantile: float | None = None,
 ) -> Evaluation:
-    """Evaluate a fitted model on silos (X, y) or (X, y, weights), from sums.
+    """Evaluate a fitted model on rows in several silos, from sums and histograms of each.
 
     Parameters
     ----------
     model : object
         A fitted estimator.
     silos : sequence of Any
-        Pairs (X, y) or triples (X, y, weights), one a silo.
+        Pairs (X, y) or triples (X, y, weights), one for each silo.
     names : sequence of str, optional
         The silos' names.
     bins : int, default 1000
-        Of the scores, for the ROC curve.
+        The number of bins of the scores, for the ROC curve.
     quantile : float, optional
-        Of the pinball loss; the default is the model's own, or 0.5.
+        The quantile of the pinball loss; the default is the model's own, or 0.5.
 
     Returns
     -------

@@ -14,7 +14,7 @@ At a minimiser one cut is enough. Near it, where G_b is not quite zero, the two 
 * softmax: at theta and at w = 0, where b may be log q for any distribution q, and G_b = q - p with the shares p of the
   classes. For G_b = r at theta the remedy is q = p - r (1 - t)/t, and t the least that keeps q positive.
 
-Without a ridge, <G_w, w> + l1 |w|_1 is bounded below only if |G_w| <= l1; a third cut, F >= its least value row by row,
+Without an intercept one cut is all. Without a ridge, <G_w, w> + l1 |w|_1 is bounded below only if |G_w| <= l1; a third cut, F >= its least value row by row,
 scales G down to that.
 
 Rounding. A cut is off by at most off + <off_G, |y - theta|> (`objectives.rounding`): the part of theta is taken off its
@@ -61,7 +61,8 @@ class FreeIntercept:
 
     def __init__(self, problem: Problem) -> None:
         f: Any = problem.clients[0]
-        self.ridge, self.free, self.loss = f.ridge, f.free, f.loss
+        self.ridge, self.loss = f.ridge, f.loss
+        self.free = np.zeros(f.d, dtype=bool) if f.free is None else f.free
         self.l1 = problem.penalty.alpha if isinstance(problem.penalty, L1) else 0.0
         self.k = f.k
         # the loss alone, without the ridge
@@ -84,7 +85,10 @@ class FreeIntercept:
 
     def bound(self, theta: Array) -> float:
         """A lower bound of E* from cuts near theta; -inf where they do not cancel."""
-        cuts = self._softmax_cuts(theta) if isinstance(self.loss, Softmax) else self._shifted_cuts(theta)
+        if not self.free.any():
+            cuts = [self.cut(theta)]
+        else:
+            cuts = self._softmax_cuts(theta) if isinstance(self.loss, Softmax) else self._shifted_cuts(theta)
         return min((self._least(cut) for cut in cuts), default=-np.inf)
 
     def _least(self, cut: Cut) -> float:

@@ -57,7 +57,7 @@ class Ridge(Shrunk):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int or None, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -103,7 +103,7 @@ class ElasticNet(FederatedRegressor):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int or None, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -163,7 +163,7 @@ class Lasso(Shrunk):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int or None, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -210,7 +210,7 @@ class HuberRegressor(FederatedRegressor):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int or None, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -274,7 +274,7 @@ class QuantileRegressor(FederatedRegressor):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int or None, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
@@ -377,7 +377,7 @@ class PoissonRegressor(LogLink):
     tol : float, default 1e-06
         The fit ends when E - E* <= tol |E| is proven.
     max_iter : int, default 200
-        Most rounds.
+        The largest number of rounds.
     random_state : int or None, optional
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False

@@ -18,7 +18,7 @@ from dualfl.typing import Array
 
 
 class StandardScaler(preprocessing.StandardScaler):  # type: ignore[misc]  # scikit-learn is untyped
-    """Columns with mean 0 and variance 1 over all silos together; scikit-learn's, fitted from sums.
+    """Scale columns to mean 0 and variance 1 over all silos together; scikit-learn's scaler, fitted from sums.
 
     Sparse columns keep their zeros: `with_mean=False` is right for them. Parameters and attributes are scikit-learn's.
 

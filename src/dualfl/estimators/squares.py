@@ -27,11 +27,11 @@ from dualfl.objectives import Squared
 from dualfl.silos.costs import ALL, Rows, Sample
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measured_samples, measurement
 from dualfl.silos.verbs import whole
-from dualfl.solvers.coordinate_descent import Separable, face_step, minimise_model
+from dualfl.solvers.coordinate_descent import Separable, minimise_model, quick_face_step
 from dualfl.typing import Array
 
 LARGEST = 2000  # coefficients: above it moments are too many numbers to be sent
-SWEEPS, DOUBLED = 20, 3  # before the first look at the gap; how often twice as many are made before the next
+SWEEPS, DOUBLED = 20, 3  # before the first Newton step; how often twice as many are made before the next
 TURNS = 20  # looks before all digits are asked for
 EPS = float(np.finfo(float).eps)
 DIGITS = 1e-9  # a held-out loss that may be off by more, relatively, is asked for
@@ -112,24 +112,17 @@ class Quadratic:
         return found
 
     def _descended(self, Q: Array, P: Separable, ridge: float, l1: float, start: Array, tol: float) -> Array:
-        """Sweeps of coordinate descent, and between them Newton steps on a face, until the gap is small enough.
+        """Sweeps of coordinate descent, which find the face, and Newton steps on it, until the gap is small enough.
 
-        A small step along the path takes a few sweeps. A Newton step costs as much as a hundred of them, so it waits
-        until so many were made and no longer take three quarters of the gap away.
+        Between two kinks of the path the start is the minimiser already.
         """
-        w, before = start.copy(), np.inf
+        w = start.copy()
         for turn in range(TURNS):
-            sweeps = SWEEPS << min(turn, DOUBLED)
-            kernels.cd_quadratic(Q, self.r, P.l1, P.lo, P.hi, w, Q @ w - self.r, sweeps, 0.0)
             gap, E = self.gap(w, ridge, l1)
             if gap <= tol * E:
                 return w
-            if turn >= DOUBLED and gap > before / 4:
-                face_step(Q, P, w, Q @ w - self.r)
-                gap, E = self.gap(w, ridge, l1)
-                if gap <= tol * E:
-                    return w
-            before = gap
+            kernels.cd_quadratic(Q, self.r, P.l1, P.lo, P.hi, w, Q @ w - self.r, SWEEPS << min(turn, DOUBLED), 0.0)
+            quick_face_step(Q, l1, w, Q @ w - self.r)
         return minimise_model(Q, self.r, P, w, 1e-2 * tol * float(np.abs(self.r).max(initial=0.0)))
 
     def gap(self, w: Array, ridge: float, l1: float) -> tuple[float, float]:

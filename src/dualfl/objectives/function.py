@@ -19,25 +19,25 @@ from dualfl.typing import Array
 
 
 class Function(PlainObjective):
-    """A function given by NumPy callables.
+    """The objective of one client as a function of your own, given by NumPy callables.
 
     Parameters
     ----------
     d : int
         The number of coordinates.
     value, gradient : callable
-        Of a flat, read-only vector of length d.
+        The value and the gradient at a flat, read-only vector of length d.
     hessian_times : callable, optional
         (x, v) -> H(x) v, if there is one.
     mu, L : float
         Constants of strong convexity and smoothness. They are not checked, so they must be true. What a function
         that is not convex has instead of L can be estimated: see `estimated_L`.
     n : int, default 1
-        How many rows it stands for.
+        The number of rows behind it, by which clients are weighted.
     name : str, default 'Function'
         What errors call it.
     convex : bool, default True
-        False for a neural network, say.
+        Whether it is convex; a neural network, for example, is not.
 
     Examples
     --------

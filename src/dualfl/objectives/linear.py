@@ -40,7 +40,7 @@ REMEMBERED = 1 << 8  # numbers of a second moment that may be more than the rows
 
 
 class LinearModel(Objective):
-    """A loss on a linear predictor plus a ridge.
+    """The objective of one client: the mean loss of a linear predictor on its rows, plus a ridge.
 
     Parameters
     ----------
@@ -48,19 +48,19 @@ class LinearModel(Objective):
         Rows by features; dense float64, float32 or uint8, or SciPy CSR of these; `dualfl.kernels.RowsOnDisk` for
         more rows than memory holds.
     y : npt.ArrayLike
-        One target a row, as the loss takes them.
+        One target for each row, of the kind that the loss needs.
     loss : Loss
-        How to measure, e.g. `Softmax(10)`, `Logistic()`, `Hinge()`.
+        The loss, such as `Softmax(10)`, `Logistic()` or `Hinge()`.
     ridge : float, default 0.0
         The mu of (mu/2)|theta|^2.
     weights : npt.ArrayLike, optional
-        One number >= 0 a row; None counts every row once.
+        One number >= 0 for each row; by default every row counts once.
     intercept : Intercept, default False
-        False; True, regularised like every coefficient; or "free".
+        False; True, penalised like every coefficient; or "free", not penalised.
     scale : float, default 1.0
         The predictor uses scale * X, so that uint8 pixels need not be converted.
     offset : npt.ArrayLike, optional
-        One number a row that is added to its predictor, such as the logarithm of an exposure.
+        One number for each row that is added to its predictor, such as the logarithm of an exposure.
 
     Examples
     --------

@@ -22,7 +22,10 @@ VERSION = 2  # of the files, and of what they mean
 
 @checked
 def reference(problem: Problem, *, cache: bool = True) -> float:
-    """E*, smooth problems to 1e-14 of it and all others to 1e-10.
+    """Compute E*, the smallest value of the objective, on the rows of all clients together.
+
+    It is for comparison only: no federated method can do this. Smooth problems are solved to 1e-14 of E*, all others to
+    1e-10.
 
     Parameters
     ----------

@@ -21,6 +21,7 @@ from dualfl.silos.chamber import Chamber, SiloRows
 from dualfl.silos.costs import Cost, Rows, loss_from_json
 from dualfl.silos.predictor import Predictor
 from dualfl.silos.scores import classification_sums, regression_sums, survival_sums, to_wire
+from dualfl.tables.dates import is_date
 from dualfl.tables.encoding import Scaling
 from dualfl.tables.refusals import Remedies, Unfit
 from dualfl.tables.schema import MOST_LEVELS, Draft, Schema
@@ -71,7 +72,12 @@ def check_levels(file: str, name: str, column: ColumnSummary, remedies: Remedies
     if len(column.levels) > MOST_LEVELS:
         what = f"{len(column.levels)} different texts"
         limit = f"and {MOST_LEVELS} are the most a category may have"
-        remedy = f"{remedies.everywhere(name)}, group its levels, or make it numbers"
+        others = "group its levels, or make it numbers"
+        if is_date(column.example):
+            others = f"or {remedies.dates}"
+        elif len(column.levels) == column.present:
+            others = f"or {remedies.names.format(name)}"
+        remedy = f"{remedies.everywhere(name)}, {others}"
         raise Unfit(
             f"{file} has {what} in column {name!r}, such as {column.example!r:.40}, {limit}; {remedy}.",
             f"column {name!r} of its data file holds {what}, {limit}; {remedy}",

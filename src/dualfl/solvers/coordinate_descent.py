@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import lapack
 
 from dualfl import kernels
 from dualfl.errors import NotSupported
@@ -191,7 +192,7 @@ def face_step(Q: Array, P: Separable, z: Array, m: Array) -> None:
     with np.errstate(divide="ignore", invalid="ignore"):
         bounds = np.where(step > 0, (P.hi[face] - x) / step, np.where(step < 0, (P.lo[face] - x) / step, np.inf))
         kinks = np.where((l1 > 0) & (x * step < 0), -x / step, np.inf)
-    t, at_zero = _best_on_the_way(fall, kinks, 2 * l1 * np.abs(step), min(1.0, float(bounds.min())))
+    t, at_zero = best_on_the_way(fall, kinks, 2 * l1 * np.abs(step), min(1.0, float(bounds.min())))
     new = x + t * step
     # rounding must not leave the one that arrived a hair off
     if at_zero is not None:
@@ -202,7 +203,29 @@ def face_step(Q: Array, P: Separable, z: Array, m: Array) -> None:
     z[face] = new
 
 
-def _best_on_the_way(fall: float, kinks: Array, jumps: Array, end: float) -> tuple[float, int | None]:
+def quick_face_step(Q: Array, l1: float, z: Array, m: Array) -> None:
+    """The same under one l1 and without a box: a tenth of the time, and nothing where Cholesky does not go through."""
+    face = np.flatnonzero(z)
+    if not len(face):
+        return
+    x = z[face]
+    slopes = m[face] + l1 * np.sign(x)
+    _, step, failed = lapack.dposv(Q[face][:, face], -slopes)
+    fall = -float(slopes @ step)
+    if failed or not 0 < fall < np.inf:
+        return
+    new = x + step
+    if (new * x < 0).any():
+        kinks = np.full(len(x), np.inf)
+        np.divide(-x, step, out=kinks, where=x * step < 0)
+        t, at_zero = best_on_the_way(fall, kinks, 2 * l1 * np.abs(step), 1.0)
+        new = x + t * step
+        if at_zero is not None:
+            new[at_zero] = 0.0
+    z[face] = new
+
+
+def best_on_the_way(fall: float, kinks: Array, jumps: Array, end: float) -> tuple[float, int | None]:
     """argmin of a Newton step of length t <= end, whose slope (t - 1) fall jumps up at kinks; and the kink it is at."""
     risen = 0.0
     for i in np.argsort(kinks, kind="stable"):

@@ -14,6 +14,14 @@ from typing import Any
 from dualfl.errors import InputError
 from dualfl.tables.terms import COUNTS, FUNCTIONS, MOST_FACTORS, Factor, Term
 
+NUMPY = re.compile(r"\b(np|numpy)\.(?=\w+\()")  # as statsmodels' formulas call functions
+LOG1P = re.compile(r"\blog\(\s*(?:1\s*\+\s*([^\W\d]\w*)|([^\W\d]\w*)\s*\+\s*1)\s*\)")  # log(x + 1)
+OPTIONS = {  # what is part of a formula elsewhere, and an option here
+    "offset": "--offset COLUMN",
+    "strata": "--strata COLUMN",
+    "cluster": "--errors cluster:COLUMN",
+    "Surv": "--time COLUMN --event COLUMN, and a formula that begins with ~",
+}
 QUOTED = re.compile(r"`([^`]*)`")
 NEEDED = "--formula needs the library formulaic; install it with: pip install 'dualfl[formula]'"
 ALLOWED = f"a column, I(x ** 2), or one of {', '.join(FUNCTIONS)} of a column"
@@ -43,7 +51,9 @@ def parse_formula(text: str) -> Formula:
         names.append(found.group(1))
         return f"quoted_{len(names) - 1}_"
 
-    target, right = (QUOTED.sub(plain, side).strip() for side in sides)
+    target, right = (spelt(QUOTED.sub(plain, side)) for side in sides)
+    if (function := target.partition("(")[0].strip()) in OPTIONS:
+        raise InputError(f"--formula: {function}() is not part of a formula here; give {OPTIONS[function]}.")
     categorical: list[str] = []
     terms = [
         Term(tuple(factor(part, names, categorical) for part in parts))
@@ -58,13 +68,26 @@ def parse_formula(text: str) -> Formula:
     return Formula(column(target, names) if target else "", tuple(terms), tuple(dict.fromkeys(categorical)))
 
 
+def spelt(side: str) -> str:
+    """With the names that functions have here.
+
+    >>> spelt("np.log(x + 1) + numpy.sqrt(z)")
+    'log1p(x) + sqrt(z)'
+    """
+    return LOG1P.sub(r"log1p(\1\2)", NUMPY.sub("", side)).strip()
+
+
 def parsed(right: str, whole: str) -> list[tuple[str, ...]]:
     """The terms, each the texts of its factors."""
     try:
         from formulaic.parser import DefaultFormulaParser
     except ImportError as error:
         raise InputError(f"{NEEDED}.") from error
-    if "|" in right or "." in re.sub(r"\d+\.\d*|\.\d+", "", right) or "{" in right or "%" in right:
+    if "|" in right:
+        raise InputError(
+            f"--formula {whole!r:.80}: there is no sign |; effects of silos are --site-effect random, or fixed."
+        )
+    if "." in re.sub(r"\d+\.\d*|\.\d+", "", right) or "{" in right or "%" in right:
         raise InputError(f"--formula {whole!r:.80}: the signs + : * ** - and brackets are known; name all columns.")
     try:
         found: Any = DefaultFormulaParser().get_terms(right)
@@ -88,12 +111,16 @@ def factor(text: str, names: list[str], categorical: list[str]) -> Factor:
             return Factor(column(tree.id, names))
         case ast.Call(func=ast.Name(id="I"), args=[ast.BinOp(ast.Name(id=name), ast.Pow(), ast.Constant(value=power))]):
             return Factor(column(name, names), "pow", power if isinstance(power, int) else -1)
-        case ast.Call(func=ast.Name(id="C"), args=[ast.Name(id=name)], keywords=[]):
+        case ast.Call(func=ast.Name(id="C" | "factor"), args=[ast.Name(id=name)], keywords=[]):
             categorical.append(column(name, names))
             return Factor(column(name, names))
         case ast.Call(func=ast.Name(id=function), args=[ast.Name(id=name), *more], keywords=keywords):
             if function in FUNCTIONS:
                 return Factor(column(name, names), function, count(text, function, more, keywords, names))
+            if function in OPTIONS:
+                raise InputError(f"--formula: {function}() is not part of a formula here; give {OPTIONS[function]}.")
+            if function in ("C", "factor"):
+                raise InputError(f"--formula: {function}() takes one column; its most frequent level is the reference.")
             raise InputError(f"--formula: {function!r} is not among the functions that are allowed; take {ALLOWED}.")
     raise InputError(f"--formula: {shown(text, names)!r:.60} is not allowed; take {ALLOWED}.")
 

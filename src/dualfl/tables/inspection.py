@@ -249,7 +249,7 @@ class _Column:
             )
             yield self._found("numbers", what, stops=True, rows=len(huge), quotes=first_rows(huge), advice=advice)
             return
-        if self.is_target and not self.classes:
+        if (self.is_target and not self.classes) or self.name in self.table.dates:
             pass
         elif names_rows(self.name, self.values) and not self.as_levels:
             what = "it names rows, as an identifier does: whole numbers, none of them twice"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -66,6 +66,7 @@ class Table:
     ids: Mapping[str, AnyArray] = field(default_factory=dict)  # columns that name rows, as they are written
     left_out: tuple[str, ...] = ()  # columns of the file that nobody wants
     matched: Mapping[str, frozenset[tuple[str, str]]] = field(default_factory=dict)  # rules that say something of each
+    dates: frozenset[str] = frozenset()  # columns of numbers that were written as dates
 
     @property
     def rows(self) -> int:
@@ -269,14 +270,24 @@ def _from_csv(path: Path, rules: Rules) -> Table:
     names, rows = csv_rows(path, libsvm=WANTED, encoding=rules.encoding)
     found: dict[str, Column] = {}
     unclear: dict[str, Unclear] = {}
-    ids, matched = {}, {}
+    ids, matched, dates = {}, {}, set()
     for name, cells in zip(names, zip(*rows)):
         spelling = rules.spelling(name)
         found[name] = _of_cells(name, cells, spelling, unclear)
         matched[name] = spelling.matched(cells)
+        if _are_days(found[name], cells, spelling):
+            dates.add(name)
         if name in rules.id:
             ids[name] = np.array([brief(cell.strip()) for cell in cells], dtype=np.str_)
-    return _table(path, found, unclear, ids, matched)
+    return replace(_table(path, found, unclear, ids, matched), dates=frozenset(dates))
+
+
+def _are_days(column: Column, cells: Iterable[str], spelling: Spelling) -> bool:
+    """Whether the numbers of a column were written as dates, all of them being so or none."""
+    if spelling.since is None or not is_numeric(column[0]):
+        return False
+    texts = (spelling.meant(cell.strip()) for cell in cells)
+    return is_date(next((text for text in texts if not spelling.is_gap(text)), ""))
 
 
 def _of_cells(name: str, cells: Sequence[str], spelling: Spelling, unclear: dict[str, Unclear]) -> Column:
@@ -304,7 +315,7 @@ def _from_parquet(path: Path, rules: Rules) -> Table:
     found: dict[str, Column] = {}
     unclear: dict[str, Unclear] = {}
     ids: dict[str, AnyArray] = {}
-    matched = {}
+    matched, dates = {}, set()
     for given, column in parquet_columns(path).items():
         name = tidy(given).strip()
         if name in found:
@@ -312,10 +323,12 @@ def _from_parquet(path: Path, rules: Rules) -> Table:
         spelling = rules.spelling(name)
         found[name] = _of_arrow(name, column, spelling, unclear)
         matched[name] = _matched_in_arrow(column, spelling)
+        if _are_days(found[name], map(str, column.drop_null()), spelling):
+            dates.add(name)
         if name in rules.id:
             texts = ["" if value is None else brief(str(value).strip()) for value in column.to_pylist()]
             ids[name] = np.array(texts, dtype=np.str_)
-    return _table(path, found, unclear, ids, matched)
+    return replace(_table(path, found, unclear, ids, matched), dates=frozenset(dates))
 
 
 def _of_arrow(name: str, column: Any, spelling: Spelling, unclear: dict[str, Unclear]) -> Column:

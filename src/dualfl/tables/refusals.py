@@ -33,6 +33,9 @@ class Remedies:
     value: str = "--na {!r}"  # one of those
     decimal: str = "read them with --decimal ','"
     commas: str = "read them with --decimal '{}=,'"  # in one column, where others have points
+    dates: str = "make days of its dates with --dates as-days-since:2020-01-01"
+    names: str = "say that it names rows with --id {!r}"
+    recode: str = "such as by --recode {}=no:0,yes:1"
     categorical: str = "take its entries as categories with --categorical {!r}"
     allow_empty: str = "let the rule for missing values fill it with --allow-empty"
     drop_gaps: str = "take --missing fill, or leave out columns with gaps by --drop"
@@ -57,6 +60,9 @@ IN_SILOS = Remedies(
     value="{!r}",
     decimal='set "decimal" to "," in silo.json',
     commas="put '{}' under 'commas' in silo.json",
+    dates='make days of its dates by "dates": "as-days-since:2020-01-01" in silo.json',
+    names="say that it names rows by {!r} under 'id' in silo.json",
+    recode="such as by 'recode' for {!r} in silo.json",
     categorical="put {!r} under 'categorical' in the silo.json of every silo",
     allow_empty='let the mean of the others fill it ("allow_empty": true in silo.json)',
     drop_gaps="put columns with gaps under 'ignore' in silo.json",

@@ -254,7 +254,7 @@ def class_names(silos: Sequence[Summary], request: Request, positive: str | None
         f"column {request.target!r}, the target," if request.target else "the target",
         request.levels is not None,
     )
-    check_target_kinds(silos, target)
+    check_target_kinds(silos, target, request)
     if len(names) < 2:
         rows = sum(silo.rows for silo in silos)
         raise InputError(
@@ -315,7 +315,7 @@ def in_order(names: Sequence[str], request: Request) -> tuple[str, ...]:
     return tuple(names)
 
 
-def check_target_kinds(silos: Sequence[Summary], target: str) -> None:
+def check_target_kinds(silos: Sequence[Summary], target: str, request: Request) -> None:
     """Classes called 0 and 1 in one file and no and yes in another are not the same classes."""
 
     def numbers(silo: Summary) -> bool:
@@ -327,7 +327,7 @@ def check_target_kinds(silos: Sequence[Summary], target: str) -> None:
         raise InputError(
             f"{named[0].name} has the class {named[0].target.example!r:.40} in {target} and "
             f"{plain[0].name} has numbers there, such as {plain[0].target.example!r}; "
-            "call the classes alike in all files."
+            f"call the classes alike in all files, {request.remedies.recode.format(request.target)}."
         )
 
 

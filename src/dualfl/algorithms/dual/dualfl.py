@@ -93,9 +93,10 @@ class DualFL(Algorithm):
     Parameters
     ----------
     nu : float, default mu
-        The shift of the dual problem, 0 < nu <= mu.
+        The shift of the dual problem, 0 < nu <= mu, where mu is the strong convexity of the costs, usually the ridge.
     rho : float, default nu / L
-        The momentum, 0 <= rho <= nu/L in theory; larger values are allowed, and no theorem covers them.
+        Sets the momentum; 0 means the most. In theory 0 <= rho <= nu/L, where L is the smoothness of the costs, a bound
+        on their second derivatives. Larger values are allowed, but no theorem covers them.
     upload : {'plain', 'corrected'}, default 'plain'
         "plain" sends theta_j. "corrected" sends theta_j - r_j/nu, where r_j is the residual of the local solve. The
         theorems hold for it word for word, but the iterates are worse when local solves are loose.

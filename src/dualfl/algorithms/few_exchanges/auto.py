@@ -55,25 +55,30 @@ Choice = tuple[Algorithm, str]
 
 @dataclass(frozen=True)
 class Auto(Algorithm):
-    """The method with the fewest exchanges, or floats, for the problem at hand.
+    """Chooses the method that needs the fewest exchanges for the problem at hand, and runs it.
+
+    This is the default of the estimators and of `dualfl fit`. The clients describe their problems in a few numbers;
+    from these it picks one-shot moments, a Newton method, an interior point method or a first-order method. What it
+    picked, and why, is in `result.choice`.
 
     Parameters
     ----------
     cost : {'exchanges', 'floats', 'time'}, default 'exchanges'
-        "time" is that on the network that is stated, or in one process, where exchanges cost nothing.
+        What to save: exchanges, numbers sent, or time. "time" means the time on a network with the given `latency` and
+        `bandwidth`; without them, in one process, where exchanges cost nothing.
     least_rows : int, default 5
-        Clients with fewer rows send no second-order sums; those of the others serve, and secant pairs. If no client
-        has so many, a first-order method runs.
+        Clients with fewer rows send no sums of second derivatives, which could reveal rows; those of the other clients
+        are used instead. If no client has so many rows, a first-order method runs.
     memory : float, default 4000000000.0
-        Bytes that a client or the server may take beside its rows.
+        Bytes of memory that a client or the server may use in addition to its rows.
     proof : bool, default False
-        The method itself must prove how near it is, also where the intercept is free; a fit in one process need not
-        ask for that, because it has a proof of its own.
+        Whether the method itself must have a certificate, also if the intercept is free. A fit in one process need not
+        ask for that, because it proves its result afterwards.
     latency : float, default 0.0
-        Of the network, for "time": seconds an exchange. It is in the plan of a deployment, so that every silo comes to
-        the same choice.
+        For "time": seconds that an exchange takes on the network. It is part of the plan of a deployment, so that every
+        silo makes the same choice.
     bandwidth : float, default inf
-        The same: Mbit/s of a client's line.
+        For "time": Mbit/s of a client's line. Also part of the plan.
 
     Examples
     --------

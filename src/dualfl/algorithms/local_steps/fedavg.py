@@ -47,16 +47,19 @@ class Server:
 
 @dataclass(frozen=True)
 class FedAvg(Algorithm):
-    """FedAvg (McMahan et al.) with full local gradients.
+    """FedAvg (McMahan et al.): clients take gradient steps on their own rows, and the server averages their models.
+
+    A gradient is that of all rows of a client. Where the clients' data differ, it does not converge to the best model
+    for all rows (client drift), so it has no certificate. It is here for comparison.
 
     Parameters
     ----------
     K : int, default 10
-        Local steps.
+        The number of local steps in a round.
     eta : float, default 1 / (K L)
-        The local step, 0 < eta < 2/L.
+        The length of a local step, 0 < eta < 2/L, where L is the smoothness of the costs.
     eta_s : float, default 1.0
-        The server's step.
+        The length of the server's step; 1 takes the mean of the clients' models.
     C : int, default N
         How many clients take part in a round.
 

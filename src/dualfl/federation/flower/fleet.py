@@ -48,8 +48,8 @@ SKEW = 60.0  # seconds by which clocks may differ before it is said
 
 # What went wrong, and what an operator can do about it.
 SENTENCES = {
-    "certificate has expired": "The coordinator's certificate has expired; its operator "
-    "makes a new one by `dualfl deploy renew`.",
+    "certificate has expired": "The coordinator's certificate has expired, if this machine's clock is right; its "
+    "operator makes a new one by `dualfl deploy renew`.",
     "certificate is not yet valid": "The coordinator's certificate is not valid yet; compare the clocks of the two "
     "machines.",
     "CERTIFICATE_VERIFY_FAILED": "The coordinator's certificate does not fit ca.crt; get the project's ca.crt again.",
@@ -229,7 +229,7 @@ class Fleet:
         if off is not None and abs(off) > SKEW:
             return (
                 f"The clock of this machine is {told_time(abs(off))} {'ahead of' if off > 0 else 'behind'} the "
-                "coordinator's, which lets nobody in whose clock is wrong; set it, by NTP."
+                "coordinator's, so this silo is not let in; set the one that is wrong, by NTP."
             )
         return LOCKED_OUT
 

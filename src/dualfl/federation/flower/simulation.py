@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
+import sys
 import tempfile
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from dualfl.federation.remote import Terms
 from dualfl.files import write_atomically
 from dualfl.objectives.average import common_ridge
 from dualfl.problem import Problem
+
+REQUESTS = re.compile(r"uvicorn\.access|Servicer\.")  # what Flower says of every request, twice
 
 
 def simulate(request: RunRequest) -> Result:
@@ -92,13 +96,19 @@ def write_silos(folder: Path, problem: Problem) -> None:
         write_atomically(home / "silo.json", json.dumps(settings).encode())
 
 
+def last_words(log: Path, lines: int = 15) -> str:
+    """The end of Flower's log without what it says of every request."""
+    said = [line for line in log.read_text(errors="replace").splitlines() if not REQUESTS.search(line)]
+    return "\n".join(said[-lines:])
+
+
 def launch(folder: Path, N: int, bar: Bar) -> None:
     home, port = folder / "flower", runtime.free_port()
     app = runtime.write_app(folder / "app")
     runtime.connect(home, f"127.0.0.1:{port}", None)
-    command = ["flower-superlink", "--insecure", "--simulation", "--host", "127.0.0.1", "--port", str(port)]
+    command = [sys.executable, "-m", "dualfl.federation.flower.patient_superlink", "--insecure", "--simulation"]
     superlink = runtime.Process(
-        [*command, "--disable-runtime-dependency-installation"],
+        [*command, "--host", "127.0.0.1", "--port", str(port), "--disable-runtime-dependency-installation"],
         folder / "superlink.log",
         runtime.environment(home) | plugins.environment(),
     )
@@ -106,8 +116,9 @@ def launch(folder: Path, N: int, bar: Bar) -> None:
         runtime.wait_for_port(port, superlink)
         run = runtime.submit(app, folder, home, N)
         runtime.watch(run, folder, home, lambda line: bar.update(Row(*line)) if isinstance(line, list) else None)
+    except runtime.Lost as error:  # without a word of the app: Flower's log is all that is known
+        raise InputError(f"{error} The end of Flower's log:\n{last_words(superlink.log)}") from error
     except runtime.RunFailed as error:
-        # The words of the app are better than Flower's; the log helps where there are none.
         raise InputError(str(error)) from error
     finally:
         superlink.stop()
