@@ -196,7 +196,7 @@ def network() -> str:
 
 
 def matrix(file: str, head: str, folder: str = "matrix-small") -> str:
-    """A table of the matrix's own files, as it stands there."""
+    """A table of an experiment's own files, as it stands there."""
     lines = (RESULTS / folder / file).read_text(encoding="utf-8").splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith(head))
     return "\n".join(itertools.takewhile(lambda line: line.startswith("|"), lines[first:])) + "\n"
@@ -218,6 +218,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "claims-mnist": ("docs/experiments.md", partial(claims, "mnist")),
     "claims-cifar10": ("docs/experiments.md", partial(claims, "cifar10")),
     "network": ("docs/experiments.md", network),
+    "network-100": ("docs/experiments.md", partial(matrix, "network.md", "| clients | algorithm", "network")),
     "matrix-places": ("docs/experiments.md", partial(matrix, "matrix.md", "| problem | place of dualfl")),
     "matrix-auto": ("docs/experiments.md", partial(matrix, "auto.md", "| problem | auto")),
     "matrix-networks": ("docs/experiments.md", partial(matrix, "auto.md", "| network |")),
