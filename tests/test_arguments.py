@@ -68,7 +68,7 @@ def test_long_and_odd_values_fit_into_a_sentence():
 
 
 def test_a_function_keeps_its_face_and_python_tells_what_is_missing():
-    assert dualfl.run.__doc__.startswith("Run `algorithm` on `problem`.")
+    assert dualfl.run.__doc__.startswith("Run an algorithm on a problem")
     with pytest.raises(TypeError, match="missing"):
         dualfl.run()
 

@@ -14,6 +14,7 @@ import numpy as np
 from dualfl.typing import Array
 
 FLAT, ROUGH = 1e-14, 1e-12  # of the sizes of G and c: a descent below it is rounding, or as good as that
+PATIENCE = 100  # vertices in a row that join and leave no less to descend: rounding of dependent cuts
 
 
 def project(v: Array) -> Array:
@@ -66,17 +67,19 @@ def sizes(G: Array, c: Array) -> float:
 def settled(G: Array, c: Array, b: Array) -> Array:
     """The minimiser, from a point near it: the vertex with the steepest descent joins until none descends."""
     size = sizes(G, c)
+    best, least, idle = b, np.inf, 0
     for _ in range(2 * b.size):
         slopes = G @ b - c
         j = int(np.argmin(slopes))
         descent = float(b @ slopes - slopes[j])
-        if not descent > FLAT * size:
+        best, least, idle = (b, descent, 0) if descent < least else (best, least, idle + 1)
+        if not descent > FLAT * size or idle == PATIENCE:
             break
         step = -b
         step[j] += 1.0
         curvature = float(step @ G @ step)
         b = polished(G, c, b + (min(descent / curvature, 1.0) if curvature > 0 else 1.0) * step)
-    return b
+    return best
 
 
 def polished(G: Array, c: Array, b: Array) -> Array:
