@@ -59,9 +59,15 @@ from dualfl.algorithms.few_exchanges.centring import KEEP, ROUNDING, centring, l
 from dualfl.algorithms.few_exchanges.dependence import NONE
 from dualfl.algorithms.few_exchanges.dual_bound import Doubt
 from dualfl.algorithms.few_exchanges.interior_point import central, first, metric, smoothed
-from dualfl.algorithms.few_exchanges.piecewise_sums import PiecewiseSilo, lower_bound, of_few_rows, reach_of
+from dualfl.algorithms.few_exchanges.piecewise_sums import (
+    PiecewiseSilo,
+    far_origin,
+    lower_bound,
+    of_few_rows,
+    reach_of,
+)
 from dualfl.algorithms.few_exchanges.regulariser import Regulariser
-from dualfl.algorithms.few_exchanges.secants import updated
+from dualfl.algorithms.few_exchanges.secants import seen_from, updated
 from dualfl.algorithms.few_exchanges.upload_limits import check_size, has_few_rows
 from dualfl.algorithms.packing import part, symmetric
 from dualfl.algorithms.states import replace
@@ -91,6 +97,7 @@ class Server:
     t: float
     model: Array  # what to deploy
     centre: Array  # of the columns beside a free intercept, as the last H has it; 0 where there is none
+    origin: Array  # where columns have their zeros in H: see `far_origin`
     end: Array | None = None  # theta_0: where the same step would lead for t = 0
     keep: float = KEEP  # how far samples may go towards their bounds
     bound: float = -np.inf
@@ -173,7 +180,7 @@ class FedIPM(Algorithm):
     def start(self, at: Place) -> Server:
         th = np.zeros(at.d) if at.start is None else at.start
         th = th if at.penalty is None else at.penalty.penalised.nearest(th)  # into a box, if there is one
-        return Server(th=th, t=np.inf, model=th, centre=np.zeros(at.d))
+        return Server(th=th, t=np.inf, model=th, centre=np.zeros(at.d), origin=np.zeros(at.d))
 
     def round(self, s: Server, at: Place) -> Round:
         if s.M is None:
@@ -182,16 +189,17 @@ class FedIPM(Algorithm):
         guesses = NONE if s.guesses is None else s.guesses
         if s.rival is not None:
             m = yield ask(
-                self.both, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, rival=s.rival,
-                rival_t=self.rival_t(s), guesses=guesses,
+                self.both, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, origin=s.origin,
+                rival=s.rival, rival_t=self.rival_t(s), guesses=guesses,
             )  # fmt: skip
             return self.raced(self.known(s, m), m, at)
         if s.base is not None:
-            m = yield ask(self.follow, th=s.th, t=s.t, base=s.base, pair=s.part)
+            m = yield ask(self.follow, th=s.th, t=s.t, base=s.base, origin=s.origin, pair=s.part)
             return self.followed(s, m, at)
         m = yield ask(
-            self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, switch=s.switch, guesses=guesses
-        )
+            self.step, th=s.th, t=s.t, end=s.end, keep=s.keep, centre=s.centre, origin=s.origin, switch=s.switch,
+            guesses=guesses,
+        )  # fmt: skip
         return self.stepped(self.known(replace(s, switch=False), m), m, at)
 
     @staticmethod
@@ -207,10 +215,11 @@ class FedIPM(Algorithm):
         guesses = guesses[R.m[guesses[:, 0].astype(int)] == 0]
         s = replace(s, part=bool(m.few > 0))
         s = replace(s, reach=reach_of(R, m, s.th), guesses=guesses if len(guesses) else None)
+        origin = far_origin(R, symmetric(m.h, at.d))
         if not self.race or s.part:
-            return self.stepped(s, m, at)
+            return replace(self.stepped(s, m, at), origin=origin)
         bound = self.proven(s, part(m, "local_"), at, None)
-        s = self.stepped(replace(s, bound=bound), m, at)
+        s = replace(self.stepped(replace(s, bound=bound), m, at), origin=origin)
         local = self.regulariser(s, at).nearest(m.local)
         return replace(s, rival=local, model=local)
 
@@ -234,7 +243,7 @@ class FedIPM(Algorithm):
         """The state after sums at s.th for s.t."""
         R = self.regulariser(s, at)
         H = symmetric(m.h, at.d)
-        res = R.residual_beside(H, s.th, m.v)
+        res = R.residual_beside(H, s.th, m.v, s.origin)
         s = self.watched(s, m.comp + res, abs(m.loss + R.value(s.th)))
         bound = max(s.bound, self.proven(s, m, at, s.reach))
         sigma = centring(m.comp, res, m.loss + R.value(s.th), s.calm > 0)
@@ -243,9 +252,9 @@ class FedIPM(Algorithm):
         if s.base is not None:  # the safeguard begins, where the method stands and with a t that fits that
             t = max(t, CUT * (m.comp + res))
         else:
-            th, end = R.newton(H, m.r0 + t * m.r1, s.th), R.newton(H, m.r0, s.th)
+            th, end = (R.newton_beside(H, pull, s.th, s.origin) for pull in (m.r0 + t * m.r1, m.r0))
         if R.flat[-1] and H[-1, -1] > 0:
-            s = replace(s, centre=np.append(H[:-1, -1] / H[-1, -1], 0.0))
+            s = replace(s, centre=s.origin + np.append(H[:-1, -1] / H[-1, -1], 0.0))
         ended = s.end is not None and hasattr(m, "end_loss") and m.end_loss + R.value(s.end) < m.loss + R.value(s.th)
         model = end if ended and end is not None else th
         return replace(s, th=th, t=t, end=end, keep=reach(sigma), model=model, bound=bound, calm=max(s.calm - 1, 0))
@@ -277,10 +286,10 @@ class FedIPM(Algorithm):
             return replace(
                 s, th=points[best], t=s.t if RAY[best] > 0 else max(CUT * s.t, lowest(m.loss, s.size)), bound=bound
             )
-        H = updated(symmetric(m.h, at.d), R.m, s.S, s.Y)
-        central = R.residual_beside(H, s.th, m.v) <= m.comp  # so that the gap is 2 comp at most, and comp falls with t
+        H = updated(symmetric(m.h, at.d), R.m, *seen_from(s.origin, s.S, s.Y))
+        central = R.residual_beside(H, s.th, m.v, s.origin) <= m.comp  # so that the gap is 2 comp at most, and comp falls with t
         t = max(CUT * s.t, lowest(m.loss, s.size)) if central else s.t
-        th = R.newton(H, m.r0 + t * m.r1, s.th)
+        th = R.newton_beside(H, m.r0 + t * m.r1, s.th, s.origin)
         return replace(s, base=s.th, th=th, t=t, model=th, bound=bound)
 
     def proven(self, s: Server, m: Any, at: Place, far: Array | None) -> float:
@@ -317,7 +326,7 @@ class FedIPM(Algorithm):
         u = silo.margins(th)
         a = first(silo.P, u, size or 1.0)
         D = metric(silo.P, u, a, size or 1.0)
-        sums = silo.sums(u, a, D) | {"M": silo.R.M, "tilt": silo.R.c, "size": size, "row": 1 / f.n}
+        sums = silo.sums(u, a, D, np.zeros(at.d)) | {"M": silo.R.M, "tilt": silo.R.c, "size": size, "row": 1 / f.n}
         sums |= silo.doubts(at, D) | {"few": float(few)}
         if self.race:
             sums |= dict.fromkeys(("local", "local_v"), np.zeros(at.d)) | {"local_ab": 0.0} if few else silo.alone()
@@ -334,6 +343,7 @@ class FedIPM(Algorithm):
         end: Array,
         keep: float,
         centre: Array,
+        origin: Array,
         rival: Array,
         rival_t: float,
         guesses: Array,
@@ -341,31 +351,31 @@ class FedIPM(Algorithm):
         """Exchange 2: at theta, and at the mean of the clients' own solutions."""
         silo = PiecewiseSilo(f, at)
         ends = silo.at_the_end(end, c.a, c.D, centre)
-        sums, a, D = silo.step(th, t, keep, c.a, c.D)
+        sums, a, D = silo.step(th, t, keep, c.a, c.D, origin)
         sums |= ends | silo.copies(guesses)
         u = silo.margins(rival)
         b = central(silo.P, u, rival_t)
         E = metric(silo.P, u, b, rival_t)
-        sums |= {f"rival_{k}": v for k, v in silo.sums(u, b, E).items()}
+        sums |= {f"rival_{k}": v for k, v in silo.sums(u, b, E, origin).items()}
         return at.send(**sums), Local(a, D, b, E)
 
     @client_step
     def step(
         self, f: ClientCost, c: Local, at: Place, th: Array, t: float, end: Array, keep: float, centre: Array,
-        switch: bool, guesses: Array,
+        origin: Array, switch: bool, guesses: Array,
     ) -> tuple[Upload, Local]:  # fmt: skip
         a, D = (c.rival_a, c.rival_D) if switch else (c.a, c.D)
         assert a is not None and D is not None
         silo = PiecewiseSilo(f, at)
         if has_few_rows(f.objective, self.least_rows):
-            return at.send(**silo.slope(th, t, end), **silo.no_copies(guesses)), Local(a, D)
+            return at.send(**silo.slope(th, t, end, origin), **silo.no_copies(guesses)), Local(a, D)
         ends = silo.at_the_end(end, a, D, centre)
-        sums, a, D = silo.step(th, t, keep, a, D)
+        sums, a, D = silo.step(th, t, keep, a, D, origin)
         return at.send(**sums, **ends, **silo.copies(guesses)), Local(a, D)
 
     @client_step
     def follow(
-        self, f: ClientCost, c: Local, at: Place, th: Array, t: float, base: Array, pair: bool
+        self, f: ClientCost, c: Local, at: Place, th: Array, t: float, base: Array, origin: Array, pair: bool
     ) -> tuple[Upload, Local]:
         """The safeguard: a on the central path at theta, and E_t on the way there from `base`."""
         silo = PiecewiseSilo(f, at)
@@ -374,7 +384,7 @@ class FedIPM(Algorithm):
         D = metric(silo.P, u, a, t)
         ray = [float(silo.s @ smoothed(silo.P, begun + r * (u - begun), t).sum(axis=0)) for r in RAY]
         slope = float(silo.s @ (central(silo.P, begun, t) * (u - begun)).sum(axis=0))
-        sums = silo.sums(u, a, D) | {"ray": np.array(ray), "slope": slope}
+        sums = silo.sums(u, a, D, origin) | {"ray": np.array(ray), "slope": slope}
         if pair:
             (sums["base_v"],) = silo.pull(central(silo.P, begun, t))
         return at.send(**(of_few_rows(sums) if has_few_rows(f.objective, self.least_rows) else sums)), Local(a, D)

@@ -42,6 +42,7 @@ from dualfl.typing import Array
 
 ALONE, ACCURACY = 40, 1e-6  # iterations, and relative gap, of a client's own solution
 HELD = 1e-6  # of the mean square of the columns: a ridge beside which nobody needs `vertex_bound`
+FAR = 100.0  # deviations from zero: beyond, columns are centred before they are multiplied
 NEVER = 1e20  # stands for infinity in what is sent, also in masked sums
 SCALES = 1 - np.array([0.0, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5])
 
@@ -72,24 +73,27 @@ class PiecewiseSilo:
         self.model.cost.passes += 0.5
         return list(np.ascontiguousarray(self.model.design.backward(stacked).T))
 
-    def step(self, th: Array, t: float, keep: float, a: Array, D: Array) -> tuple[dict[str, Any], Array, Array]:
+    def step(
+        self, th: Array, t: float, keep: float, a: Array, D: Array, origin: Array
+    ) -> tuple[dict[str, Any], Array, Array]:
         """One interior point step of this client: its sums, and its new variables."""
         u = self.margins(th)
         a, wanted = advance(self.P, u, a, D, t, keep)
         D = metric(self.P, u, a, t)
-        sums = self.sums(u, a, D)
+        sums = self.sums(u, a, D, origin)
         if self.centred and np.count_nonzero(self.R.flat) > 1:
             sums |= self.unclipped(wanted)
         return sums, a, D
 
-    def sums(self, u: Array, a: Array, D: Array) -> dict[str, Any]:
+    def sums(self, u: Array, a: Array, D: Array, origin: Array) -> dict[str, Any]:
+        """All that a step needs; H is that of columns which have their zeros at `origin`: see `far_origin`."""
         P, s = self.P, self.s
         p, q = np.maximum(P.hi - a, 1e-15), np.maximum(a - P.lo, 1e-15)
         loss = P.loss(u)
         r0, r1 = self.pull(a + D * u, D * (1 / q - 1 / p))
         self.model.cost.gradients += 1
         self.model.cost.passes += 1
-        h = upper(self.model.design.gram(s * (P.q**2 * D).sum(axis=0)))
+        h = upper(self.gram(s * (P.q**2 * D).sum(axis=0), origin))
         return {
             "loss": float(s @ loss.sum(axis=0)),
             "comp": float(s @ np.maximum(loss - a * u, 0.0).sum(axis=0)),
@@ -155,11 +159,11 @@ class PiecewiseSilo:
         """Which columns are not what the server guessed; nothing if it did not guess."""
         return {"unlike": dependence.unlike(self.model.design, guesses)} if len(guesses) else {}
 
-    def slope(self, th: Array, t: float, end: Array) -> dict[str, Any]:
+    def slope(self, th: Array, t: float, end: Array, origin: Array) -> dict[str, Any]:
         """What a client with few rows sends: its losses, and one slope, which is its dual point at the end as well."""
         u = self.margins(th)
         a = central(self.P, u, t)
-        sums = of_few_rows(self.sums(u, a, metric(self.P, u, a, t)))
+        sums = of_few_rows(self.sums(u, a, metric(self.P, u, a, t), origin))
         there: dict[str, Any] = {name: sums[name] for name in ("ab", "v", "plus_ab", "plus_v", "comp") if name in sums}
         there |= {"room": np.zeros_like(sums["h"]), "own_room": np.zeros(len(sums["v"])), "rough": 0.0}
         there["loss"] = float(self.s @ self.P.loss(self.margins(end)).sum(axis=0))
@@ -173,14 +177,19 @@ class PiecewiseSilo:
         """G of `vertex_bound`, and how far off it may be."""
         room = np.maximum(np.minimum(self.P.hi - a, a - self.P.lo), 0.0) * (1 - FEW)
         w = self.weight * np.square(self.s * self.P.q * room).sum(axis=0)
-        K, design = roundings(self.model.n + self.model.design.D), self.model.design
+        K, own = roundings(self.model.n + self.model.design.D), moments.squares(self.model.design, w)
+        return {"room": upper(self.gram(w, centre)), "own_room": own, "rough": K**2 / self.weight}
+
+    def gram(self, w: Array, centre: Array) -> Array:
+        """Z' diag(w) Z, where Z has its columns less `centre` times the last one."""
+        design = self.model.design
         if not centre.any():
-            return {"room": upper(design.gram(w)), "own_room": moments.squares(design, w), "rough": K**2 / self.weight}
+            return design.gram(w)
         G = np.zeros((design.D, design.D))
         for rows, block in moments.blocks(design, design.D):
             centred = np.sqrt(w[rows])[:, None] * (block - block[:, -1:] * centre)
             G += centred.T @ centred
-        return {"room": upper(G), "own_room": moments.squares(design, w), "rough": K**2 / self.weight}
+        return G
 
     def unclipped(self, wanted: Array) -> dict[str, Any]:
         """What Newton's method wanted, and which scales bring it into the box."""
@@ -197,11 +206,13 @@ class PiecewiseSilo:
         t = size = float(self.s @ np.abs(self.P.b).mean(axis=0)) or 1.0
         a = first(self.P, u, t)
         D = metric(self.P, u, a, t)
-        m = self.sums(u, a, D)
+        m = self.sums(u, a, D, np.zeros(len(th)))
+        origin = far_origin(self.R, symmetric(m["h"], len(th)))
+        m = self.sums(u, a, D, origin) if origin.any() else m
         found: dict[str, Any] = {}
         for _ in range(ALONE):
             H = symmetric(m["h"], len(th))
-            res = self.R.residual_beside(H, th, m["v"])
+            res = self.R.residual_beside(H, th, m["v"], origin)
             gap, E = m["comp"] + res, m["loss"] + self.R.value(th)
             if gap < best:
                 best, found = gap, {"local": th, "local_ab": m["ab"], "local_v": m["v"]}
@@ -209,9 +220,23 @@ class PiecewiseSilo:
                 break
             sigma = centring(m["comp"], res, E, False)
             t = lowered(t, sigma, m["comp"], res, lowest(m["loss"], size))
-            th = self.R.newton(H, m["r0"] + t * m["r1"], th)
-            m, a, D = self.step(th, t, reach(sigma), a, D)
+            th = self.R.newton_beside(H, m["r0"] + t * m["r1"], th, origin)
+            m, a, D = self.step(th, t, reach(sigma), a, D, origin)
         return found
+
+
+def far_origin(R: Regulariser, H: Array) -> Array:
+    """Where columns should have their zeros for second-order sums to keep their digits, by H, a first such sum.
+
+    Rows on their kinks weigh up to a million times as much as others. A column with a mean of r deviations has r^2
+    roundings of its heaviest rows in its variance, and so loses the others. R must not feel a shift, and it does not if
+    it is flat in the last coefficient, usually an intercept. Columns that are near their zeros stay as they are.
+    """
+    origin = np.zeros(len(H))
+    if R.flat[-1] and H[-1, -1] > 0:
+        mean, square = H[:-1, -1] / H[-1, -1], np.diag(H)[:-1] / H[-1, -1]
+        origin[:-1] = np.where(mean**2 > FAR**2 * np.maximum(square - mean**2, 0.0), mean, 0.0)
+    return origin
 
 
 def of_few_rows(sums: dict[str, Any]) -> dict[str, Any]:

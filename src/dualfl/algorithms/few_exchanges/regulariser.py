@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dualfl.algorithms.contract import Place
+from dualfl.algorithms.coordinates import Coordinates
 from dualfl.objectives.penalties import L1, GroupL2, Penalised
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.solvers.coordinate_descent import Separable, minimise_model, separable
@@ -123,6 +124,15 @@ class Regulariser:
             return x + solve(Q, right)
         return self.polished(Q, right, x, self.minimise(H, H @ x + pull, x))
 
+    def newton_beside(self, H: Array, pull: Array, x: Array, origin: Array) -> Array:
+        """`newton`, where H belongs to columns that have their zeros at `origin`, which R does not feel."""
+        if not origin.any():
+            return self.newton(H, pull, x)
+        moved = Coordinates(np.ones(len(x)), origin)
+        c, pull = moved.pull(np.stack([self.c, pull], axis=1)).T
+        z = moved.back(x[:, None])[:, 0]
+        return moved.to(Regulariser(self.M, c, self.penalised).newton(H, pull, z)[:, None])[:, 0]
+
     def polished(self, Q: Array, right: Array, x: Array, z: Array) -> Array:
         """z once more, computed as a step from x on the face on which it lies."""
         P = self.P
@@ -169,15 +179,15 @@ class Regulariser:
             return np.inf, z
         return float(w @ z - (self.m * z) @ z / 2 - self.penalised.penalty_value(z)), z
 
-    def residual_beside(self, H: Array, z: Array, v: Array) -> float:
+    def residual_beside(self, H: Array, z: Array, v: Array, origin: Array) -> float:
         """`residual` as it is for columns that are centred by the last one, if R is flat there, usually an intercept.
 
         R does not feel that, nor does v'z, but how far out z is in flat directions depends on where columns have their
-        zeros. H tells their means.
+        zeros. H tells their means, as seen from `origin`.
         """
         if not self.flat[-1] or not H[-1, -1] > 0:
             return self.residual(z, v)
-        centre = np.append(H[:-1, -1] / H[-1, -1], 0.0)
+        centre = origin + np.append(H[:-1, -1] / H[-1, -1], 0.0)
         return self.residual(np.append(z[:-1], z[-1] + centre @ z), v - centre * v[-1])
 
     def residual(self, z: Array, v: Array) -> float:

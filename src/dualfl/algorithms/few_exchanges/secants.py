@@ -27,6 +27,14 @@ def two_loops(g: Array, S: Vectors, Y: Vectors, solve: Callable[[Array], Array])
     return p if g @ p > 0 else solve(g)  # at rounding level a direction may point nowhere
 
 
+def seen_from(origin: Array, S: Vectors, Y: Vectors) -> tuple[Vectors, Vectors]:
+    """Pairs as they are for columns that have their zeros at `origin`."""
+    if not origin.any():
+        return S, Y
+    moved = Coordinates(np.ones(len(origin)), origin)
+    return tuple(moved.back(s[:, None])[:, 0] for s in S), tuple(moved.pull(y[:, None])[:, 0] for y in Y)
+
+
 def updated(H: Array, m: Array, S: Vectors, Y: Vectors) -> Array:
     """H once BFGS's formula has taught it the pairs; m is curvature beside it, which acts on every step too.
 
