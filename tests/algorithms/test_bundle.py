@@ -35,6 +35,21 @@ def test_the_quadratic_programme_is_solved_whatever_depends_on_what(rank, scale)
         assert b @ slopes - slopes.min() <= 1e-12 * (np.abs(G).max() + np.abs(c).max())
 
 
+def test_the_quadratic_programme_of_cuts_that_are_nearly_the_same_is_solved_too():
+    """As late in a run: many cuts of a kinked cost, all near its minimum, and a direction that hardly curves."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        pieces = rng.standard_normal((15, 40))
+        Q = pieces[rng.integers(15, size=120)] + 1e-7 * rng.standard_normal((120, 40))
+        Q[:, 0] *= 1e4
+        c = rng.uniform(0, 1e-6, 120)
+        c[rng.integers(120, size=12)] -= 1e2
+        G = Q @ Q.T
+        b = minimise_on_simplex(G, c)
+        slopes = G @ b - c
+        assert b @ slopes - slopes.min() <= 1e-14 * (np.abs(G).max() + np.abs(c).max())
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_slope_at_a_kink_does_not_depend_on_rounding(name):
     loss, rng = LOSSES[name], np.random.default_rng(0)

@@ -11,7 +11,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from dualfl.algorithms.cuts import Cut, penalised, proven
-from dualfl.algorithms.dual.simplex import minimise_on_simplex, project
+from dualfl.algorithms.dual.simplex import minimise_on_simplex
 from dualfl.algorithms.few_exchanges import Auto
 from dualfl.algorithms.registry import make
 from dualfl.algorithms.server.gd import GradientDescent
@@ -116,7 +116,6 @@ def test_bundle_on_numbers_too_large_to_be_added_to_one() -> None:
     X, y = 1e-8 * RNG.standard_normal((20, 2)), 1e9 * RNG.standard_normal(20)
     result = run(Problem([LinearModel(X, y, Absolute(), 1e4)]), make("bundle"), rounds=5)
     assert result.certificate is not None and result.certificate > 0
-    assert project(np.array([1e30, 1e30, 0.0])).sum() == pytest.approx(1.0)
     assert minimise_on_simplex(np.full((2, 2), np.inf), np.zeros(2)).sum() == pytest.approx(1.0)
 
 

@@ -173,7 +173,7 @@ class Bundle(Algorithm):
         Q = s.S - s.ridge * s.Z
         metric = s.ridge + s.rho * free
         b = s.E + np.einsum("ij,ij->i", s.Z, s.ridge * s.Z) / 2 - np.einsum("ij,ij->i", s.S, s.Z) + Q @ (free * s.best)
-        beta = minimise_on_simplex((Q / metric) @ Q.T, b, s.beta)
+        beta = minimise_on_simplex((Q / metric) @ Q.T, b)
         target = (s.rho * free * s.best - beta @ Q) / metric
         s = replace(s, target=target, beta=beta)
         return replace(s, bound=max(s.bound, lower_bound(s.units, s.Z, s.S, s.E, s.off, s.off_g, beta, target)))

@@ -45,5 +45,5 @@ class Parabolas:
         V = v - v[-1]
         gram = mu * (V @ V.T)
         c = e - e.max() + gram.diagonal() / 2
-        beta = minimise_on_simplex(gram, c, iterations=200)
+        beta = minimise_on_simplex(gram, c)
         return Parabolas(self.cuts, max(self.bound, proven(mu, self.cuts, beta)))
