@@ -50,6 +50,11 @@ def mean_and_energy(model: str, z: Array, y: Array) -> tuple[Array, Array, float
     return m, m, float(np.mean(m - y * z))
 
 
+def energy_at(model: str, X: Array, theta: Array, y: Array) -> float:
+    """In extended precision: columns with far means leave more rounding in double than is compared here."""
+    return mean_and_energy(model, X.astype(np.longdouble) @ theta.astype(np.longdouble), y)[2]
+
+
 def irls(model: str, X: Array, y: Array) -> list[float]:
     """The energy after every iteration, as far as it falls."""
     scaled = np.column_stack([(X - X.mean(axis=0)) / X.std(axis=0), np.ones(len(y))])
@@ -59,12 +64,14 @@ def irls(model: str, X: Array, y: Array) -> list[float]:
     for _ in range(MOST):
         m, slope, _ = mean_and_energy(model, z, y)
         root = np.sqrt(slope)
-        z = scaled @ np.linalg.lstsq(root[:, None] * scaled, root * (z + (y - m) / slope), rcond=None)[0]
-        energies.append(mean_and_energy(model, z, y)[2])
+        theta = np.linalg.lstsq(root[:, None] * scaled, root * (z + (y - m) / slope), rcond=None)[0]
+        z = scaled @ theta
+        energies.append(energy_at(model, scaled, theta, y))
     return energies
 
 
 def first(errors: Array, below: float) -> int:
+    assert errors.min() <= below, "IRLS never gets as near as the fit did"
     return int(np.argmax(errors <= below)) + 1
 
 
@@ -83,7 +90,7 @@ def compared(model: str, seed: int) -> tuple[int, int, int] | None:
     with np.errstate(all="ignore"):
         energies = np.array(irls(model, X, y))
     theta = fit.theta.ravel()
-    energy = mean_and_energy(model, X @ theta[:-1] + theta[-1], y)[2]
+    energy = energy_at(model, np.column_stack([X, np.ones(len(y))]), theta, y)
     least = min(np.nanmin(energies), energy)
     floor = ROUNDING * max(1.0, abs(least))
     errors = np.nan_to_num(energies - least, nan=np.inf)

@@ -287,7 +287,8 @@ class FedIPM(Algorithm):
                 s, th=points[best], t=s.t if RAY[best] > 0 else max(CUT * s.t, lowest(m.loss, s.size)), bound=bound
             )
         H = updated(symmetric(m.h, at.d), R.m, *seen_from(s.origin, s.S, s.Y))
-        central = R.residual_beside(H, s.th, m.v, s.origin) <= m.comp  # so that the gap is 2 comp at most, and comp falls with t
+        # so that the gap is 2 comp at most, and comp falls with t
+        central = R.residual_beside(H, s.th, m.v, s.origin) <= m.comp
         t = max(CUT * s.t, lowest(m.loss, s.size)) if central else s.t
         th = R.newton_beside(H, m.r0 + t * m.r1, s.th, s.origin)
         return replace(s, base=s.th, th=th, t=t, model=th, bound=bound)
