@@ -37,11 +37,14 @@ test-deploy: $(TESTED)
 
 # The oldest libraries that pyproject.toml allows, in an environment of their own. Deployments are left out: Flower and
 # Ray are not installed, so their tests skip, in CI too. Left out as well are tests that take longest, and campaigns and
-# simulated systems, which do not depend on libraries; they have the marker `long`.
+# simulated systems, which do not depend on libraries; they have the marker `long`. CI takes two cases of every test,
+# other ones each day (CASES); the day that it prints chooses them again.
 OLDEST = .venv-oldest
+CASES  =
+DAY   := $(or $(DUALFL_DAY),$(shell date +%F))
 
 test-oldest: $(OLDEST)/.ready
-	env -u CI DUALFL_OLDEST=1 $(OLDEST)/bin/python -m pytest -n 2 \
+	env -u CI DUALFL_OLDEST=1 DUALFL_DAY=$(DAY) $(OLDEST)/bin/python -m pytest -n 2 $(CASES) \
 		-m "not long and not extras and not deploy and not faults"
 
 $(OLDEST)/.ready: constraints-oldest.txt pyproject.toml setup.py $(wildcard native/*)

@@ -1,6 +1,8 @@
 """What all tests share."""
 
 import os
+import zlib
+from collections import defaultdict
 from functools import partialmethod
 from inspect import signature
 from pathlib import Path
@@ -15,6 +17,25 @@ collect_ignore = ["fixtures"]  # what is stored there has been made by scripts t
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("DUALFL_DATA", str(BESIDE))
+
+
+def pytest_addoption(parser):
+    parser.addoption("--of-each", metavar="N", type=int, help="at most N cases of every test, chosen by DUALFL_DAY")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Of a test with many cases a few say whether libraries are too old for it; which ones changes from day to day."""
+    most = config.getoption("--of-each")
+    if most is None:
+        return
+    day, cases = os.environ.get("DUALFL_DAY", ""), defaultdict(list)
+    for item in items:
+        cases[item.nodeid.partition("[")[0]].append(item)
+    chosen = set()
+    for same in cases.values():
+        chosen.update(sorted(same, key=lambda item: zlib.crc32((day + item.nodeid).encode()))[:most])
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
 
 
 @pytest.fixture(autouse=True)
