@@ -27,6 +27,27 @@ function markWords(cell) {
   cell.classList.toggle("words", cell.textContent.trim().length > 36 && cell.textContent.trim().includes(" "));
 }
 
+// An estimate with its interval stays in one line, or rows grow tall for columns that are not in view.
+function markNumbers(cell) {
+  const text = cell.textContent.trim();
+  cell.classList.toggle("numbers", text.length < 32 && /^[-<(\d][-\d\s.,:()%<e]*$/.test(text));
+}
+
+// Nor is 1e-6 broken after its hyphen.
+function keepPowers(element) {
+  for (const node of [...element.childNodes]) {
+    if (node.nodeType !== Node.TEXT_NODE || !/\de-\d/.test(node.data)) continue;
+    const parts = node.data.split(/(\d[\d.]*e-\d+)/).map((part, index) => {
+      if (index % 2 === 0) return part;
+      const span = document.createElement("span");
+      span.className = "power";
+      span.textContent = part;
+      return span;
+    });
+    node.replaceWith(...parts);
+  }
+}
+
 // An option or a name is not broken in two; the style sheet keeps it in one line.
 function markShort(code) {
   code.classList.toggle("short", code.textContent.length < 24);
@@ -35,6 +56,8 @@ function markShort(code) {
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".bd-article :is(p, li, td, th) code").forEach(markShort);
   document.querySelectorAll(".bd-article td").forEach(markWords);
+  document.querySelectorAll(".bd-article td").forEach(markNumbers);
+  document.querySelectorAll(".bd-article :is(p, li, td, th, em, strong)").forEach(keepPowers);
   document.querySelectorAll(".bd-article img").forEach(linkPicture);
   markAll();
   document.querySelectorAll(WIDE).forEach((element) => element.addEventListener("scroll", () => mark(element)));

@@ -175,9 +175,9 @@ class LinearSVC(FederatedClassifier):
     paper's mu = 1/(C S). The intercept is free by default; scikit-learn's LinearSVC penalises it, which is
     `penalize_intercept=True` here.
 
-    The others, and the attributes, are those of `LogisticRegression`. With more than two classes there is one problem
-    for each: `history_` is a list, `certificate_` and `objective_` are sums. The problems do not depend on each other
-    and their messages can travel together, so `n_iter_` and `n_exchanges_` are those of the slowest class.
+    Other parameters, and the attributes, are those of `LogisticRegression`. With more than two classes there is one
+    problem for each: `history_` is a list, `certificate_` and `objective_` are sums. The problems do not depend on each
+    other and their messages can travel together, so `n_iter_` and `n_exchanges_` are those of the slowest class.
 
     Parameters
     ----------

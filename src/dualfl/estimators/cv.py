@@ -95,8 +95,8 @@ def parameters(estimator: type[FederatedLinear]) -> tuple[str, ...]:
 class LogisticRegressionCV(CrossValidated, LogisticRegression):
     """`LogisticRegression` with C chosen by the held-out log loss.
 
-    The others are those of `LogisticRegression`; `random_state` (a whole number) also deals the folds. After the fit,
-    `C_` is the choice and `path_` has the losses and a `figure()`.
+    Other parameters mean what they mean in `LogisticRegression`; `random_state` (a whole number) also deals the folds.
+    After the fit, `C_` is the choice and `path_` has the losses and a `figure()`.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class TweedieRegressor(LogLink):
 
     The objective is scikit-learn's, (1/(2S)) sum_i s_i deviance_i + (alpha/2)|w|^2, S = sum_i s_i.
 
-    The others, and the attributes, are those of `LogisticRegression`.
+    Other parameters, and the attributes, are those of `LogisticRegression`.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class NegativeBinomialRegressor(LogLink):
 
     The objective is the mean of (y + 1/a) log(1 + a exp(z)) - y z, a the dispersion, and (alpha/2)|w|^2.
 
-    The others, and the attributes, are those of `LogisticRegression`; `dispersion_` is what was given or found.
+    Other parameters, and the attributes, are those of `LogisticRegression`; `dispersion_` is what was given or found.
 
     Parameters
     ----------

@@ -191,7 +191,7 @@ class HuberRegressor(FederatedRegressor):
     scale/(2 S), S = sum_i s_i, the objective is the mean of r^2/2, linear beyond epsilon * scale, with the paper's
     mu = alpha scale/S. At scikit-learn's fitted `scale_` both have the same coefficients.
 
-    The others, and the attributes, are those of `LogisticRegression`.
+    Other parameters, and the attributes, are those of `LogisticRegression`.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ class QuantileRegressor(FederatedRegressor):
     The objective is scikit-learn's, (1/S) sum_i s_i pinball(y_i - x_i'w - b) + alpha |w|_1, S = sum_i s_i, with
     pinball(r) = quantile * r for r > 0 and (quantile - 1) r otherwise; the paper's mu is 0.
 
-    The others, and the attributes, are those of `LogisticRegression`.
+    Other parameters, and the attributes, are those of `LogisticRegression`.
 
     Parameters
     ----------
