@@ -131,6 +131,28 @@ def test_curves_and_tests_of_arms(tmp_path):
     assert picture.read_bytes()[:4] == b"\x89PNG" and len(out.read_text().splitlines()) > 50
 
 
+def test_curves_of_rows_that_enter_later():
+    """Many enter and go within one cell of the coarse grid, and few are at risk at first: curves end where rows do,
+    and are not 0 from the beginning on."""
+    rng, tables = np.random.default_rng(7), []
+    for n in (180, 120, 60):
+        time = np.ceil(rng.exponential(300, n) / 5) * 5
+        began = np.floor(0.6 * time * rng.random(n))
+        columns = {"days": time, "died": rng.integers(0, 2, n).astype(float), "began": began}
+        tables.append(Table(f"{n}.csv", columns))
+    found = curves_of_tables(tables, CurveWishes(Request("died", roles={"time": "days", "entry": "began"})))
+    (curve,) = found.curves
+    days, died, began = (np.concatenate([t.columns[name] for t in tables]) for name in ("days", "died", "began"))
+    assert 0.3 * days.max() < curve.times[-1] <= 2 * days.max()
+    true = []
+    for t in np.unique(days[died == 1]):
+        true.append((t, 1 - ((days == t) & (died == 1)).sum() / ((began < t) & (days >= t)).sum()))
+    times, steps = np.array(true).T
+    at = np.searchsorted(times, curve.times, side="right")
+    off = np.abs(curve.survival - np.append(1.0, np.cumprod(steps))[at])
+    assert off[0] < 0.1 and off[1:].max() < 0.05  # who enters within the first interval is not yet counted there
+
+
 def test_portions_lose_nobody_and_show_no_few():
     rng = np.random.default_rng(0)
     for _ in range(20):

@@ -301,7 +301,9 @@ def told_counts(
     ends a little later would otherwise tell who died in between.
     """
     if least <= 1:
-        return grid_counts(time, event, grid, arm, arms, entry)
+        seen, all_rows = (grid_counts(time, event, grid, arm, arms, entry, everybody=who) for who in (False, True))
+        unseen = all_rows.events + all_rows.left - seen.events - seen.left  # never at risk, but gone like others
+        return GridCounts(seen.at_risk, seen.events, seen.left + unseen)
     return spread_out(portions(time, event, grid, arm, arms, entry, least))
 
 
@@ -330,18 +332,21 @@ def evened(counts: GridCounts, least: int) -> GridCounts:
 
 
 def spread_out(counts: GridCounts) -> GridCounts:
-    """Portions, spread evenly."""
-    spread = [_evenly(part) for part in (counts.events, counts.left)]
-    told, now = (np.cumsum(sum(parts), axis=0) for parts in ((counts.events, counts.left), spread))
-    return GridCounts(counts.at_risk + _before(told - now), *spread)
+    """Portions, spread evenly; over those at risk where rows enter later, for few may be there at the beginning."""
+    told: Array = np.cumsum(counts.events + counts.left, axis=0)
+    entered = counts.at_risk + _before(told)
+    later = np.diff(entered, axis=0).max(initial=0.0) > LITTLE
+    at_risk = counts.at_risk if later else np.ones(counts.at_risk.shape)
+    spread = [_evenly(part, at_risk) for part in (counts.events, counts.left)]
+    return GridCounts(counts.at_risk + _before(told - np.cumsum(spread[0] + spread[1], axis=0)), *spread)
 
 
-def _evenly(cells: Array) -> Array:
-    """Column by column, every cell shared out among itself and the empty ones before it."""
-    found, places = np.zeros(cells.shape), np.arange(len(cells))
-    for column, shares in zip(cells.T, found.T):
+def _evenly(cells: Array, at_risk: Array) -> Array:
+    """Column by column, every cell shared out among itself and the empty ones before it, by who is at risk there."""
+    found = np.zeros(cells.shape)
+    for column, places, shares in zip(cells.T, np.cumsum(at_risk, axis=0).T - 1, found.T):
         ends = np.flatnonzero(column)
-        reached = np.interp(places, np.append(-1, ends), np.append(0.0, np.cumsum(column[ends])))
+        reached = np.interp(places, np.append(-1, places[ends]), np.append(0.0, np.cumsum(column[ends])))
         shares[:] = np.diff(reached, prepend=0.0)
     return found
 
