@@ -26,6 +26,8 @@ WIDTH = 80
 def theory_command(only: str, json_file: Path | None) -> None:
     """Measure every statement of the DualFL paper. The exit code is 1 if one does not hold."""
     check_file(json_file, force=True)
+    if only and not only.strip():
+        raise InputError(f"--only {only!r} is blank; give a part of a statement's name, such as 6.5.")
     found = measure(only)
     if not found:
         raise InputError(f"No statement's name contains {only!r}; `dualfl theory` shows them all.")
