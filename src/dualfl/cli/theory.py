@@ -21,14 +21,14 @@ WIDTH = 80
 
 
 @click.command("theory")
-@click.option("--only", default="", metavar="TEXT", help="Only statements whose name contains TEXT, such as 6.5.")
+@click.option("--only", metavar="TEXT", help="Only statements whose name contains TEXT, such as 6.5.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the table as JSON.")
-def theory_command(only: str, json_file: Path | None) -> None:
+def theory_command(only: str | None, json_file: Path | None) -> None:
     """Measure every statement of the DualFL paper. The exit code is 1 if one does not hold."""
     check_file(json_file, force=True)
-    if only and not only.strip():
+    if only is not None and not only.strip():
         raise InputError(f"--only {only!r} is blank; give a part of a statement's name, such as 6.5.")
-    found = measure(only)
+    found = measure(only or "")
     if not found:
         raise InputError(f"No statement's name contains {only!r}; `dualfl theory` shows them all.")
     if json_file is not None:
