@@ -338,7 +338,7 @@ def unbalanced(loss: Loss) -> int:
             u = silo.margins(theta)
             random = silo.P.lo + silo.P.width * rng.uniform(size=u.shape)
             a = mix * central(silo.P, u, t) + (1 - mix) * random
-            for name, value in silo.sums(u, a, metric(silo.P, u, a, t)).items():
+            for name, value in silo.sums(u, a, metric(silo.P, u, a, t), np.zeros(len(theta))).items():
                 sums[name] = sums.get(name, 0.0) + weight * value
         m = SimpleNamespace(**sums)
         assert piecewise_sums.lower_bound(R, m, doubt, silos[0].spread) <= best.energy * (1 + 1e-12)
