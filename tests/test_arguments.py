@@ -14,6 +14,8 @@ from dualfl.arguments import check, checked, conforms, in_words, shown
 from dualfl.cli.reading import parts
 from dualfl.errors import InputError
 from dualfl.estimators import PoissonRegressor
+from dualfl.objectives import Quadratic
+from dualfl.problem import Problem
 from dualfl.typing import Array
 
 QUADS = [dualfl.Quadratic(np.eye(2), b) for b in np.eye(2)]
@@ -149,3 +151,9 @@ def test_words_of_an_option_that_cannot_be_told_apart_are_refused(text):
 def test_an_intercept_that_is_an_array_is_refused():
     with pytest.raises(InputError, match='intercept must be True, False or "free"'):
         dualfl.LinearModel(np.ones((2, 1)), np.ones(2), dualfl.Logistic(), intercept=np.array([]))
+
+
+def test_a_whole_number_beyond_64_bits_is_a_number_like_any_other():
+    problem = Problem([Quadratic(np.eye(2), np.ones(2)) for _ in range(2)])
+    result = dualfl.run(problem, dualfl.DualFL(), rounds=2, reference=10**30)
+    assert result.history[-1].relative_error == pytest.approx(-1.0)

@@ -46,6 +46,7 @@ def test_a_public_name_is_described(name):
     thing = NAMES[name]
     doc = inspect.cleandoc(thing.__doc__ or "")
     assert doc, "it has no docstring of its own"
+    assert "ForwardRef" not in doc, "a type is written as Python's machinery writes it"
     assert taken(thing) <= described(doc), f"not described: {sorted(taken(thing) - described(doc))}"
     assert ">>> " in section(doc, "Examples"), "it has no example"
     if inspect.isfunction(thing) and thing.__annotations__.get("return") not in ("None", None):

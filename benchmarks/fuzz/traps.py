@@ -24,6 +24,7 @@ from benchmarks.fuzz.ground import Ground, command
 from benchmarks.fuzz.judging import Keepsakes, half_written
 from dualfl.errors import DualflError
 from dualfl.estimators import RidgeCV
+from dualfl.experiments.tune import read_best
 
 Act = Callable[[Ground, Path], str]
 FIT = ("--model", "logistic", "--no-influence", "--no-report")
@@ -396,6 +397,9 @@ TRAPS = (
     Trap("report --out on a device", "refused", lambda g, f: refused("report", g["run"], "--out", "/dev/zero")),
     Trap("a device as a data file", "refused", lambda g, f: refused("evaluate", g["model"], g["a.csv"], "/dev/zero")),
     Trap("a device as a data set", "refused", lambda g, f: raises(lambda: dualfl.load("/dev/zero"))),
+    Trap("a device as a card", "refused", lambda g, f: refused("deploy", "admit", g["project"], "/dev/zero")),
+    Trap("a device as a roster", "refused", lambda g, f: refused("deploy", "trust", g["silo"], "/dev/zero")),
+    Trap("a device as tuned values", "refused", lambda g, f: raises(lambda: read_best(Path("/dev/zero")))),
     Trap("run --out /", "refused", no_place("run", "--dataset", "iris", "--rounds", 1, "--out", "/")),
     Trap("compare into /proc", "refused first", no_place("compare", "--rounds", 10**7, "--out", "/proc/x")),
     Trap("deploy run --name ../../x", "refused", leaves_its_folder),

@@ -58,7 +58,8 @@ def checked(target: Target) -> Target:
             kind = signature.parameters[name].kind
             if name in hints and name != first and kind not in (kind.VAR_POSITIONAL, kind.VAR_KEYWORD):
                 check(name, value, hints[name])
-        return function(*args, **kwargs)
+                bound.arguments[name] = within_numpy(value, hints[name])
+        return function(*bound.args, **bound.kwargs)
 
     if isinstance(target, type):
         plain.__init__ = looked_at
@@ -81,6 +82,17 @@ def check(name: str, value: Any, hint: Any) -> None:
     """Raise InputError unless the value is what the annotation says."""
     if not conforms(value, hint):
         raise InputError(f"{name} must be {in_words(hint)}, but it is {shown(value)}.")
+
+
+def within_numpy(value: Any, hint: Any) -> Any:
+    """The same number as a float, where it is a whole one that NumPy has no type for and any number will do.
+
+    >>> within_numpy(10**30, float | None)
+    1e+30
+    """
+    kinds = (hint, *typing.get_args(hint))
+    wide = isinstance(value, int) and not -(2**63) <= value < 2**63
+    return float(value) if wide and float in kinds and int not in kinds else value
 
 
 def conforms(value: Any, hint: Any) -> bool:

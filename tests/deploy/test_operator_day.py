@@ -374,7 +374,7 @@ def test_a_silo_is_restored_with_its_keys_and_refuses_what_was_open(place, tmp_p
     assert "there already" in dualfl("restore", tmp_path / "south.tar.gz", tmp_path / "again", code=2)
     assert "there already" in dualfl("backup", south, tmp_path / "south.tar.gz", code=2)
     (tmp_path / "no.tar.gz").write_text("no archive")
-    assert "/dev/zero is no file" in dualfl("restore", "/dev/zero", tmp_path / "none", code=2)
+    assert "/dev/zero is a device" in dualfl("restore", "/dev/zero", tmp_path / "none", code=2)
     said = dualfl("restore", tmp_path / "no.tar.gz", tmp_path / "none", code=2)
     assert "not a backup" in said and "method gz" not in said  # not all that tarfile tried
     assert not (tmp_path / "none").exists()

@@ -14,13 +14,12 @@ import click
 
 from dualfl.analysis.models import SMALL_RIDGE
 from dualfl.cli import operate
+from dualfl.cli.paths import FILE, FOLDER
 from dualfl.cli.reading import rules_for, spelling_options, tell_idle
 from dualfl.cli.run import command_line, parse_set
 from dualfl.deploy.service import end_politely
 from dualfl.errors import Diverged, InputError
 
-FOLDER = click.Path(path_type=Path, file_okay=False)
-FILE = click.Path(path_type=Path, dir_okay=False)
 PAGE = click.IntRange(0, 65_535)
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
+from dualfl.cli.paths import FILE, FOLDER
 from dualfl.errors import InputError
 
-FOLDER = click.Path(path_type=Path, file_okay=False)
-FILE = click.Path(path_type=Path, dir_okay=False)
 CLEAR = "\x1b[2J\x1b[H"
 SHORTEST, LONGEST = 0.1, 86_400.0  # seconds between two looks
 
@@ -182,7 +181,7 @@ def trust_command(folder: Path, roster: Path) -> None:
 
 @click.command("backup")
 @click.argument("folder", type=FOLDER)
-@click.argument("archive", type=FILE)
+@click.argument("archive", type=click.Path(path_type=Path, dir_okay=False))
 def backup_command(folder: Path, archive: Path) -> None:
     """Coordinator or silo: write a backup, keys included.
 

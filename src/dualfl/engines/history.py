@@ -20,31 +20,31 @@ class Row(NamedTuple):
 
     Parameters
     ----------
-    round : ForwardRef('int')
+    round : int
         Rounds so far.
-    exchanges : ForwardRef('int')
+    exchanges : int
         Exchanges so far.
-    floats_up : ForwardRef('int')
+    floats_up : int
         Floats that clients have sent.
-    floats_down : ForwardRef('int')
+    floats_down : int
         Floats that clients have received.
-    local_gradients : ForwardRef('float')
+    local_gradients : float
         Local gradients so far, all clients.
-    seconds : ForwardRef('float')
+    seconds : float
         Seconds in rounds so far.
-    energy : ForwardRef('float or None')
+    energy : float or None
         E of the model.
-    relative_error : ForwardRef('float or None')
+    relative_error : float or None
         (E - E*)/|E*|, if E* was given.
-    certificate : ForwardRef('float or None')
+    certificate : float or None
         The proven bound of E - E*, if there is one.
-    local_iterations : ForwardRef('int')
+    local_iterations : int
         The most local iterations of a client in this round.
-    capped : ForwardRef('int')
+    capped : int
         Local solves that ended at their cap.
-    contacts : ForwardRef('int'), default 0
+    contacts : int, default 0
         Contacts with single clients so far.
-    payload : ForwardRef('float'), default 0.0
+    payload : float, default 0.0
         The floats of the longest line so far, for the time on a network.
 
     Examples

@@ -34,6 +34,7 @@ from dualfl.experiments.cells import Cell, Outcome
 from dualfl.experiments.local_solvers import LOCAL_SOLVERS
 from dualfl.experiments.store import Store, run_all
 from dualfl.experiments.table2 import FIXED, GRIDS, LINES, PAPER, Line
+from dualfl.files import check_regular
 from dualfl.names import nearest
 
 TUNED = Path(__file__).parent / "tuned"  # what was found for Figure 1, a file a data set
@@ -355,6 +356,7 @@ def summary(found: Sequence[BestFound], search: Search, command: str) -> dict[st
 
 def read_best(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     """What `dualfl tune` wrote: for which problem, if it says so, and the best by algorithm."""
+    check_regular(path)
     try:
         content = json.loads(path.read_text())
         best = {name: {**f, "hyperparameters": dict(f["hyperparameters"])} for name, f in content["best"].items()}

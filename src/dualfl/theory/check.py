@@ -21,13 +21,13 @@ class Measured(NamedTuple):
 
     Parameters
     ----------
-    measured : ForwardRef('str')
+    measured : str
         What was measured.
-    value : ForwardRef('float')
+    value : float
         The number.
-    bound : ForwardRef('float')
+    bound : float
         Its bound.
-    relation : ForwardRef("Literal['<=', '>=']"), default '<='
+    relation : {'<=', '>='}, default '<='
         Which side of the bound it must be on.
 
     Examples
