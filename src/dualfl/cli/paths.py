@@ -14,8 +14,8 @@ class FileToRead(click.Path):
     """A file whose end is reached: /dev/zero has none."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        path = super().convert(value, param, ctx)
-        check_regular(Path(path))
+        path: Any = super().convert(value, param, ctx)
+        check_regular(path)
         return path
 
 
