@@ -19,6 +19,7 @@ from dualfl.objectives import (
     Huber,
     LinearModel,
     Logistic,
+    NegativeBinomial,
     Poisson,
     Quadratic,
     Quantile,
@@ -139,6 +140,11 @@ REFUSED = {
     "negative count": (
         lambda: model(X, [1, -2, 3], Poisson()),
         "Poisson takes counts >= 0, and y contains -2.",
+    ),
+    "half a count": (
+        lambda: model(X, [1, 2.5, 3], NegativeBinomial()),
+        "NegativeBinomial takes whole counts, and y contains 2.5; take Gamma or Tweedie for amounts, or counts with an "
+        "exposure for rates.",
     ),
     # the other arguments of a linear model
     "negative ridge": (

@@ -177,6 +177,11 @@ class NegativeBinomial(Loss):
     def _check(self, y: Array) -> None:
         if (y < 0).any():
             raise InputError(f"NegativeBinomial takes counts >= 0, and y contains {y[y < 0][0]:g}.")
+        if (broken := y != np.floor(y)).any():
+            raise InputError(
+                f"NegativeBinomial takes whole counts, and y contains {y[broken][0]:g}; take Gamma or Tweedie for "
+                "amounts, or counts with an exposure for rates."
+            )
 
     def working(self, y: Array) -> Array:
         return np.log(y + 0.5)
