@@ -65,6 +65,11 @@ def test_what_is_told_counts_no_exchange_and_cohorts_count_their_members():
     assert row.floats_up == 6 * 2 * 6 and row.floats_down == 6 * 2 * 12
 
 
+def test_a_name_stands_for_the_algorithm_with_its_defaults():
+    by_name, itself = (run(Problem(QUADS), algorithm, rounds=5) for algorithm in ("dualfl", DualFL()))
+    assert np.array_equal(by_name.theta, itself.theta) and by_name.algorithm == itself.algorithm
+
+
 def test_the_exchange_before_the_first_round_is_counted():
     first, last = (run(Problem(QUADS), toys.Remembering(), rounds=2).history[n] for n in (0, 2))
     assert (first.exchanges, first.floats_up, first.local_gradients) == (1, 5 * 6, 5)
@@ -394,6 +399,8 @@ def test_an_infeasible_start_is_no_divergence():
         (lambda: Problem(QUADS, sizes=[1, 2, 0, 4, 5]), "finite and positive"),
         (lambda: Problem(QUADS, sizes=[1, 2, np.nan, 4, 5]), "finite and positive"),
         (lambda: Problem(QUADS, solvers=[LBFGS()]), "5 clients and 1 solvers"),
+        (lambda: run(Problem(QUADS), "dualf"), "There is no algorithm 'dualf'; did you mean dualfl"),
+        (lambda: run(Problem(QUADS), DualFL), "algorithm must be an Algorithm or a text, but it is"),
         (lambda: run(Problem(QUADS), DualFL(), rounds=-1), "rounds must be >= 0, but it is -1"),
         (lambda: run(Problem(QUADS), DualFL(), tol=0.0), "tol must be positive"),
         (lambda: run(Problem(QUADS), DualFL(), seconds=0), "seconds must be positive"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Constants
+from dualfl.algorithms.registry import make
 from dualfl.arguments import checked
 from dualfl.engines.decision import ClientsHere, decide, with_what_it_took
 from dualfl.engines.engine import Engine, Result
@@ -38,7 +39,7 @@ HERE = ("inprocess", "ray")  # engines of this room; others are found by an entr
 @checked
 def run(
     problem: Problem,
-    algorithm: Algorithm,
+    algorithm: Algorithm | str,
     *,
     rounds: int = 100,
     tol: float | None = None,
@@ -65,8 +66,8 @@ def run(
     ----------
     problem : Problem
         The clients and their penalty.
-    algorithm : Algorithm
-        The algorithm with its hyperparameters, such as `dualfl.DualFL()`.
+    algorithm : Algorithm or str
+        The algorithm with its hyperparameters, such as `dualfl.DualFL()`, or its name, such as "auto".
     rounds, seconds : int and float
         The largest number of rounds, and of seconds; what was reached until then is kept.
     tol : float, optional
@@ -116,7 +117,7 @@ def run(
     recording = Recording(reference, evaluate, path, checkpoint_every, measure)
     check_limits(limits)
     check_recording(recording)
-    given = algorithm
+    given = make(algorithm) if isinstance(algorithm, str) else algorithm
     algorithm, choice = decide(given, ClientsHere(problem))
     if choice and say is not None:
         say(choice)
