@@ -15,7 +15,7 @@ need("cryptography", "flower")
 # ruff: noqa: E402 (nothing below can be imported without it)
 from benchmarks.same_fit import LIMIT, TABLES, apart, cases, compared, same_bits
 
-from dualfl.analysis.models import MODELS
+from dualfl.analysis.model_kinds import MODELS
 
 
 @pytest.mark.parametrize("title", ["breast cancer: logistic", "diabetes: linear, raw columns"])

@@ -132,6 +132,13 @@ def test_import_is_quick_and_light():
     assert seconds < 1.0
 
 
+def test_the_help_of_commands_on_tables_waits_for_no_library():
+    heavy = ("scipy", "sklearn", "matplotlib", "plotly", "pandas", "pyarrow", "flwr", "formulaic")
+    commands = "check, compare, deploy, describe, evaluate, fit, km, operate, predict, report, run, table, test, tune"
+    code = f"import sys\nfrom dualfl.cli import {commands}\nprint([m for m in sys.modules if m in {heavy!r}])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
 def test_every_public_name_is_there():
     for name in dualfl.__all__:
         assert getattr(dualfl, name) is not None

@@ -11,7 +11,8 @@ from loopback import Loopback, run_over, sign_up
 from needs import need
 
 from dualfl.algorithms.registry import make
-from dualfl.analysis.models import SMALL_RIDGE, Recipe
+from dualfl.analysis.model_kinds import SMALL_RIDGE
+from dualfl.analysis.models import Recipe
 from dualfl.analysis.one_algorithm import AlgorithmOutcome
 from dualfl.analysis.whole_fit import Wishes, fit_tables
 from dualfl.deploy.project import ProjectSettings, plain

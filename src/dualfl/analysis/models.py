@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.analysis.fitted import Amounts, Counts, Fitted, Hazards, Levels, Margins, Probabilities, Seen, Values
+from dualfl.analysis.model_kinds import MODELS, SMALL_RIDGE, ModelKind
 from dualfl.errors import InputError
 from dualfl.objectives import (
     CLogLog,
@@ -34,8 +35,6 @@ from dualfl.objectives import (
     Tweedie,
 )
 
-PENALTIES = ("none", "l2", "l1", "elastic-net")
-SMALL_RIDGE = 1e-3  # alpha where nothing else is said
 RANGES = {
     "--l1-ratio": "between 0 and 1",
     "--quantile": "between 0 and 1",
@@ -43,35 +42,6 @@ RANGES = {
 }
 
 
-@dataclass(frozen=True)
-class ModelKind:
-    """What a name of --model means."""
-
-    about: str
-    classes: bool = False
-    penalty: str = "l2"  # unless given
-    fixed: bool = False  # whether the name says which penalty it is
-
-
-MODELS = {
-    "logistic": ModelKind("logistic regression, two classes", classes=True),
-    "multinomial": ModelKind("logistic regression, any number of classes", classes=True),
-    "svm": ModelKind("support vector machine, hinge loss", classes=True),
-    "squared-hinge": ModelKind("support vector machine, squared hinge loss", classes=True),
-    "linear": ModelKind("least squares"),
-    "ridge": ModelKind("least squares with an l2 penalty", fixed=True),
-    "lasso": ModelKind("least squares with an l1 penalty", penalty="l1", fixed=True),
-    "elastic-net": ModelKind("least squares with both penalties", penalty="elastic-net", fixed=True),
-    "huber": ModelKind("regression that outliers do not spoil"),
-    "quantile": ModelKind("regression of a quantile, the median unless --quantile"),
-    "poisson": ModelKind("regression of counts, logarithm as link"),
-    "negative-binomial": ModelKind("counts that spread more than Poisson's, logarithm as link", penalty="none"),
-    "gamma": ModelKind("regression of amounts > 0, logarithm as link", penalty="none"),
-    "tweedie": ModelKind("regression of amounts that may be 0, logarithm as link", penalty="none"),
-    "cloglog": ModelKind("two classes, complementary log-log link", classes=True, penalty="none"),
-    "ordinal": ModelKind("ordered levels, proportional odds", classes=True, penalty="none"),
-    "cox": ModelKind("proportional hazards, a baseline for every silo", classes=True, penalty="none"),
-}
 SITE_EFFECTS = ("none", "fixed", "random")
 WITHOUT_OWN_INTERCEPT = ("multinomial", "svm", "squared-hinge", "quantile", "huber", "ordinal", "lasso", "elastic-net")
 

@@ -20,7 +20,8 @@ from dualfl.analysis.describing import Described, NullModel, describing, null_mo
 from dualfl.analysis.fit_result import Fit, Wishes
 from dualfl.analysis.fitted import Fitted
 from dualfl.analysis.influence import Without, left_out
-from dualfl.analysis.models import SMALL_RIDGE, Recipe
+from dualfl.analysis.model_kinds import SMALL_RIDGE
+from dualfl.analysis.models import Recipe
 from dualfl.analysis.proving import SINGULAR, proving
 from dualfl.analysis.separated import separation_sentence
 from dualfl.analysis.site_effects import check_random, random_intercepts

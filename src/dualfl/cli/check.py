@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dualfl.analysis.models import MODELS
+from dualfl.analysis.model_kinds import MODELS
 from dualfl.cli.reading import check_columns, refuse_reading, rules_for, table_options
 from dualfl.errors import InputError
 from dualfl.lines import WIDTH

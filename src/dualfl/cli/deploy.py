@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from dualfl.analysis.models import SMALL_RIDGE
+from dualfl.analysis.model_kinds import SMALL_RIDGE
 from dualfl.cli import operate
 from dualfl.cli.paths import FILE, FOLDER
 from dualfl.cli.reading import rules_for, spelling_options, tell_idle

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dualfl.analysis.models import MODELS, PENALTIES, SMALL_RIDGE
+from dualfl.analysis.model_kinds import MODELS, PENALTIES, SMALL_RIDGE
 from dualfl.cli.formula import terms_of
 from dualfl.cli.model_options import (
     SURVIVAL,

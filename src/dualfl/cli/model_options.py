@@ -132,7 +132,7 @@ def recipe_of(given: Mapping[str, Any], penalty: str, alpha: float) -> Recipe:
 
 
 def class_weight_of(given: Mapping[str, Any]) -> str | tuple[tuple[str, float], ...] | None:
-    from dualfl.analysis.models import MODELS
+    from dualfl.analysis.model_kinds import MODELS
 
     text = given["class_weight"]
     if text is None:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from dualfl.experiments.single_run import RunSettings
+from dualfl.experiments.settings import RunSettings
 
 HERE = RunSettings()
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -14,7 +14,7 @@ from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.options import HERE, page_option, problem_options
 from dualfl.cli.plugins import plugin_option
 from dualfl.errors import Diverged, InputError
-from dualfl.experiments.single_run import RunSettings, execute
+from dualfl.experiments.settings import RunSettings
 
 
 def parse_set(items: tuple[str, ...], option: str = "set") -> dict[str, Any]:
@@ -166,6 +166,7 @@ def perform_alone(
     resume: bool,
     page: bool,
 ) -> None:
+    from dualfl.experiments.single_run import execute
     from dualfl.lines import entry
     from dualfl.report.folder import CHECKPOINT, FILES, Folder
     from dualfl.report.results import REPORT

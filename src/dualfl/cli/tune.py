@@ -15,7 +15,7 @@ from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.plugins import plugin_option
 from dualfl.cli.run import command_line
 from dualfl.errors import InputError
-from dualfl.experiments.single_run import RunSettings
+from dualfl.experiments.settings import RunSettings
 
 HERE = RunSettings()
 TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.analysis.models import SMALL_RIDGE
+from dualfl.analysis.model_kinds import SMALL_RIDGE
 from dualfl.data.problem import REGRESSION, parse_loss
 from dualfl.deploy import certificates, keys, pages
 from dualfl.errors import InputError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +16,13 @@ from dualfl.engines.continuation import Stage, run_regularised
 from dualfl.engines.decision import ClientsHere, decide, with_what_it_took
 from dualfl.engines.request import RunKeywords
 from dualfl.errors import DualflError, InputError
+from dualfl.experiments.settings import RunSettings
 from dualfl.optimum import find_reference
 from dualfl.optimum.minimum import Reference
 from dualfl.solvers.base import Solver
 from dualfl.solvers.naming import choose_solver
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """Everything that decides what a run computes; two runs with equal settings give equal iterates."""
-
-    dataset: str = "digits"  # a name, or the path of a file
-    target: str | None = None  # of a file: what to predict, and whether it is a class
-    task: str | None = None
-    clients: int = 8
-    partition: str = "even"
-    scale: str = "default"
-    loss: str = "auto"
-    ridge: float = 1e-2
-    l1: float = 0.0
-    algorithm: str = "dualfl"
-    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
-    solver: str | None = None
-    codec: str | None = None
-    rounds: int = 100
-    tol: float | None = None
-    seconds: float | None = None
-    epsilon: float | None = None
-    alpha: float | None = None
-    seed: int = 0
-    reference: bool = True
 
 
 @dataclass(frozen=True)

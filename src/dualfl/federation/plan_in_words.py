@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.analysis.models import MODELS
+from dualfl.analysis.model_kinds import MODELS
 from dualfl.lines import entry, plain_text
 from dualfl.tables.terms import Term
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from dualfl.analysis.fitted import Fitted
-from dualfl.analysis.models import MODELS, Recipe
+from dualfl.analysis.model_kinds import MODELS
+from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Fit
 from dualfl.engines.history import Row
 from dualfl.errors import InputError

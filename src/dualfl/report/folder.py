@@ -19,7 +19,8 @@ import numpy as np
 from dualfl import kernels
 from dualfl.engines.journal import history_beside
 from dualfl.errors import InputError
-from dualfl.experiments.single_run import Finished, RunSettings
+from dualfl.experiments.settings import RunSettings
+from dualfl.experiments.single_run import Finished
 from dualfl.outputs import adding, check_folder
 from dualfl.report.figure import convergence_figure, png
 from dualfl.report.results import PARTITION, REPORT, THEORY, partition_file

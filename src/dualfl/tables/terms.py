@@ -23,7 +23,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.interpolate import BSpline
 
 from dualfl.errors import InputError
 from dualfl.names import nearest
@@ -115,6 +114,8 @@ class Factor:
 
 def spline(x: Array, knots: Sequence[float]) -> Array:
     """Cubic B-splines without the first, which the intercept has; beyond the outer knots their polynomials go on."""
+    from scipy.interpolate import BSpline  # here: the help of `dualfl fit` needs none
+
     low, *inner, high = knots
     t = np.array([low] * 4 + inner + [high] * 4)
     basis = BSpline(t, np.eye(len(t) - 4), 3, extrapolate=True)
