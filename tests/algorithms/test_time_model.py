@@ -77,6 +77,12 @@ def test_a_network_that_is_none_is_refused(wrong, words):
         Auto(cost="time", **wrong).specialise(constants(MNIST), None)
 
 
+@pytest.mark.parametrize("network", [{"latency": 1.0}, {"bandwidth": 10.0}])
+def test_a_network_that_would_change_nothing_is_refused(network):
+    with pytest.raises(InputError, match='need cost = "time", but cost is "exchanges"; set it'):
+        Auto(**network).specialise(constants(MNIST), None)
+
+
 def test_memory_that_nothing_fits_is_refused_on_any_network():
     with pytest.raises(InputError, match="not enough for anything"):
         Auto(cost="time", latency=1.0, memory=1e3).specialise(constants(MNIST), None)

@@ -134,6 +134,10 @@ class Auto(Algorithm):
             raise InputError("auto needs to know what kind of problem it is; let an engine ask the clients.")
         self.require(0 <= self.latency < np.inf, "latency", "it must be a number of seconds >= 0")
         self.require(self.bandwidth > 0, "bandwidth", "it must be a number of Mbit/s > 0")
+        if self.cost != "time" and not self.network.free:
+            raise InputError(
+                f'auto: latency and bandwidth need cost = "time", but cost is "{self.cost}"; set it, or leave them out.'
+            )
         if self.cost == "time" and not self.network.free:
             chosen, why = self.quickest(k, facts, penalty)
         else:
