@@ -13,24 +13,24 @@ from dualfl.tables.reading import Table
 from oracle_tables import Table as Public
 
 
-def dense_reml(X: Any, y: Any, silo: Any) -> tuple[Any, float, float]:
-    """-2 log restricted likelihood with whole covariance matrices."""
+def dense_reml(X: Any, y: Any, silo: Any) -> tuple[Any, Any, float, float]:
+    """The most likely one of -2 log restricted likelihood, with whole covariance matrices: coefficients and errors."""
     rows = np.column_stack([X, np.ones(len(y))])
     same = (silo[:, None] == silo[None, :]).astype(float)
     n, p = rows.shape
 
-    def fit(gamma: float) -> tuple[float, Any, float]:
+    def fit(gamma: float) -> tuple[float, Any, Any, float]:
         V = np.eye(n) + gamma * same
         A = rows.T @ np.linalg.solve(V, rows)
         beta = np.linalg.solve(A, rows.T @ np.linalg.solve(V, y))
         r = y - rows @ beta
         s2 = float(r @ np.linalg.solve(V, r)) / (n - p)
         value = (n - p) * (np.log(2 * np.pi * s2) + 1) + np.linalg.slogdet(V)[1] + np.linalg.slogdet(A)[1]
-        return value, beta, s2
+        return value, beta, np.sqrt(s2 * np.diag(np.linalg.inv(A))), s2
 
     best = minimize_scalar(lambda t: fit(np.exp(t))[0], bounds=(-12, 8), method="bounded", options={"xatol": 1e-9})
-    _, beta, s2 = fit(float(np.exp(best.x)))
-    return beta, float(np.exp(best.x)) * s2, s2
+    _, beta, errors, s2 = fit(float(np.exp(best.x)))
+    return beta, errors, float(np.exp(best.x)) * s2, s2
 
 
 class Split:
@@ -48,7 +48,8 @@ class Split:
 
     def check(self, fit: Any) -> None:
         """Against whole covariance matrices; slopes first, the intercept last."""
-        beta, variance, residual = dense_reml(self.X, self.y, self.silo)
+        beta, errors, variance, residual = dense_reml(self.X, self.y, self.silo)
         assert_allclose(fit.theta[:, 0], beta, rtol=1e-6)
+        assert_allclose(fit.standard_errors[:, 0], errors, rtol=1e-6)
         assert fit.more["site effect"].variance == pytest.approx(variance, rel=1e-5)
         assert fit.more["site effect"].residual == pytest.approx(residual, rel=1e-6)

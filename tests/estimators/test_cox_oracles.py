@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from dualfl.errors import InputError
 from dualfl.estimators import CoxPH, survival_target
+from dualfl.estimators.standard_errors import robust_errors
 from dualfl.silos import survival_sums as sums
 from dualfl.silos import survival_tests as tests_of
 from oracle_tables import Table, oracles
@@ -76,6 +77,24 @@ def test_left_truncation(ties):
     assert_allclose(model.coef_, r["coef"], rtol=CLOSE)
     assert_allclose(np.sqrt(np.diag(np.linalg.inv(model.information()))), r["se"], rtol=CLOSE)
     assert model.log_likelihood_ == pytest.approx(r["loglik"][1], rel=1e-10)
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_robust_errors_of_late_entries_weights_and_strata(ties):
+    """By row, and by patient: some came again after a transplant. R has no factor J/(J - 1)."""
+    t, r = Table("heart", "entry", "event", "silo"), oracles()[f"heart {ties} robust"]
+    year, rows = t.X[:, t.names.index("year")], [t["silo"] == j for j in range(3)]
+    y, strata = survival_target(t["event"], t.y), year > 3
+    model = CoxPH(ties=ties, tol=1e-15).fit(
+        t.X, y, groups=t["silo"].astype(int), sample_weight=r["weight"], entry=t["entry"], strata=strata
+    )
+    assert_allclose(model.coef_, r["coef"], rtol=CLOSE)
+    H = model.information()
+    assert_allclose(np.sqrt(np.diag(np.linalg.inv(H))), r["naive"], rtol=CLOSE)
+    for by, key in ((np.arange(len(year)), "robust"), (r["id"], "clustered")):
+        B = sum(sums.meat(sums.score_residuals(model.costs_[str(j)], model.coef_), by[rows[j]]) for j in range(3))
+        found = robust_errors(H, B, len(np.unique(by)), "row", 0.0, len(year), 0, 0.95)
+        assert_allclose(found.standard, r[key], rtol=CLOSE)
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -132,8 +132,9 @@ def test_restricted_likelihood(name):
     assert fit.variance == pytest.approx(r["variance"][0], rel=2e-3)  # R ends its search early, where all is flat
     assert fit.residual == pytest.approx(r["scale"][0], rel=1e-3)
     assert fit.log_likelihood == pytest.approx(r["loglik"][0], rel=1e-8)
-    beta, variance, s2 = dense_reml(t.X, y, silo)
+    beta, errors, variance, s2 = dense_reml(t.X, y, silo)
     assert_allclose(fit.coefficients, beta, rtol=1e-6)
+    assert_allclose(np.sqrt(np.diag(fit.covariance)), errors, rtol=1e-6)
     assert fit.variance == pytest.approx(variance, rel=1e-5) and fit.residual == pytest.approx(s2, rel=1e-6)
 
     def ask(gammas: Any) -> Any:

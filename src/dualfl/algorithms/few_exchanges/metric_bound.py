@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from dualfl.algorithms.cuts import Cut
 from dualfl.algorithms.few_exchanges.self_concordance import (
@@ -21,8 +22,10 @@ from dualfl.algorithms.few_exchanges.self_concordance import (
     kinks_of,
     lower_bound,
     turned,
+    turning,
 )
 from dualfl.algorithms.few_exchanges.sketched_metric import Basis, leading
+from dualfl.algorithms.few_exchanges.step_bound import left
 from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.typing import Array
 
@@ -51,17 +54,29 @@ class Beside(NamedTuple):
     taken: float
 
 
+class Here(NamedTuple):
+    """The Hessian and the slope at one point, in coordinates z."""
+
+    curvature: Curvature
+    r: Array
+    off_r: Array
+    turn: Array  # from z to the coordinates of the basis; empty where they are the same
+    off: Array  # of the slope itself
+    own: Array  # the diagonal of the data's part, from above
+
+
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def proven(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> float:
-    """The lower bound of E* from E and E' of `cut` and the Hessian; -inf where it says nothing."""
+def here(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> tuple[Here, Beside] | None:
+    """What is known at the point of `cut`, from E' and the Hessian; None where it says nothing."""
     if not (cut.sound and sums.reach < FARTHEST * (1 - 1e-6)) or np.ptp(basis.M, axis=1).any():
-        return -np.inf
+        return None
     D, k, U, B = basis.D, basis.M.shape[1], basis.U, basis.B
     G, off = cut.g.reshape(D, k), off_g.reshape(D, k)
     off = off + roundings(D + k) * np.abs(G)
-    beside = left_out(basis, G, off, sums.own + (sums.grid if sums.grid else 0.0))
+    own = sums.own + (sums.grid if sums.grid else 0.0)
+    beside = left_out(basis, G, off, own)
     if beside is None:
-        return -np.inf
+        return None
     H = leading(basis, sums.M, basis.q)
     ridge = (U.T * basis.M[:, 0]) @ U
     for a in range(basis.m):
@@ -76,11 +91,36 @@ def proven(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> floa
     off_r = (np.abs(U).T @ off @ np.abs(B)).ravel()
     slip, direct = many * sums.slip + beside.taken, errors_in(U, sums.own, many * sums.direct, basis.m, sums.grid)
     H = H.reshape(len(r), len(r))
-    curvature = Curvature(H, e, slip, sums.reach, many * sums.kinks, sums.radius, direct)
+    curvature, turn = Curvature(H, e, slip, sums.reach, many * sums.kinks, sums.radius, direct), np.zeros((0, 0))
     if len(sums.inner):
         curvature, r, off_r = turned(curvature, r, off_r, sums.inner)
-    found = gain(curvature, r, off_r, beside.decrement)
+        turn = turning(sums.inner)
+    return Here(curvature, r, off_r, turn, off, own), beside
+
+
+def proven(cut: Cut, known: tuple[Here, Beside]) -> float:
+    """The lower bound of E* from what is known at the point of `cut`."""
+    at, beside = known
+    found = gain(at.curvature, at.r, at.off_r, beside.decrement)
     return lower_bound(cut.E - cut.off, abs(cut.E) + cut.off, found, 8)
+
+
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
+def after(basis: Basis, g: Array, at: Here, step: Array) -> float:
+    """What is left to gain where this step ends; infinite where the basis leaves something out."""
+    if not basis.spans:
+        return np.inf
+    D, M = basis.D, basis.M[:, :1]
+    h, U = step.reshape(D, -1), basis.U
+    inside = h @ basis.B
+    z = np.linalg.lstsq(U, inside, rcond=None)[0].ravel()
+    turn = at.turn if len(at.turn) else np.eye(len(z))
+    z = solve_triangular(turn, z, lower=True, check_finite=False)
+    back, size = (turn @ z).reshape(basis.q, -1), (np.abs(turn) @ np.abs(z)).reshape(basis.q, -1)
+    errors = np.abs(inside - U @ back) + roundings(D + 2 * len(z)) * (np.abs(h) @ np.abs(basis.B) + np.abs(U) @ size)
+    astray = float((errors * np.sqrt(at.own[:, None] + M)).sum()) * (1 + 1e-6)
+    beside = left_out(basis, g.reshape(D, -1) + M * h, at.off + roundings(4) * M * np.abs(h), at.own)
+    return np.inf if beside is None else left(at.curvature, at.r, at.off_r, z, astray, beside.decrement)
 
 
 def left_out(basis: Basis, G: Array, off: Array, own: Array) -> Beside | None:
