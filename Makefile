@@ -53,7 +53,8 @@ $(OLDEST)/.ready: constraints-oldest.txt pyproject.toml setup.py $(wildcard nati
 	@$(OLDEST)/bin/pip install -q --no-compile --disable-pip-version-check -r constraints-oldest.txt -e .
 	@touch $@
 
-# The site: offline, with its tutorials run, and every warning an error. External links are listed, not followed.
+# The site: offline, with its tutorials run, of which one needs Flower, and every warning an error. External links are
+# listed, not followed.
 SITE = build/site
 
 docs: $(VENV)/.docs
@@ -63,7 +64,7 @@ docs: $(VENV)/.docs
 
 $(VENV)/.docs: $(READY)
 	@echo "Installing what the site needs into $(VENV) ..."
-	@$(PIP) "dualfl[docs]"
+	@$(PIP) "dualfl[docs,flower]"
 	@touch $@
 
 # What is uploaded for a release, for this system: the source distribution, and the wheel that is built of it, in dist/.

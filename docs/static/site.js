@@ -33,14 +33,14 @@ function markNumbers(cell) {
   cell.classList.toggle("numbers", text.length < 32 && /^[-<(\d][-\d\s.,:()%<e]*$/.test(text));
 }
 
-// Nor is 1e-6 broken after its hyphen.
-function keepPowers(element) {
+// Nor are 1e-6 and --tol broken after their hyphens.
+function keepWhole(element) {
   for (const node of [...element.childNodes]) {
-    if (node.nodeType !== Node.TEXT_NODE || !/\de-\d/.test(node.data)) continue;
-    const parts = node.data.split(/(\d[\d.]*e-\d+)/).map((part, index) => {
+    if (node.nodeType !== Node.TEXT_NODE || !/\de-\d|--[a-z]/.test(node.data)) continue;
+    const parts = node.data.split(/(\d[\d.]*e-\d+|--[a-z][\w-]*)/).map((part, index) => {
       if (index % 2 === 0) return part;
       const span = document.createElement("span");
-      span.className = "power";
+      span.className = "whole";
       span.textContent = part;
       return span;
     });
@@ -49,15 +49,15 @@ function keepPowers(element) {
 }
 
 // An option or a name is not broken in two; the style sheet keeps it in one line.
-function markShort(code) {
-  code.classList.toggle("short", code.textContent.length < 24);
+function markShort(word) {
+  word.classList.toggle("short", word.textContent.length < 24);
 }
 
 document.addEventListener("DOMContentLoaded", () => {
-  document.querySelectorAll(".bd-article :is(p, li, td, th) code").forEach(markShort);
+  document.querySelectorAll(".bd-article :is(p, li, td, th) code .pre").forEach(markShort);
   document.querySelectorAll(".bd-article td").forEach(markWords);
   document.querySelectorAll(".bd-article td").forEach(markNumbers);
-  document.querySelectorAll(".bd-article :is(p, li, td, th, em, strong)").forEach(keepPowers);
+  document.querySelectorAll(".bd-article :is(p, li, td, th, em, strong, .line)").forEach(keepWhole);
   document.querySelectorAll(".bd-article img").forEach(linkPicture);
   markAll();
   document.querySelectorAll(WIDE).forEach((element) => element.addEventListener("scroll", () => mark(element)));
