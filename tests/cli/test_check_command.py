@@ -112,6 +112,15 @@ FAULTS = {  # what is changed, in which files; kind, column, whether it stops a 
     "types": (each("dose", lambda i, row: "lmh"[i % 3]), ODD, "types", "dose", True, "--categorical dose"),
     "commas": (each("crp", comma), ODD, "decimal", "crp", True, "--decimal river.csv=,"),
     "commas everywhere": (each("crp", comma), EVERY, "decimal", "crp", True, "--decimal hill.csv=,"),
+    "commas and points": (
+        each("crp", lambda i, row: f"1.{100 + i},{i % 10}"), ODD, "decimal", "crp", True, "--decimal river.csv=,"
+    ),
+    "commas before three digits": (
+        each("crp", lambda i, row: f"4,{100 + i}"), ODD, "decimal", "crp", True, "take them out, or if they are decimal"
+    ),
+    "units": (
+        each("dose", lambda i, row: f"${i % 40},{100 + i}.5"), ODD, "odd", "dose", True, "take '$' out of the file"
+    ),
     "dates": (each("seen", day), EVERY, "dates", "seen", True, "--dates as-days-since:2020-01-01"),
     "names of rows": (each("who", lambda i, row: f"P{i}-{row['age']}"), EVERY, "identifier", "who", True, "--id who"),
     "numbers of rows": (each("who", lambda i, row: 40210 + 3 * i), EVERY, "identifier", "who", False, "--id who"),
@@ -215,6 +224,51 @@ def test_a_decimal_comma_is_never_to_become_a_category(cells, silos, more, table
     assert (fit.exit_code != 0) == any(one["stops"] for one in found), fit.stderr
     if not more:
         assert any(one["kind"] in ("decimal", "types") and one["column"] == "dose" for one in found)
+
+
+def test_yes_in_several_languages(tables):
+    for name, words in {"north.csv": "10", "river.csv": ("oui", "non"), "hill.csv": ("ja", "nee")}.items():
+        spoilt(tables, each("died", lambda i, row, words=words: words[row["died"] == "no"]), name)
+    said = run(*CHECK, code=1).stdout
+    assert proposed(said) == ["--recode", "died=ja:1,nee:0,non:0,oui:1"]
+    assert findings(*proposed(said)) == []
+
+
+def test_numbers_with_signs_between_thousands_are_read_as_such(tables):
+    """In the English way, the Swiss one and the French one, no option is needed; in the German one, that for commas."""
+
+    def write_costs(name, sign, end):
+        spoilt(tables, each("cost", lambda i, row: f"{1234 * (i % 9 + 1):,}".replace(",", sign) + end), name)
+
+    write_costs("north.csv", ",", ".0")
+    write_costs("river.csv", "'", "")
+    write_costs("hill.csv", "\u202f", "")
+    assert findings() == []
+    write_costs("river.csv", ".", ",0")
+    said = run(*CHECK, code=1).stdout
+    assert proposed(said) == ["--decimal", "river.csv:cost=,"] and findings(*proposed(said)) == []
+    for name in FILES:
+        costs = read_table(Path(name), Rules(commas=("cost",) * (name == "river.csv"))).columns["cost"]
+        assert costs.tolist() == [1234 * (i % 9 + 1) for i in range(len(costs))]
+
+
+def test_rows_without_any_entry_are_told_once(tables):
+    for name in ("north.csv", "hill.csv"):
+        with open(name, "a", encoding="utf-8") as file:
+            file.write(",,,,,\n" * 2)
+    (north, hill) = findings()
+    assert north["kind"] == hill["kind"] == "gaps" and not north["column"] and north["rows"] == 2
+    assert "hill.csv   2 rows: 81, 82" in run(*CHECK).stdout
+    done = run("fit", *CHECK[1:], "--no-influence", "--no-report")
+    assert "300 rows, 4 more without a target were left out" in " ".join(done.stdout.split())
+    assert "without any entry" not in done.stderr
+
+
+def test_a_column_that_names_its_file_is_told_once(tables):
+    for name in FILES:
+        spoilt(tables, each("site", lambda i, row, name=name: name[0].upper()), name)
+    (one,) = findings()
+    assert one["kind"] == "constant" and one["silos"] == list(FILES) and "only which file a row is from" in one["what"]
 
 
 def test_rows_are_told(tables):

@@ -17,6 +17,8 @@ it, is returned to the algorithms of the library, which know more ways: `minimis
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs  # SciPy's own functions check what is known here
 
@@ -89,8 +91,8 @@ def is_small_softmax(f: LinearModel) -> bool:
     return isinstance(f.loss, Softmax) and D * (D + 1) // 2 * (m * (m + 1) // 2) <= EXACT
 
 
-def minimised(f: LinearModel, l1: float, limits: FitLimits, silos: int) -> Result | None:
-    """The fit with its proof; None if this is not the way to it."""
+def minimised(f: LinearModel, l1: float, limits: FitLimits, silos: int, begin: Array | None = None) -> Result | None:
+    """The fit with its proof; None if this is not the way to it. A softmax may begin elsewhere than at zero."""
     method = method_of(f, l1)
     how = (
         FewOutputs
@@ -108,6 +110,8 @@ def minimised(f: LinearModel, l1: float, limits: FitLimits, silos: int) -> Resul
     quiet = np.errstate(over="ignore", invalid="ignore", divide="ignore")
     with quiet, Bar(method.name, limits.rounds, limits.progress) as bar:
         fit = how(f, l1, limits, silos, bar)
+        if begin is not None and isinstance(fit, FewOutputs | ManyOutputs):
+            fit.begin = begin
         found = fit.search()
         if found is None:
             return None
@@ -326,6 +330,14 @@ class SparseL1(WithL1):
 
 class FewOutputs(Smooth):
     """A small softmax: Newton's method, and a proof by the ridge."""
+
+    begin: Array | None = None
+
+    def start(self) -> Array:
+        if self.limits.of_start:
+            at_zero = abs(self.f.value(np.zeros(self.f.d)) + self.limits.offset)
+            self.limits = replace(self.limits, least=at_zero)
+        return super().start() if self.begin is None else self.begin
 
     def hessian(self, x: Array) -> Array:
         H, k = self.f.hessian(x), self.f.k

@@ -68,6 +68,8 @@ class Near(StopRule):
 class ManyOutputs:
     """One fit."""
 
+    begin: Array | None = None  # where it starts, if not at zero
+
     def __init__(self, f: LinearModel, l1: float, limits: FitLimits, silos: int, bar: Bar) -> None:
         self.unit = unit_of(f)
         self.f = f if self.unit == 1.0 else f.in_units(self.unit)
@@ -78,6 +80,9 @@ class ManyOutputs:
         f, x = self.f, np.zeros(self.f.d)
         leader = SinglePrecision(f) if suits_single(f) else f
         energy, first = leader.value(x), float(np.linalg.norm(leader.gradient(x)))
+        if self.limits.of_start:
+            self.limits = replace(self.limits, least=abs(energy + self.limits.offset))
+        x = x if self.begin is None else self.in_units(self.begin, 1 / self.unit)
         self.bar.update(self.account.note(energy))
         stop = Near(f.ridge, self.limits, 0.0 if leader is f else SIX_DIGITS * first, cap=MOST_PASSES)
         x, metric = self.led(leader, x, stop)
@@ -86,7 +91,7 @@ class ManyOutputs:
             x = balanced(f, x)
             energy, off, gap = proven(f, x)
             if gap <= self.limits.tol * self.limits.scale(energy):
-                return Found(self.in_given_units(x), energy, off, gap)
+                return Found(self.in_units(x, self.unit), energy, off, gap)
             if not np.isfinite(energy) or len(self.account.rows) > self.limits.rounds:
                 return None
             self.bar.update(self.account.note(energy))
@@ -112,9 +117,9 @@ class ManyOutputs:
             self.account.exchange(f.d + 2, f.d)
         return found
 
-    def in_given_units(self, x: Array) -> Array:
+    def in_units(self, x: Array, unit: float) -> Array:
         W = self.f.matrix(x).copy()
-        W[: self.f.design.X.shape[1]] *= self.unit
+        W[: self.f.design.X.shape[1]] *= unit
         return frozen(W.ravel())
 
 

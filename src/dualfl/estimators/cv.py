@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dualfl.errors import InputError
+from dualfl.estimators import path_here
 from dualfl.estimators.base import FederatedLinear, check_number
 from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
 from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
@@ -46,7 +47,9 @@ class CrossValidated(FederatedLinear):
         self.path_: PenaltyPath = path
         setattr(self, self.parameter + "_", path.value)
         model = self._plain(path.value)
-        (results,) = yield from model._solving(silos, [Task(model, sample)])
+        task = Task(model, sample)
+        found = path_here.fitted(silos, task)
+        results = [found] if found else (yield from model._solving(silos, [task]))[0]
         self._note(results, sample, model)
 
     def _cost(self, mass: float) -> FitCost:

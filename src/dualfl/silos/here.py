@@ -64,6 +64,10 @@ class SilosHere:
         problem = Problem(self._clients(cost), penalty=penalty, solvers=choose_solver(cost.solver))
         return SideHere(problem, partial(self._as_one, cost) if self.joined else None)
 
+    def whole(self, cost: Cost) -> LinearModel | None:
+        """The rows of all silos in one model; None where silos are not computed as one."""
+        return self._as_one(cost, self._clients(cost)) if self.joined else None
+
     def _as_one(self, cost: Cost, clients: Sequence[Objective]) -> LinearModel | None:
         """The rows of all silos in one model, which fits share that differ in their penalty."""
         bare = cost.without_penalty
@@ -100,7 +104,7 @@ class SilosHere:
         """What every silo says; one answer for all, where silos are computed as one and only their sum counts."""
         if self.joined and ask.verb == "curvatures":
             costs = [Cost.from_json(cost) for cost in ask.given["costs"]]
-            wholes = [self._as_one(cost, self._clients(cost)) for cost in costs]
+            wholes = [self.whole(cost) for cost in costs]
             if all(whole is not None for whole in wholes):
                 models = [(whole, whole.mass) for whole in wholes if whole is not None]
                 return [looks(models, ask.given["thetas"], ask.given.get("second", True))]

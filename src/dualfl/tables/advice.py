@@ -93,6 +93,8 @@ def warned(silos: Sequence[Inspection], together: Sequence[Finding]) -> list[str
 
 
 def _many_gaps(finding: Finding, silo: Inspection) -> bool:
+    if not finding.column:  # rows without any entry
+        return False
     facts = silo.columns[finding.column]
     return finding.column != silo.target and facts.missing >= SHARE * (facts.missing + facts.present)
 

@@ -25,9 +25,14 @@ from dualfl.typing import AnyArray
 GAPS = frozenset({"", "na", "n/a", "nan", "null"})  # how files write that there is no entry, in capitals or not
 NO_WIDTH = dict.fromkeys(map(ord, "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"))
 WHOLE = re.compile(r"[-+]?\d+")
-GROUPING = ".' \u2019\u00a0\u202f"  # signs between thousands
-DECIMAL_COMMA = re.compile(rf"[-+]?(?:\d{{1,3}}(?:[{GROUPING}]\d{{3}})+|\d*),\d+(?:[eE][-+]?\d+)?")
-UNIT = re.compile(r"(?P<before>[€$£¥]?) ?[-+]?\d+(?:\.\d+)? ?(?P<behind>(?:[^\W\d_]|[%‰°€$£¥µ/])[^\d]{0,11})?")
+NEVER_DECIMAL = "'\u2019\u00a0\u202f"  # signs between thousands; a blank, a comma or a point may be one, too
+DECIMAL_COMMA = re.compile(rf"[-+]?(?:\d{{1,3}}([. {NEVER_DECIMAL}])\d{{3}}(?:\1\d{{3}})*|\d*),\d+(?:[eE][-+]?\d+)?")
+THOUSANDS = re.compile(rf"[-+]?\d{{1,3}}([., {NEVER_DECIMAL}])\d{{3}}(?:(\1)\d{{3}})*(?:([.,])\d+)?")
+PERHAPS_THOUSANDS = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")  # or a number with three decimals
+UNIT = re.compile(
+    rf"(?P<before>[€$£¥]?) ?[-+]?(?:\d{{1,3}}(?:[., {NEVER_DECIMAL}]\d{{3}})+|\d+)(?:[.,]\d+)?"
+    r"[ \u00a0\u202f]?(?P<behind>(?:[^\W\d_]|[%‰°€$£¥µ/])[^\d]{0,11})?"
+)
 MOST_AS_NAMES, NEARLY_ALL = 10, 0.9  # numbers with a unit that may be categories; part of a column
 BOOLEAN = frozenset({"true", "false"})
 EXACT = 2.0**53  # whole numbers from here on are not all told apart as floats
@@ -96,9 +101,10 @@ class Spelling:
 
         >>> [Spelling().number(text) for text in ("01", "1e3", "1_000", "5O")]
         [1.0, 1000.0, None, None]
-        >>> [Spelling(decimal=",").number(text) for text in ("1,5", "2", "1.5")]
-        [1.5, 2.0, None]
+        >>> [Spelling(decimal=",").number(text) for text in ("1,5", "2", "1.5", "1.234,5")]
+        [1.5, 2.0, None, 1234.5]
         """
+        text = without_thousands(text, self.decimal)
         if self.decimal == ",":
             if "." in text:
                 return None
@@ -154,6 +160,23 @@ class Spelling:
             return bool(days_since(texts, since))
         except AmbiguousDates:
             return True  # and refused where they are used
+
+
+def without_thousands(text: str, decimal: str) -> str:
+    """The number without signs between thousands, where they can be nothing else: beside a decimal sign, or two of
+    them, or a sign that is never decimal. 1,234 and 1.234 stay what they are.
+
+    >>> [without_thousands(text, ".") for text in ("1,234.5", "1'234", "1,234,567", "1,234", "1 234", "1,23.4")]
+    ['1234.5', '1234', '1234567', '1,234', '1 234', '1,23.4']
+    """
+    found = THOUSANDS.fullmatch(text)
+    if found is None:
+        return text
+    sign, twice, decimal_sign = found.groups()
+    if sign == decimal or decimal_sign not in (None, decimal):
+        return text
+    sure = decimal_sign or sign in NEVER_DECIMAL or (twice and sign != " ")
+    return text.replace(sign, "") if sure else text
 
 
 USUAL = Spelling()
@@ -259,9 +282,9 @@ def with_unit(values: AnyArray) -> tuple[str, dict[str, list[int]]]:
     return unit, rows_with(values, entries)
 
 
-def is_grouped(text: str) -> bool:
-    """Whether a number with a comma has signs between thousands, too."""
-    return any(sign in text for sign in GROUPING)
+def perhaps_thousands(commas: Collection[str]) -> bool:
+    """Whether all of these commas may stand between thousands: 4,456 is one or the other."""
+    return all(PERHAPS_THOUSANDS.fullmatch(text) for text in commas)
 
 
 def _counted(values: AnyArray) -> Counter[str]:

@@ -18,12 +18,16 @@ from dualfl.tables.findings import Facts, Finding, Inspection
 from dualfl.tables.schema import MOST_LEVELS
 from dualfl.tables.suspicions import words_for_gaps
 
+MOST_WORDS = 8  # for yes and no, in several languages
 EVENTS = 10  # rows of the rarest class for each coefficient, below which estimates are unsure
 PAIRS = (  # what people write for 1 and for 0
     ("yes", "no"), ("y", "n"), ("true", "false"), ("t", "f"), ("ja", "nein"), ("j", "n"), ("oui", "non"), ("si", "no"),
     ("s\u00ed", "no"), ("sim", "n\u00e3o"), ("positive", "negative"), ("pos", "neg"), ("+", "-"), ("present", "absent"),
-    ("case", "control"), ("died", "survived"), ("dead", "alive"), ("1", "0"),
+    ("case", "control"), ("died", "survived"), ("dead", "alive"), ("ja", "nee"), ("ja", "nej"), ("ja", "nei"),
+    ("tak", "nie"), ("ano", "ne"), ("igen", "nem"), ("kyll\u00e4", "ei"), ("evet", "hay\u0131r"), ("s\u00ec", "no"),
+    ("wahr", "falsch"), ("vrai", "faux"), ("1", "0"),
 )  # fmt: skip
+YES, NO = ({pair[i] for pair in PAIRS} for i in (0, 1))
 
 
 def compare(silos: Sequence[Inspection]) -> tuple[Finding, ...]:
@@ -123,7 +127,7 @@ class _Together:
         if not numbers or not texts:
             return
         levels = sorted({level for silo in texts for level in self.facts[silo].levels})
-        if all(self.facts[silo].zero_one for silo in numbers) and 0 < len(levels) <= 4:
+        if all(self.facts[silo].zero_one for silo in numbers) and 0 < len(levels) <= MOST_WORDS:
             recode = _as_zero_one(levels)
             what = f"{_quoted(levels)}, where {_listed(numbers)} {_has(numbers)} 0 and 1"
             mend: dict[str, Any] = {"recode": {self.name: recode}} if recode else {}
@@ -134,7 +138,7 @@ class _Together:
             f"texts{f' such as {levels[0]!r:.40}' if levels else ''}, where {_listed(numbers)} {_has(numbers)} numbers"
         )
         commas = any(DECIMAL_COMMA.fullmatch(level) for level in levels)
-        mend = {} if self.is_target else {"categorical": [self.name]}
+        mend = {} if self.is_target or not levels else {"categorical": [self.name]}  # too many texts are no category
         mend = {"decimal": ","} if commas else mend  # never a category
         yield self._found("types", texts, what, stops=True, mend=mend, advice="correct the texts")
 
@@ -160,7 +164,8 @@ class _Together:
         variants = [group for group in groups.values() if len(group) > 1]
         if variants:
             yield self._spelled(variants, owners)
-        if len(self.facts) > 1 and not (self.is_target and self.silos[0].classes):
+        each_its_own = all(facts.constant for facts in self.facts.values())  # which is told anyway
+        if len(self.facts) > 1 and not each_its_own and not (self.is_target and self.silos[0].classes):
             told = {level for group in variants for level in group}
             yield from self._alone(owners, told.union(words_for_gaps(owners)))
 
@@ -233,10 +238,12 @@ class _Together:
                 what = "the same in every row of every file, so a fit leaves it out"
                 yield self._found("constant", same, what, mend=self._dropped)
                 return
-        if len(self.silos) > 1:
-            what = "the same in every row, so it says nothing but which file a row is from"
-            advice = "look whether that is so"
-            yield from (self._found("constant", [silo], what, advice=advice) for silo in same)
+            what = "the same in every row of a file, so it says only which file a row is from"
+            advice = "leave it out by --drop, unless it is what files are to be compared by"
+            yield self._found("constant", same, what, advice=advice)
+        elif len(self.silos) > 1:
+            what, advice = "the same in every row there", "look whether that is so"
+            yield self._found("constant", same, what, advice=advice)
 
     def _separation(self) -> Iterator[Finding]:
         """Levels with one class only, or numbers of which those of one class lie all below those of the other."""
@@ -338,10 +345,7 @@ def _pair(levels: Sequence[str]) -> tuple[str, str] | None:
 def _as_zero_one(levels: Sequence[str]) -> dict[str, str]:
     """What levels are as 1 and 0, if they all are words for that."""
     words = {folded(level) for level in levels}
-    for pair in PAIRS:
-        if words <= set(pair):
-            return {level: "1" if folded(level) == pair[0] else "0" for level in levels}
-    return {}
+    return {level: "1" if folded(level) in YES else "0" for level in levels} if words <= YES | NO else {}
 
 
 def _quoted(levels: Sequence[str], most: int = 4) -> str:

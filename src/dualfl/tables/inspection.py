@@ -17,9 +17,9 @@ from dualfl.tables.cells import (
     USUAL,
     decimal_commas,
     first_rows,
-    is_grouped,
     level_of,
     odd_entries,
+    perhaps_thousands,
     quoted,
     rows_with,
     with_unit,
@@ -71,12 +71,29 @@ def inspect(table: Table, rules: Rules, target: str = "", classes: bool | None =
     used = table.kept(there) if there.any() else table  # rows without a target are read, but not fitted
     rows = _by_class(used.levels(target)) if classes and target in table.columns else {}
     columns: dict[str, Facts] = {}
-    findings: list[Finding] = []
+    blank = without_entry(table)
+    findings = _blank_rows(table.name, blank)
     for name in table.columns:
         fitted = _Column(used, name, rules, target, bool(classes), rows)
         columns[name] = fitted.facts()
-        findings += replace(fitted, table=table).findings(fitted)
+        findings += replace(fitted, table=table, blank=blank).findings(fitted)
     return Inspection(table.name, target, bool(classes), columns, tuple(findings), int(there.sum()))
+
+
+def without_entry(table: Table) -> AnyArray:
+    """Rows in which no column has an entry, as spreadsheets leave them behind a table."""
+    blank = np.ones(table.rows, dtype=bool)
+    for values in (*table.columns.values(), *table.ids.values()):
+        blank &= missing(values) if values.dtype.kind != "O" else False
+    return blank
+
+
+def _blank_rows(name: str, blank: AnyArray) -> list[Finding]:
+    rows = (np.flatnonzero(blank) + 1).tolist()
+    if not rows or blank.all():
+        return []
+    what, advice = "rows without any entry, which are left out where there is a target", "delete them"
+    return [_finding("gaps", "", name, what, rows=len(rows), quotes=first_rows(rows), advice=advice)]
 
 
 def _by_class(labels: AnyArray) -> dict[str, AnyArray]:
@@ -99,6 +116,7 @@ class _Column:
     target: str
     classes: bool
     rows_of: dict[str, AnyArray]  # which rows are of each class
+    blank: AnyArray | None = None  # rows without any entry, which are told once
 
     @property
     def values(self) -> AnyArray:
@@ -208,8 +226,9 @@ class _Column:
             yield from self._of_numbers()
         else:
             yield from self._of_texts(len(fitted.known))
-        if self.gaps.any() and not self.gaps.all():
-            yield self._gaps()
+        gaps = self.gaps if self.blank is None else self.gaps & ~self.blank
+        if gaps.any() and not self.gaps.all():
+            yield self._gaps(gaps)
 
     def _found(self, kind: str, what: str, **more: Any) -> Finding:
         return _finding(kind, self.name, self.table.name, what, **more)
@@ -231,8 +250,8 @@ class _Column:
         advice = "let the mean of the others fill it (--allow-empty)"
         return self._found("empty", "no entry at all", stops=True, mend={"drop": [self.name]}, advice=advice)
 
-    def _gaps(self) -> Finding:
-        rows = (np.flatnonzero(self.gaps) + 1).tolist()
+    def _gaps(self, gaps: AnyArray) -> Finding:
+        rows = (np.flatnonzero(gaps) + 1).tolist()
         if self.is_target:
             what, advice = "rows without the target, which are left out", "fill them, or leave them"
         else:
@@ -298,14 +317,13 @@ class _Column:
 
     def _commas(self, commas: dict[str, list[int]]) -> Finding:
         rows = sum(map(len, commas.values()))
-        grouped = any(map(is_grouped, commas))
-        if grouped:
-            advice = "take out the signs between thousands first"
-            what = "commas in the numbers, and signs between thousands"
-        else:
-            advice, what = "take them out if they are not decimal", "commas in the numbers"
         mend: dict[str, object] = {"commas": [self.name]} if has_points(self.table) else {"decimal": ","}
         mend = mend if self.rules.spelling(self.name).decimal == "." else {}
+        if perhaps_thousands(commas):  # read as decimal ones they might be a thousand times too small
+            what, mend = "commas in the numbers, each before three digits: between thousands, or decimal", {}
+            advice = f"take them out, or if they are decimal read them by --decimal '{self.name}=,'"
+        else:
+            advice, what = "take them out if they are not decimal", "commas in the numbers"
         return self._found("decimal", what, stops=True, mend=mend, advice=advice, rows=rows, quotes=quoted(commas, 2))
 
     def _date_texts(self, dates: dict[str, list[int]], levels: int) -> Iterator[Finding]:
@@ -325,7 +343,8 @@ class _Column:
 
     def _unit(self, unit: str, entries: dict[str, list[int]]) -> Finding:
         what = f"numbers with {unit!r}, of which a fit would make categories"
-        mend = {} if self.is_target else {"categorical": [self.name]}
+        few = len(self.known) <= MOST_LEVELS and not self.is_target
+        mend = {"categorical": [self.name]} if few else {}
         rows, advice = sum(map(len, entries.values())), f"take {unit!r} out of the file"
         return self._found("odd", what, stops=True, mend=mend, advice=advice, rows=rows, quotes=quoted(entries, 2))
 

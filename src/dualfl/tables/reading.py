@@ -26,7 +26,6 @@ from dualfl.tables.cells import (
     Spelling,
     brief,
     decimal_commas,
-    is_grouped,
     level_of,
     odd_entries,
     parsed,
@@ -172,10 +171,9 @@ def check_odd(table: Table, name: str, remedies: Remedies) -> None:
     commas = decimal_commas(values)
     if commas:
         remedy = remedies.commas.format(name) if has_points(table) else remedies.decimal
-        first = "take out the signs between thousands, and " if any(map(is_grouped, commas)) else ""
         raise Unfit(
             f"{table.name} has commas in the numbers of column {name!r}, such as {quoted(commas, 1)}; if they are "
-            f"decimal, {first}{remedy}, otherwise take them out.",
+            f"decimal, {remedy}, otherwise take them out.",
             f"its data file has commas in the numbers of column {name!r}",
         )
     odd = odd_entries(values)
