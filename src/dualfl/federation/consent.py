@@ -25,6 +25,7 @@ from dualfl.federation.policy import Policy
 from dualfl.files import locked, write_atomically
 
 PRIVATE = 0o600
+WAITING = 50  # plans at most: who sends more would fill the disk, and tire the operator until one is not read
 Content = dict[str, Any]
 
 
@@ -56,6 +57,11 @@ class Consent:
         waiting = {"plan": described, "experiment": experiment, "kind": kind, "since": stamp()}
         path = self.folder / "waiting" / f"{name}.json"
         if not path.exists():
+            if len(list(path.parent.glob("*.json"))) >= WAITING:
+                raise InputError(
+                    f"{WAITING} plans wait for this silo's operator already, who is asked by `dualfl deploy approve`; "
+                    "this one is not kept"
+                )
             write_atomically(path, json.dumps(waiting, indent=2).encode(), PRIVATE)
             self.log.note("a plan waits for approval", plan=name, experiment=experiment)
         raise InputError(
@@ -138,9 +144,10 @@ def model_of(plan: Mapping[str, Any]) -> str:
 
 
 def method_of(plan: Mapping[str, Any]) -> str:
-    """The algorithm: of a run, that an estimator names, or that the plan has beside them."""
+    """The algorithm: of a run, or that an estimator names; an analysis that names none is done by `auto`."""
     analysis = plan.get("analysis") or {}
-    named = analysis.get("algorithm") or (analysis.get("parameters") or {}).get("algorithm") or plan.get("algorithm")
+    named = analysis.get("algorithm") or (analysis.get("parameters") or {}).get("algorithm")
+    named = named or ("auto" if analysis else plan.get("algorithm"))
     with contextlib.suppress(ValueError, TypeError):
         named = json.loads(named) if isinstance(named, str) else named
     return str(named.get("algorithm") if isinstance(named, Mapping) else named or "")

@@ -71,7 +71,7 @@ class Experiment:
     def close(self) -> None:
         """Delete all of it but the note that it was."""
         if self.path.exists():
-            write(self.marker, b"")
+            write(self.marker, when_begun(self.path))
             shutil.rmtree(self.path, ignore_errors=True)
 
     @cached_property
@@ -266,6 +266,21 @@ class Experiment:
         checkpoint_file.save(self.path / "state.npz", content, PRIVATE)
 
 
+def when_begun(path: Path) -> bytes:
+    """What the note of an experiment that is over says: when its plan began, in seconds; nothing if none did."""
+    plan = path / "plan"
+    return f"{plan.stat().st_mtime:.0f}".encode() if plan.exists() else b""
+
+
+def begun_since(folder: Path, moment: float) -> int:
+    """How many experiments began at this silo since then; those that have ended count too."""
+    known = [path.stat().st_mtime for path in (folder / "experiments").glob("*/plan")]
+    for path in (folder / ENDED).glob("*"):
+        if path.stat().st_mtime > moment:  # it ended since then
+            known.append(float(path.read_bytes() or 0))
+    return sum(began > moment for began in known)
+
+
 def purge(folder: Path, days: int, but: str) -> None:
     """Forget experiments that nobody has asked about for so long, and most of those that never came to a plan."""
     found = [path for path in folder.glob("*") if path.name != but] if folder.exists() else []
@@ -274,7 +289,7 @@ def purge(folder: Path, days: int, but: str) -> None:
     old = [path for path in found if path.stat().st_mtime < time.time() - days * 86_400]
     for path in {*old, *greeted[: max(0, len(greeted) - GREETED)]}:
         if (path / "plan").exists():
-            write(folder.parent / ENDED / path.name, b"")
+            write(folder.parent / ENDED / path.name, when_begun(path))
         shutil.rmtree(path, ignore_errors=True)
 
 

@@ -23,7 +23,7 @@ from dualfl.federation.answers import answer_all
 from dualfl.federation.chambers import TABLE_NAMES
 from dualfl.federation.commitments import OPENING
 from dualfl.federation.consent import Consent
-from dualfl.federation.experiment import CHANGED, Experiment, purge
+from dualfl.federation.experiment import CHANGED, Experiment, begun_since, purge
 from dualfl.federation.few_rows import check_counted
 from dualfl.federation.fixed_point import BITS
 from dualfl.federation.handing_on import sign_hello, sign_own
@@ -40,6 +40,7 @@ from dualfl.typing import Array
 from dualfl.version import __version__
 
 DAY = 86_400.0  # seconds
+OTHER_FIRST = "this experiment began with another question; start a new one"
 PLAN = {"names", "offers", "secure", "algorithm", "withheld", "analysis"}  # the words of an analysis's plan
 Content = dict[str, Any]
 
@@ -221,10 +222,7 @@ class Keeper:
             return
         home, policy = self.home, self.home.policy
         roster = home.registered() if plan["secure"] is not None or home.has_roster else {}
-        begun = [
-            path for path in (home.path / "experiments").glob("*/plan") if path.stat().st_mtime > time.time() - DAY
-        ]
-        if len(begun) >= policy.experiments_per_day:
+        if begun_since(home.path, time.time() - DAY) >= policy.experiments_per_day:
             raise InputError("this silo's policy allows no more experiments today ('experiments_per_day')")
         consent = Consent(home.path, policy, home.log)
         if (plan.get("analysis") or {}).get("analysis") == "check":  # no sum leaves, and rows may not be readable yet
@@ -292,10 +290,11 @@ class Keeper:
         experiment = self.experiment(request)
         experiment.fix("data", self.home.fingerprint.encode(), CHANGED)
         experiment.fix("analysis", encode(request["analysis"]), "this experiment is another analysis; start a new one")
+        check_first(request["asks"], self.home.policy.task)
+        experiment.fix("first", encode({"asks": request["asks"]}), OTHER_FIRST)
         return self._once(experiment, message, lambda: self._hello(experiment, request["asks"]))
 
     def _hello(self, experiment: Experiment, asks: Any) -> Content:
-        check_first(asks, self.home.policy.task)
         content: Content = {"data": self.home.salted, "withholds": self.home.withholds}
         content |= answer_all(experiment.far, asks, None)
         key = self.home.path / "key"
@@ -364,19 +363,19 @@ class Keeper:
         now, group = line.standing(), line.group()
         if now.exchanges >= home.policy.exchanges:
             raise InputError("this silo's policy allows no more exchanges in this experiment ('exchanges')")
-        line.follow(request, now, group)
-        for ask in request["asks"]:
+        asks, ended = line.follow(request, now, group)
+        for ask in asks:
             if ask.get("verb") in ("encode", "tally"):
                 classes = len(ask["given"].get("schema", {}).get("classes", ()))
                 outputs = classes if classes > 2 else 1
                 home.policy.check_size(home.rows().used().rows, outputs * (len(ask["given"].get("mean", ())) + 1))
         if line.scales is None:
             experiment.far.undo()
-        experiment.far.forget(request["ended"])
+        experiment.far.forget(ended)
         seal, chain = line.seal(message, now, group)
         size = experiment.far.commitment() if now.exchanges == 0 else None
         also = {} if size is None else {OPENING: size.opening()}
-        content = answer_all(experiment.far, request["asks"], seal, line.scales, also)
+        content = answer_all(experiment.far, asks, seal, line.scales, also)
         if any(one is not None for one in content["own"]):
             content["signed"] = sign_own((home.path / "key").read_bytes(), seal.label, home.name, content["own"])
         return self._encoded(message, content), line.after(now, chain, content)

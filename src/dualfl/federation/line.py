@@ -102,12 +102,17 @@ class Line:
         chain = Chain(told["chain"], told["length"])
         return Standing(chain, told["exchanges"], told["label"], tuple(told["fields"]))
 
-    def follow(self, request: Content, now: Standing, group: bytes) -> None:
-        """Check what came of the last exchange, and that this is what must be asked next."""
+    def follow(self, request: Content, now: Standing, group: bytes) -> tuple[list[Content], list[int]]:
+        """Check what came of the last exchange, and that this is what must be asked next.
+
+        Returns the questions and which fits have ended, as this silo itself has found them: with what was sent instead,
+        a coordinator could choose points within what rounding explains, and of columns whose sizes differ much that is
+        any point.
+        """
         totals = self._note_opened(request.get("opened"), now, group)
         self._catch_up(now.exchanges, totals)
         assert self._replica is not None
-        self._replica.check(request["asks"], request["ended"], request.get("wide", False))
+        return self._replica.check(request["asks"], request["ended"], request.get("wide", False))
 
     @property
     def scales(self) -> Scales | None:
@@ -140,12 +145,20 @@ class Line:
         """Let the replica hear what it has not heard: the last sums, or all of them if this process is new."""
         if self._replica is None or self._followed > exchanges:
             self._replica = Replica(self.experiment.plan, self.experiment.id, decode((self.path / "met").read_bytes()))
+            self._replica.check_first(self._first())
             self._followed = 0
         while self._followed < exchanges:
             number = self._followed + 1
             totals = last if number == exchanges else None
             self._replica.told(totals or self._opened(number))
             self._followed = number
+
+    def _first(self) -> Any:
+        """The question of the hello."""
+        try:
+            return decode((self.path / "first").read_bytes())["asks"]
+        except FileNotFoundError:
+            raise InputError("this experiment was begun by an older version at this silo; start a new one") from None
 
     def _opened(self, number: int) -> Totals:
         kept = decode((self.path / "opened" / f"{number:06d}").read_bytes())

@@ -24,6 +24,10 @@ from dualfl.silos.questions import Exchange, Query
 
 TOLERANCE = 1e-6  # of the largest number of a vector
 EXACT = frozenset({type(None), bool, int, str})
+OTHER = (
+    "the coordinator asks something else than the plan and the sums imply ({where}); this silo answers nothing but the "
+    "plan"
+)
 Content = dict[str, Any]
 
 
@@ -54,7 +58,14 @@ class Replica:
         self.scales = Scales(len(terms.names))
         self.asks: list[Content] = []
         self._advance(None)
+        self.first = as_read(self.asks)
         self._answer(dict(met), Totals())
+
+    def check_first(self, asks: Any) -> None:
+        """The question that a silo has answered before it knew the plan must be the plan's: which columns and rows."""
+        where = difference(asks, self.first, "the first question")
+        if where is not None:
+            raise InputError(OTHER.format(where=where))
 
     def _advance(self, found: Any) -> None:
         """To the next exchange that needs a message."""
@@ -103,20 +114,19 @@ class Replica:
         self._answer({name: {"own": own} for name, own in totals.own.items()}, totals)
         self.scales.forget(self.silos._ended)
 
-    def check(self, asks: Any, ended: Any, wide: Any = False) -> None:
-        """Refuse questions that the analysis does not ask here."""
+    def check(self, asks: Any, ended: Any, wide: Any = False) -> tuple[list[Content], list[int]]:
+        """Refuse what the analysis does not ask here; returns its questions, and which fits have ended."""
         if self.over:
             raise InputError(self.over)
-        where = difference(asks, as_read(self.asks), "the question")
+        own: list[Content] = as_read(self.asks)
+        where = difference(asks, own, "the question")
         if where is None and sorted(map(int, ended)) != sorted(self.silos._ended):
             where = "which fits have ended"
         if where is None and wide is not self.wide:
             where = "whether numbers take two words"
         if where is not None:
-            raise InputError(
-                f"the coordinator asks something else than the plan and the sums imply ({where}); this silo answers "
-                "nothing but the plan"
-            )
+            raise InputError(OTHER.format(where=where))
+        return own, list(self.silos._ended)
 
 
 def difference(given: Any, expected: Any, where: str) -> str | None:

@@ -1,0 +1,105 @@
+"""What lies beside an approved plan: the question before it, its name, how many there are, the digits of its points."""
+
+import json
+
+import numpy as np
+import pytest
+from hostile import Hostile, change, far_run, fit, make_homes, refusals
+
+from dualfl.algorithms.registry import make
+from dualfl.analysis.whole_fit import Wishes
+from dualfl.errors import InputError
+from dualfl.federation import consent
+from dualfl.federation.keeper import PROTOCOL, Keeper
+from dualfl.federation.wire import decode, encode
+from dualfl.tables.schema import Request
+
+
+def asking(**words):
+    """The hello asks about other columns or rows than the plan."""
+
+    def lie(number, content):
+        if content["kind"] == "open":
+            content["asks"][0]["given"]["request"] |= words
+            return content
+        return None
+
+    return lie
+
+
+@pytest.mark.parametrize("words", [{"columns": ()}, {"drop": ("town",)}, {"numeric_target": None}])
+def test_the_first_question_is_that_of_the_plan(words, tmp_path):
+    """The operator approved a fit to `age` alone, and silos fitted all columns that the hello had asked about."""
+    homes = make_homes(tmp_path)
+    with pytest.raises(InputError, match=f"the first question, given, request, {next(iter(words))}"):
+        fit(homes, asking(**words), wishes=Wishes(Request("sick", columns=("age",)), influence=False))
+    assert all("(the first question" in refusals(home)[-1] for home in homes)
+
+
+def test_the_first_question_is_not_asked_again_in_other_words(tmp_path):
+    """After the plan was approved, another hello would have changed which columns and rows it is about."""
+    homes = make_homes(tmp_path)
+    begun = fit(homes, wishes=Wishes(Request("sick", columns=("age",)), influence=False), experiment="e")
+    hello = decode(begun.heard[0][0])
+    again = hello | {"asks": [json.loads(json.dumps(hello["asks"][0]))]}
+    again["asks"][0]["given"]["request"]["columns"] = []
+    said = decode(Keeper(homes[0]).handle(encode(again)))
+    assert "this experiment began with another question" in said["refusal"]
+
+
+def nudged(number, content):
+    """Within what rounding may explain: a few millionths of the largest number of each vector."""
+    for ask in content.get("asks", ()):
+        given = ask.get("given") or {}
+        for place in (ask.get("message") or {}, given if "spread" in given else {}):
+            for name, x in place.items():
+                if isinstance(x, np.ndarray) and x.dtype == np.float64 and x.size:
+                    signs = np.where(np.arange(x.size) % 2, 1, -1).reshape(x.shape)
+                    place[name] = x + 9e-7 * np.abs(x).max(initial=0.0) * signs
+    return content
+
+
+@pytest.mark.unrefused("what is within rounding is not refused, and changes nothing")
+def test_what_rounding_explains_chooses_no_point(tmp_path):
+    """Beside a column of large numbers 1e-6 of the largest is any spread of the others, and so any point."""
+    homes = make_homes(tmp_path)
+    honest, nudge = (
+        far_run(homes, make("gd"), transport=Hostile(homes, lie), experiment=name).result.theta
+        for name, lie in (("e", None), ("f", nudged))
+    )
+    assert honest.tobytes() == nudge.tobytes()
+
+
+def test_an_experiment_that_has_ended_counts_among_those_of_the_day(tmp_path):
+    """Each was ended at once, which deleted what it was counted by."""
+    homes = make_homes(tmp_path, experiments_per_day=1)
+    fit(homes, experiment="one")
+    for home in homes:
+        assert decode(Keeper(home).handle(encode({"kind": "end", "protocol": PROTOCOL, "experiment": "one"})))["ended"]
+        assert not (home / "experiments" / "one").exists()
+    with pytest.raises(InputError, match="allows no more experiments today"):
+        fit(homes, experiment="two")
+
+
+def test_a_plan_is_not_called_by_another_algorithm_than_it_runs(tmp_path):
+    """The operator allows `dualfl` alone; a fit is done by `auto`, whatever the plan has beside it."""
+    homes = make_homes(tmp_path)
+    change(homes[0], policy=json.loads((homes[0] / "silo.json").read_text())["policy"] | {"algorithms": ["dualfl"]})
+
+    def lie(number, content):
+        if content["kind"] == "join":
+            content["plan"]["algorithm"] = make("dualfl").to_json()
+            return content
+        return None
+
+    with pytest.raises(InputError, match="the algorithm 'auto' is not among those"):
+        fit(homes, lie)
+
+
+def test_not_more_plans_wait_than_an_operator_can_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(consent, "WAITING", 3)
+    homes = make_homes(tmp_path, approval="ask")
+    for number in range(5):
+        with pytest.raises(InputError, match="the plan waits for this" if number < 3 else "plans wait for this silo's"):
+            fit(homes, experiment=f"e{number}")
+    assert len(list((homes[0] / "approvals" / "waiting").iterdir())) == 3
