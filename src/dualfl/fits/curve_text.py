@@ -16,11 +16,9 @@ HEAD = ("arm", "time", "at_risk", "events", "survival", "std_error", "low", "hig
 def curve_text(found: Curves, lines: int) -> str:
     """All that is said on the screen."""
     wishes, names = found.wishes, found.silos
-    roles, silos = wishes.request.roles, "silo" if len(names) == 1 else "silos"
+    roles, places = wishes.request.roles, "1 silo" if len(names) == 1 else f"{len(names)} silos"
     text = [
-        entry(
-            "data", f"{len(names)} {silos}, {found.rows:,} rows; time {roles['time']}, event {wishes.request.target}"
-        ),
+        entry("data", f"{places}, {found.rows:,} rows; time {roles['time']}, event {wishes.request.target}"),
         entry(
             "curves",
             f"approximate: from sums on a grid of {wishes.intervals} times, {portions(wishes.small)}"
