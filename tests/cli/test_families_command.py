@@ -18,6 +18,7 @@ from dualfl.analysis.survival_curves import CurveWishes, curves_of_tables
 from dualfl.analysis.whole_fit import Wishes, fit_tables
 from dualfl.cli.commands import main
 from dualfl.estimators import CoxPH, survival_target
+from dualfl.fits.curve_text import curve_text
 from dualfl.silos import survival_sums, survival_tests
 from dualfl.tables.encoding import features
 from dualfl.tables.reading import Table, read_table
@@ -144,13 +145,32 @@ def test_curves_of_rows_that_enter_later():
     (curve,) = found.curves
     days, died, began = (np.concatenate([t.columns[name] for t in tables]) for name in ("days", "died", "began"))
     assert 0.3 * days.max() < curve.times[-1] <= 2 * days.max()
-    true = []
-    for t in np.unique(days[died == 1]):
-        true.append((t, 1 - ((days == t) & (died == 1)).sum() / ((began < t) & (days >= t)).sum()))
-    times, steps = np.array(true).T
-    at = np.searchsorted(times, curve.times, side="right")
-    off = np.abs(curve.survival - np.append(1.0, np.cumprod(steps))[at])
-    assert off[0] < 0.1 and off[1:].max() < 0.05  # who enters within the first interval is not yet counted there
+    off = np.abs(curve.survival - product_limit(days, died, began, curve.times, found.begin))
+    assert off.max() < 0.05
+
+
+def product_limit(days, died, began, at, begin=0.0):
+    """Of those who live at `begin`, with the exact times."""
+    times = np.unique(days[(died == 1) & (days > begin)])
+    steps = [1 - ((days == t) & (died == 1)).sum() / ((began < t) & (days >= t)).sum() for t in times]
+    return np.append(1.0, np.cumprod(steps))[np.searchsorted(times, at, side="right")]
+
+
+def test_where_nobody_is_there_at_first_curves_begin_later():
+    """Few are at risk at first, and one death among three would lower all that comes after by a third."""
+    request, worst = Request("died", roles={"time": "days", "entry": "began"}), []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        began = rng.uniform(0.5, 8, 200)
+        days, died = began + rng.exponential(6, 200), rng.integers(0, 2, 200).astype(float)
+        columns = {"days": days, "died": died, "began": began}
+        tables = [Table(f"{j}.csv", {name: c[j::2] for name, c in columns.items()}) for j in range(2)]
+        found = curves_of_tables(tables, CurveWishes(request, small=(0, 2, 5)[seed % 3]))
+        (curve,) = found.curves
+        assert 0.5 < found.begin < 8 and curve.times[0] > found.begin and curve.at_risk[0] >= 20
+        assert f"begin        {found.begin:.6g}: rows enter late" in curve_text(found, 5)
+        worst.append(np.abs(curve.survival - product_limit(days, died, began, curve.times, found.begin)).max())
+    assert max(worst) < 0.12
 
 
 def test_portions_lose_nobody_and_show_no_few():

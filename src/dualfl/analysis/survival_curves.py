@@ -4,6 +4,9 @@ Names first; then numbers at risk on a coarse grid that is always the same, 1, 2
 go; then those on an even grid up to there, and the sums of the log-rank test. Curves are approximate: events count as
 if they came at the ends of the intervals, and small cells are joined to portions, which are spread evenly over the
 time since the one before. The log-rank test that is stratified by silo is exact.
+
+Where rows enter late, a curve tells nothing of the time before enough of them are at risk: one death among few would
+lower all that comes after. It then begins at that time, with those who live, as `start.time` of R's survfit does.
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ from dualfl.typing import Array
 COARSE = np.array([m * 10.0**k for k in range(-6, 10) for m in (1, 2, 5)])
 BEYOND = 0.01  # of the rows may be at risk where curves end
 SMALL, INTERVALS = 5, 100
+GROWTH = 0.25  # of those at risk may come within the first interval
+FEWEST = 20  # at risk where a curve begins, however small the cells may be
 DIGITS = 6  # of counts: silos may spread portions over time, and masks round
 
 
@@ -65,6 +70,7 @@ class Curves:
     with_gaps: int  # rows without a time, an event or an entry
     stratified: ChiSquare | None
     pooled: ChiSquare | None
+    begin: float = 0.0  # curves are of those who live then
     spent: tuple[Spent, ...] = ()
 
 
@@ -91,7 +97,8 @@ def drawing(silos: Silos, wishes: CurveWishes) -> Conversation[Curves]:
     counts = GridCounts(*(np.asarray(sums[name]).round(DIGITS) for name in ("at_risk", "events", "left")))
     if not counts.events.sum():
         raise InputError(f"No event comes before {until:g}, where the curves would end; give a later --until.")
-    found = tuple(drawn(counts, grid, k, wishes) for k in range(len(arms)))
+    first = first_of(counts, wishes.small) if "entry" in wishes.request.roles else 0
+    found = tuple(drawn(counts, grid, k, wishes, first) for k in range(len(arms)))
     return Curves(
         wishes,
         silos.names,
@@ -102,6 +109,7 @@ def drawing(silos: Silos, wishes: CurveWishes) -> Conversation[Curves]:
         round(float(sums["with_gaps"])),
         stratified(tests[0]) if tests else None,
         log_rank_on_grid(counts) if tests else None,
+        float(grid[first - 1]) if first else 0.0,
     )
 
 
@@ -131,13 +139,37 @@ def stratified(sums: dict[str, Array]) -> ChiSquare:
     )
 
 
-def drawn(counts: GridCounts, grid: Array, arm: int, wishes: CurveWishes) -> Curve:
-    """The curve of an arm, and how many are at risk and die, in portions; it spreads these over time.
+def enough(small: int) -> int:
+    """So many at risk that the curve may begin there."""
+    return max(4 * small, FEWEST)
+
+
+def first_of(counts: GridCounts, small: int) -> int:
+    """The first interval at whose start every arm has enough at risk that ever has; 0 if none has.
+
+    And not many more at its end, for these would be missed.
+    """
+    told = delayed(counts, small)
+    begins = (told.at_risk >= enough(small)) & (coming(told) <= GROWTH * told.at_risk)
+    return int(begins[:, begins.any(axis=0)].all(axis=1).argmax())
+
+
+def coming(counts: GridCounts) -> Array:
+    """Who enters within each interval, and is counted from the next one on."""
+    after = counts.at_risk - counts.events - counts.left
+    return np.maximum(np.append(counts.at_risk[1:], after[-1:], axis=0) - after, 0.0)
+
+
+def drawn(counts: GridCounts, grid: Array, arm: int, wishes: CurveWishes, first: int = 0) -> Curve:
+    """The curve of an arm from the first interval on, and how many are at risk and die, in portions, which it spreads.
 
     It goes on up to where so many are at risk that a portion of events would not be most of them.
     """
-    told = delayed(counts, wishes.small)
-    curve = kaplan_meier(evened(counts, wishes.small), grid, arm, wishes.level)
-    curve = replace(curve, at_risk=told.at_risk[:, arm], events=told.events[:, arm])
+    told, spread = (
+        GridCounts(*(part[first:, arm : arm + 1] for part in vars(one(counts, wishes.small)).values()))
+        for one in (delayed, evened)
+    )
+    curve = kaplan_meier(spread, grid[first:], level=wishes.level)
+    curve = replace(curve, at_risk=told.at_risk[:, 0], events=told.events[:, 0])
     last = int(np.flatnonzero(curve.at_risk >= max(4 * wishes.small, 1)).max(initial=0)) + 1
     return Curve(*(part[:last] for part in vars(curve).values()))

@@ -121,7 +121,7 @@ class Session(Resumable):
     def record(self, more: bool = True) -> Exchanges[Row]:
         """The row of the round that has just ended; `more`: there may be another."""
         engine, account = self.engine, self.engine.account
-        number, state, theta = self.driver.round, self.driver.state, self.theta
+        number, theta = self.driver.round, self.theta
         energy = error = certificate = None
         if self.evaluate:
             found = (

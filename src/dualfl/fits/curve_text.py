@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.analysis.survival_curves import Curves
+from dualfl.analysis.survival_curves import Curves, enough
 from dualfl.lines import entry, p_value, table
 
 HEAD = ("arm", "time", "at_risk", "events", "survival", "std_error", "low", "high")
@@ -16,15 +16,23 @@ HEAD = ("arm", "time", "at_risk", "events", "survival", "std_error", "low", "hig
 def curve_text(found: Curves, lines: int) -> str:
     """All that is said on the screen."""
     wishes, names = found.wishes, found.silos
-    roles = wishes.request.roles
+    roles, places = wishes.request.roles, "1 silo" if len(names) == 1 else f"{len(names)} silos"
     text = [
-        entry("data", f"{len(names)} silos, {found.rows:,} rows; time {roles['time']}, event {wishes.request.target}"),
+        entry("data", f"{places}, {found.rows:,} rows; time {roles['time']}, event {wishes.request.target}"),
         entry(
             "curves",
             f"approximate: from sums on a grid of {wishes.intervals} times, {portions(wishes.small)}"
             f"bands at {100 * wishes.level:.12g}%",
         ),
     ]
+    if found.begin:
+        text.append(
+            entry(
+                "begin",
+                f"{found.begin:.6g}: rows enter late, and before that fewer than {enough(wishes.small)} are at risk, "
+                "or soon many more; curves are of those who live then",
+            )
+        )
     if found.with_gaps:
         columns = ", ".join([*roles.values(), wishes.request.target])
         text.append(entry("left out", f"{found.with_gaps:,} rows without an entry in one of {columns}"))
@@ -55,7 +63,7 @@ def portions(small: int) -> str:
 def some_rows(found: Curves, k: int, lines: int) -> Iterator[list[str]]:
     """Of one arm, evenly over time; events are those since the line before."""
     curve = found.curves[k]
-    wanted = np.linspace(0, curve.times[-1], lines + 1)[1:]
+    wanted = np.linspace(found.begin, curve.times[-1], lines + 1)[1:]
     places = np.unique(np.minimum(np.searchsorted(curve.times, wanted - 1e-12), len(curve.times) - 1))
     before = 0
     for i in places:
@@ -86,7 +94,7 @@ def drawn(found: Curves) -> bytes:
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     for arm, curve in zip(found.arms, found.curves):
-        times, survival = np.append(0.0, curve.times), np.append(1.0, curve.survival)
+        times, survival = np.append(found.begin, curve.times), np.append(1.0, curve.survival)
         (line,) = axes.step(times, survival, where="post", label=arm or None)
         low, high = np.append(1.0, curve.lower), np.append(1.0, curve.upper)
         axes.fill_between(times, low, high, step="post", alpha=0.15, color=line.get_color(), linewidth=0)

@@ -112,13 +112,15 @@ def after(basis: Basis, g: Array, at: Here, step: Array) -> float:
         return np.inf
     D, M = basis.D, basis.M[:, :1]
     h, U = step.reshape(D, -1), basis.U
-    inside = h @ basis.B
-    z = np.linalg.lstsq(U, inside, rcond=None)[0].ravel()
-    turn = at.turn if len(at.turn) else np.eye(len(z))
-    z = solve_triangular(turn, z, lower=True, check_finite=False)
+    inside, unit = h @ basis.B, np.sqrt(at.own[:, None] + M)  # no coordinate's H is above the square of its unit
+    if not np.isfinite(inside).all():
+        return np.inf
+    found: Array = np.linalg.lstsq(unit * U, unit * inside, rcond=None)[0].ravel()
+    turn = at.turn if len(at.turn) else np.eye(len(found))
+    z: Array = solve_triangular(turn, found, lower=True, check_finite=False)
     back, size = (turn @ z).reshape(basis.q, -1), (np.abs(turn) @ np.abs(z)).reshape(basis.q, -1)
     errors = np.abs(inside - U @ back) + roundings(D + 2 * len(z)) * (np.abs(h) @ np.abs(basis.B) + np.abs(U) @ size)
-    astray = float((errors * np.sqrt(at.own[:, None] + M)).sum()) * (1 + 1e-6)
+    astray = float((errors * unit).sum()) * (1 + 1e-6)
     beside = left_out(basis, g.reshape(D, -1) + M * h, at.off + roundings(4) * M * np.abs(h), at.own)
     return np.inf if beside is None else left(at.curvature, at.r, at.off_r, z, astray, beside.decrement)
 

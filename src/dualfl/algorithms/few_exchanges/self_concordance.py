@@ -237,7 +237,7 @@ class Norm(NamedTuple):
         """The length of r in the norm of the inverse, from above; r is off by at most off_r."""
         w = solve_triangular(self.factor, r / self.unit, lower=True, check_finite=False)
         doubt = float(np.linalg.norm((off_r + roundings(4) * np.abs(r)) / self.unit)) / np.sqrt(self.smallest)
-        return (float(np.linalg.norm(w)) + doubt) / np.sqrt(self.sure) * (1 + roundings(4 * len(r)))
+        return float((np.linalg.norm(w) + doubt) / np.sqrt(self.sure)) * (1 + roundings(4 * len(r)))
 
     def length(self, z: Array) -> float:
         """That of z in the norm of H~."""

@@ -265,7 +265,7 @@ class SketchedNewton(Algorithm):
 
     @staticmethod
     def after_step(s: Server, basis: sketch.Basis, X: Array, known: dict[int, metric_bound.Here]) -> float:
-        """What is proven of the trial, where the Hessian at the point from which it was made came with this exchange."""
+        """What is proven of the trial, where this exchange brought the Hessian of the point before it."""
         for i, there in known.items():
             if np.array_equal(X[i], s.x):
                 return metric_bound.after(basis, s.g, there, s.trial - s.x)
