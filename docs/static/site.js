@@ -22,6 +22,11 @@ function linkPicture(picture) {
   link.append(picture);
 }
 
+// One that is much higher than wide, such as a map with a line a method, is shown as wide as the page.
+function markTall(picture) {
+  picture.classList.toggle("tall", picture.naturalHeight > 1.8 * picture.naturalWidth);
+}
+
 // Cells with sentences; the style sheet gives them room.
 function markWords(cell) {
   cell.classList.toggle("words", cell.textContent.trim().length > 36 && cell.textContent.trim().includes(" "));
@@ -59,6 +64,10 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".bd-article td").forEach(markNumbers);
   document.querySelectorAll(".bd-article :is(p, li, td, th, em, strong, .line)").forEach(keepWhole);
   document.querySelectorAll(".bd-article img").forEach(linkPicture);
+  document.querySelectorAll(".bd-article img").forEach((picture) => {
+    if (picture.complete) markTall(picture);
+    picture.addEventListener("load", () => markTall(picture));
+  });
   markAll();
   document.querySelectorAll(WIDE).forEach((element) => element.addEventListener("scroll", () => mark(element)));
   window.addEventListener("resize", markAll);

@@ -34,7 +34,7 @@ class Mix:
 
     Parameters
     ----------
-    counts : npt.NDArray[np.intp]
+    counts : ndarray
         Rows of label k on client j.
     labels : tuple[str, ...]
         The labels.

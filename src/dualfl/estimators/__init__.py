@@ -1,7 +1,6 @@
 """Estimators with the interface of scikit-learn: the model of the pooled table, from silos that stay apart.
 
-from dualfl.estimators import LogisticRegression
-model = LogisticRegression(C=1.0).fit(X, y, groups=hospital)
+`LogisticRegression(C=1.0).fit(X, y, groups=hospital)`, for example, fits the rows of several hospitals.
 
 They are imported when they are first used: scikit-learn takes seconds to import where pandas is installed.
 """

@@ -376,11 +376,34 @@ class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[mis
         self.coef_, self.intercept_ = W, b
 
     def decision_function(self, X: Any) -> Array:
-        """The linear predictor: one number a row for two classes, otherwise one for each class."""
+        """The linear predictor.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+
+        Returns
+        -------
+        array
+            For two classes one number a row, positive for the second one; otherwise one number for each class.
+        """
         z = self._predictor(X)
         return z.ravel() if z.shape[1] == 1 else z
 
     def predict(self, X: Any) -> AnyArray:
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+
+        Returns
+        -------
+        array
+            Classes, as they were in the targets.
+        """
         z = self.decision_function(X)
         number = (z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)
         labels: AnyArray = self.classes_[number]
@@ -403,6 +426,18 @@ class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]
         self.coef_, self.intercept_ = W[0], float(b[0])
 
     def predict(self, X: Any) -> Array:
+        """The predicted target of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+
+        Returns
+        -------
+        array
+            One number a row.
+        """
         return self._predictor(X).ravel()
 
 

@@ -133,7 +133,18 @@ class LogisticRegression(FederatedClassifier):
         super()._keep(W, b)
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities, one column a class."""
+        """The probability of each class.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+
+        Returns
+        -------
+        array
+            One row for each row of X, one column for each of `classes_`.
+        """
         z = self._predictor(X)
         if z.shape[1] == 1:
             p = expit(z[:, 0])

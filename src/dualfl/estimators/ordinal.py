@@ -154,14 +154,36 @@ class OrdinalRegression(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         return np.asarray(np.sum([information(f, self.theta_) for f in self._objectives()], axis=0))
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities, one column a level."""
+        """The probability of each level.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+
+        Returns
+        -------
+        array
+            One row for each row of X, one column for each of `classes_`.
+        """
         check_is_fitted(self)
         z = np.asarray(validate_data(self, X, reset=False, accept_sparse="csr", dtype=KINDS) @ self.coef_)
         below = expit(self.thresholds_[None, :] - z[:, None])
         return np.diff(below, axis=1, prepend=0.0, append=1.0)
 
     def predict(self, X: Any) -> AnyArray:
-        """The most probable level."""
+        """The most probable level of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+
+        Returns
+        -------
+        array
+            Levels, as they were in the targets.
+        """
         found: AnyArray = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return found
 

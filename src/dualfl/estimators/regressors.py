@@ -340,12 +340,40 @@ class LogLink(FederatedRegressor):
         self.random_state, self.verbose = random_state, verbose
 
     def predict(self, X: Any, offset: Any = None) -> Array:
-        """The expected target."""
+        """The expected target of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+        offset : array, optional
+            A number for each row that is added to its linear predictor.
+
+        Returns
+        -------
+        array
+            One number a row.
+        """
         z = self._predictor(X).ravel()
         return np.exp(z if offset is None else z + check_offset(offset, len(z)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """D^2, the share of the deviance that is explained."""
+        """D^2, the share of the deviance that the model explains.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+        y : array
+            Their targets.
+        sample_weight : array, optional
+            How often each row counts.
+
+        Returns
+        -------
+        float
+            1 if every target is predicted exactly, 0 for a model that knows the mean alone.
+        """
         from sklearn.metrics import d2_tweedie_score  # takes a quarter of a second to import
 
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=self._power))

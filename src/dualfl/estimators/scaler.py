@@ -41,7 +41,24 @@ class StandardScaler(preprocessing.StandardScaler):  # type: ignore[misc]  # sci
     """
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Self:
-        """Moments of the columns over the silos that `groups` names, one for each row."""
+        """Learn means and variances of the columns, from sums over silos.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            The rows.
+        y : ignored
+            For pipelines.
+        groups : array, optional
+            The silo of each row; without it all rows are one silo.
+        sample_weight : array, optional
+            How often each row counts.
+
+        Returns
+        -------
+        self
+            The fitted scaler.
+        """
         X = self._checked(X, reset=True)
         weights = row_weights(sample_weight, X)
         parts = tables(X, groups)
@@ -63,6 +80,24 @@ class StandardScaler(preprocessing.StandardScaler):  # type: ignore[misc]  # sci
         return self._merge(sent, weighted)
 
     def fit_transform(self, X: Any, y: Any = None, groups: Any = None, sample_weight: Any = None) -> Any:
+        """Learn means and variances, and scale the same rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            The rows.
+        y : ignored
+            For pipelines.
+        groups : array, optional
+            The silo of each row; without it all rows are one silo.
+        sample_weight : array, optional
+            How often each row counts.
+
+        Returns
+        -------
+        array or sparse matrix
+            The rows with mean 0 and variance 1 in every column, as far as the parameters say.
+        """
         return self.fit(X, y, groups=groups, sample_weight=sample_weight).transform(X)
 
     def _checked(self, X: Any, reset: bool) -> Any:

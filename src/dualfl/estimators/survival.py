@@ -184,7 +184,18 @@ class CoxPH(FederatedLinear):
     # -- predictions ------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> Array:
-        """The log of the hazard ratio against a row of zeros."""
+        """The log of the hazard ratio of each row against a row of zeros.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+
+        Returns
+        -------
+        array
+            One number a row; the larger, the sooner the event.
+        """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=KINDS)
         return np.asarray(X @ self.coef_)
@@ -192,12 +203,42 @@ class CoxPH(FederatedLinear):
     def predict_cumulative_hazard_function(
         self, X: Any, silo: str | None = None, stratum: Any = 0
     ) -> list[StepFunction]:
-        """For each row its cumulative hazard over time, with the baseline of a silo (and of one of its strata)."""
+        """The cumulative hazard of each row over time.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+        silo : str, optional
+            The silo whose baseline hazard is taken; it may be left out where there is one.
+        stratum : int, default 0
+            Which of the strata of that silo.
+
+        Returns
+        -------
+        list of StepFunction
+            One function of time for each row.
+        """
         base = self._baseline(silo, stratum)
         return [StepFunction(base.x, base.y * risk, 0.0) for risk in np.exp(self.predict(X))]
 
     def predict_survival_function(self, X: Any, silo: str | None = None, stratum: Any = 0) -> list[StepFunction]:
-        """For each row its probability to live on, over time."""
+        """For each row the probability that its event has not happened yet, over time.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+        silo : str, optional
+            The silo whose baseline hazard is taken; it may be left out where there is one.
+        stratum : int, default 0
+            Which of the strata of that silo.
+
+        Returns
+        -------
+        list of StepFunction
+            One function of time for each row.
+        """
         hazards = self.predict_cumulative_hazard_function(X, silo, stratum)
         return [StepFunction(hazard.x, np.exp(-hazard.y), 1.0) for hazard in hazards]
 
@@ -214,7 +255,22 @@ class CoxPH(FederatedLinear):
         return found
 
     def score(self, X: Any, y: Any, groups: Any = None) -> float:
-        """Harrell's concordance, from pairs within silos."""
+        """Harrell's concordance, from pairs within silos.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+        y : structured array
+            Event and time of each row, as `survival_target` makes it.
+        groups : array, optional
+            The silo of each row; without it all rows are one silo.
+
+        Returns
+        -------
+        float
+            The share of pairs in which the row with the higher risk had its event first; 0.5 is chance.
+        """
         risk = self.predict(X)
         event, time = split_target(y, len(risk))
         parts = {"all": slice(None)} if groups is None else rows_by_silo(groups, len(risk))

@@ -47,19 +47,19 @@ class CoxPartialLikelihood(Objective):
 
     Parameters
     ----------
-    X : ndarray or sp.csr_array or sp.csr_matrix
+    X : ndarray or SciPy CSR
         Rows by features; dense or SciPy CSR.
-    time : npt.ArrayLike
+    time : array_like
         When a row died or was last seen, > 0.
-    event : npt.ArrayLike
+    event : array_like
         Whether it died, 0/1 or booleans.
     ridge : float, default 0.0
         The mu of (mu/2)|theta|^2.
-    entry : npt.ArrayLike, optional
+    entry : array_like, optional
         When a row came under observation, before its time; None for 0.
-    strata : npt.ArrayLike, optional
+    strata : array_like, optional
         a label a row; only rows of one label are compared.
-    weights : npt.ArrayLike, optional
+    weights : array_like, optional
         One number >= 0 a row; None counts every row once.
     ties : Ties, default 'efron'
         "efron" or "breslow".

@@ -44,22 +44,22 @@ class LinearModel(Objective):
 
     Parameters
     ----------
-    X : ndarray or sp.csr_array or sp.csr_matrix or RowsOnDisk
+    X : ndarray or SciPy CSR or RowsOnDisk
         Rows by features; dense float64, float32 or uint8, or SciPy CSR of these; `dualfl.kernels.RowsOnDisk` for
         more rows than memory holds.
-    y : npt.ArrayLike
+    y : array_like
         One target for each row, of the kind that the loss needs.
     loss : Loss
         The loss, such as `Softmax(10)`, `Logistic()` or `Hinge()`.
     ridge : float, default 0.0
         The mu of (mu/2)|theta|^2.
-    weights : npt.ArrayLike, optional
+    weights : array_like, optional
         One number >= 0 for each row; by default every row counts once.
     intercept : Intercept, default False
         False; True, penalised like every coefficient; or "free", not penalised.
     scale : float, default 1.0
         The predictor uses scale * X, so that uint8 pixels need not be converted.
-    offset : npt.ArrayLike, optional
+    offset : array_like, optional
         One number for each row that is added to its predictor, such as the logarithm of an exposure.
 
     Examples

@@ -124,7 +124,7 @@ _SLACK = 1e-12
 
 @dataclass(frozen=True)
 class Softmax(Loss):
-    """log sum_l exp(z_l - z_y), classes 0 .. k-1. The Hessian diag(p) - pp' is at most I/2.
+    """log sum_l exp(z_l - z_y), classes 0 to k - 1. The Hessian diag(p) - pp' is at most I/2.
 
     Parameters
     ----------

@@ -51,17 +51,17 @@ class ProportionalOdds(Objective):
 
     Parameters
     ----------
-    X : ndarray or sp.csr_array or sp.csr_matrix
+    X : ndarray or SciPy CSR
         Rows by features; dense or SciPy CSR.
-    y : npt.ArrayLike
+    y : array_like
         Levels, numbers 0 .. levels - 1; a client may lack some.
     levels : int
         How many there are in all clients together.
     ridge : float, default 0.0
         The mu of (mu/2)|w|^2.
-    weights, offset : npt.ArrayLike or None
+    weights, offset : array_like or None
         One number a row, as in `LinearModel`.
-    base : npt.ArrayLike, optional
+    base : array_like, optional
         The thresholds of the model zero, in order; None takes a distance of 1 around 0.
 
     Examples

@@ -23,9 +23,9 @@ class Quadratic(PlainObjective):
 
     Parameters
     ----------
-    A : npt.ArrayLike or LinearOperator
+    A : array_like or LinearOperator
         The matrix.
-    b : npt.ArrayLike
+    b : array_like
         The vector.
     constant : float, default 0.0
         What is added.

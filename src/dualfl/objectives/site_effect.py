@@ -43,19 +43,19 @@ class OwnIntercept(Objective):
 
     Parameters
     ----------
-    X : ndarray or sp.csr_array or sp.csr_matrix
+    X : ndarray or SciPy CSR
         The rows.
-    y : npt.ArrayLike
+    y : array_like
         The targets.
     loss : Loss
         The loss of a target and a predictor.
     ridge : float, default 0.0
         The strength of the ridge.
-    weights : npt.ArrayLike, optional
+    weights : array_like, optional
         Weights of the rows.
     scale : float, default 1.0
         What the entries of X are multiplied by.
-    offset : npt.ArrayLike, optional
+    offset : array_like, optional
         What is added to the predictors.
 
     Examples

@@ -49,7 +49,7 @@ class Server:
 
 @dataclass(frozen=True)
 class RecentredDualFL(Algorithm):
-    """DualFL on f_j + (lam/2)|. - x|^2, around a centre x that moves every T rounds.
+    """DualFL on f_j(t) + (lam/2)|t - x|^2, around a centre x that moves every T rounds.
 
     Parameters
     ----------
