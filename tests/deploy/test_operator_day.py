@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -71,6 +72,36 @@ def made(tmp_path_factory):
 def place(made, tmp_path):
     shutil.copytree(made, tmp_path / "x")
     return tmp_path / "x"
+
+
+# -- all of them -----------------------------------------------------------------------------------
+
+EVERY_DAY = (
+    ("--help",),
+    *(("status", folder) for folder in ("study", "north")),
+    ("watch", "study", "--times", "1"),
+    ("stop", "study"),
+    ("stop", "study", "--run", "all"),
+    *((word, "north") for word in ("approve", "audit")),
+    ("revoke", "study", "south"),
+    ("admit", "study", "south/card.txt"),
+    ("renew", "study"),
+    ("purge", "north", "--yes"),
+)
+
+
+def test_commands_of_every_day_import_no_library_of_models(place):
+    """They took three seconds of a processor for it, every time."""
+    code = (
+        "import sys; from dualfl.cli import main\n"
+        f"for words in {EVERY_DAY!r}:\n"
+        "    try: main(['deploy', *words])\n"
+        "    except SystemExit as end: assert not end.code, words\n"
+        "    heavy = {'sklearn', 'scipy', 'pandas', 'pyarrow', 'matplotlib', 'flwr'} & set(sys.modules)\n"
+        "    assert not heavy, (words, heavy)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=place, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 # -- status ----------------------------------------------------------------------------------------

@@ -10,16 +10,17 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dualfl.algorithms.contract import Algorithm
 from dualfl.analysis.model_kinds import SMALL_RIDGE
-from dualfl.data.problem import REGRESSION, parse_loss
 from dualfl.deploy import certificates, keys, pages
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 from dualfl.files import write_atomically
 from dualfl.names import nearest
+
+if TYPE_CHECKING:
+    from dualfl.algorithms.contract import Algorithm
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 MINIMUM = 3  # silos, below which a sum is hardly a secret
@@ -206,21 +207,32 @@ def check_host(host: str) -> None:
 
 def check_model(settings: ProjectSettings) -> None:
     """What silos would refuse in the first round is known now."""
-    name, number = parse_loss(settings.loss)
-    if number:
-        REGRESSION[name](*number)  # says itself what is wrong with its number
+    suits = task_of(settings.loss)
     for what, value in (("ridge", settings.ridge), ("l1", settings.l1)):
         if not 0 <= value < math.inf:
             raise InputError(f"{what} must be a finite number >= 0, but it is {value}.")
     if settings.task is not None and settings.task not in TASKS:
         raise InputError(nearest("task", settings.task, TASKS))
-    suits = None if name == "auto" else "regression" if name in REGRESSION else "classification"
     if settings.task is not None and suits not in (None, settings.task):
-        raise InputError(f"The loss {name} is for {suits}, and the task is {settings.task}; give another of them.")
+        raise InputError(
+            f"The loss {settings.loss} is for {suits}, and the task is {settings.task}; give another of them."
+        )
     if settings.intercept not in INTERCEPTS:
         raise InputError(nearest("intercept", settings.intercept, INTERCEPTS))
     if not settings.patience > 0:
         raise InputError(f"patience must be a number of seconds > 0, but it is {settings.patience}.")
+
+
+def task_of(loss: str) -> str | None:
+    """The task that a loss is for, once its name and its number are known to be good; None: any."""
+    if loss == "auto":
+        return None
+    from dualfl.data.problem import REGRESSION, parse_loss  # most projects have no loss of their own
+
+    name, number = parse_loss(loss)
+    if number:
+        REGRESSION[name](*number)  # says itself what is wrong with its number
+    return "regression" if name in REGRESSION else "classification"
 
 
 def init(folder: Path, settings: ProjectSettings) -> Project:
