@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -163,6 +164,9 @@ def test_status_of_a_run_says_exchange_proof_and_who_is_waited_for(place):
     assert (run["state"], run["exchange"], run["certificate"], run["waits_for"]) == ("running", 5, 1e-3, ["west"])
     said = dualfl("status", study)
     assert "round 3" in said and "1.0e-03" in said and "west" in said
+    (work / "submitted.json").rename(work / "kept")
+    assert condition(study)["runs"][0]["state"] == "not begun"  # the service was down when it was asked for
+    (work / "kept").rename(work / "submitted.json")
     for name, content, state in (
         ("stopped", "", "ended"),
         ("outcome.json", json.dumps({"error": "Silo 'west' did not answer."}), "failed"),
@@ -464,6 +468,27 @@ def test_a_full_disk_is_told_in_a_sentence_with_its_file(place, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     said = dualfl("rotate", place / "south", code=2)
     assert "The disk is full" in said and str(place / "south") in said and "make room" in said
+
+
+def test_a_backup_that_has_no_room_is_not_said_to_be_no_backup(place, tmp_path, monkeypatch):
+    def full(*ignored):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    dualfl("backup", place / "south", tmp_path / "south.tar.gz")
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    monkeypatch.setattr(tarfile, "copyfileobj", full)
+    said = dualfl("restore", tmp_path / "south.tar.gz", tmp_path / "again", code=2)
+    assert f"The disk is full ({tmp_path / 'again'}" in said and not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"PK", "cut"])
+def test_what_is_no_backup_is_said_to_be_none(place, tmp_path, content):
+    if content == "cut":
+        dualfl("backup", place / "south", tmp_path / "whole.tar.gz")
+        content = (tmp_path / "whole.tar.gz").read_bytes()[:2000]
+    (tmp_path / "x.tar.gz").write_bytes(content)
+    said = dualfl("restore", tmp_path / "x.tar.gz", tmp_path / "again", code=2)
+    assert "x.tar.gz is not a backup by `dualfl deploy backup`" in said and not (tmp_path / "again").exists()
 
 
 def test_a_copied_folder_ends_what_was_open_in_it(place, tmp_path):
