@@ -376,7 +376,9 @@ def test_a_silo_joins_and_a_silo_leaves_a_standing_federation(place):
     assert "west" not in SiloFolder(place / "north").registered()
     assert "belongs to the project already" in dualfl("add", study, "east", code=2)
     assert "north" in dualfl("revoke", study, "nort", code=2)
+    before = Project(study).logins
     assert "secure aggregation hides a silo" in (dualfl("remove", study, "east", code=2))
+    assert Project(study).logins == before  # a command that is refused shuts nobody out
 
 
 # -- backup, restore, purge ------------------------------------------------------------------------
@@ -516,7 +518,7 @@ def test_old_experiments_are_purged_and_others_stay(place):
     south, study = place / "south", place / "study"
     open_experiment(south, "old", days=40)
     open_experiment(south, "new", days=1)
-    assert "1 experiments were deleted" in dualfl("purge", south, "--days", "30", "--yes")
+    assert "1 experiment was deleted" in dualfl("purge", south, "--days", "30", "--yes")
     assert not (south / "experiments" / "old").exists() and (south / "ended" / "old").exists()
     assert (south / "experiments" / "new").exists()
     work = study / "analyses" / "fit-1" / "work"

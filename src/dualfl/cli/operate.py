@@ -219,7 +219,7 @@ def purge_command(folder: Path, days: float) -> None:
     if not days >= 0:
         raise InputError(f"--days must be a number >= 0, but it is {days:g}.")
     count, size = purge(folder, days)
-    click.echo(f"{count} experiments were deleted, {size / 1e6:.1f} MB.")
+    click.echo(f"{count} experiment{' was' if count == 1 else 's were'} deleted, {size / 1e6:.1f} MB.")
 
 
 def add_to(group: Any) -> None:

@@ -45,12 +45,13 @@ def revoke(project: Project, name: str) -> str:
 
 def remove(project: Project, name: str) -> None:
     """A silo that leaves the federation for good."""
+    if name not in project.settings.silos:
+        raise InputError(nearest("silo", name, project.settings.silos))
+    settings = replace(project.settings, silos=tuple(other for other in project.settings.silos if other != name))
+    check(settings)  # before its key is gone: too few may be left
     if name in project.roster:
         revoke(project, name)
-    others = tuple(other for other in project.settings.silos if other != name)
-    if len(others) == len(project.settings.silos):
-        raise InputError(nearest("silo", name, project.settings.silos))
-    write_settings(project, replace(project.settings, silos=others))
+    write_settings(project, settings)
 
 
 def rotate(folder: Path) -> tuple[str, str]:
