@@ -525,7 +525,7 @@ def test_old_experiments_are_purged_and_others_stay(place):
     work.mkdir(parents=True)
     (work / "journal").write_bytes(b"x")
     assert "0 experiments" in dualfl("purge", study, "--yes")
-    assert "1 experiments" in dualfl("purge", study, "--days", "0", "--yes")
+    assert "1 experiment was" in dualfl("purge", study, "--days", "0", "--yes")
     assert "Delete them?" in dualfl("purge", study, code=1, answer="n\n")
 
 
