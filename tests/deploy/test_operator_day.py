@@ -84,8 +84,8 @@ EVERY_DAY = (
     ("stop", "study"),
     ("stop", "study", "--run", "all"),
     *((word, "north") for word in ("approve", "audit")),
-    ("revoke", "study", "south"),
     ("admit", "study", "south/card.txt"),
+    ("revoke", "study", "south"),
     ("renew", "study"),
     ("purge", "north", "--yes"),
 )

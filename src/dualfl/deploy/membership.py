@@ -37,10 +37,10 @@ def revoke(project: Project, name: str) -> str:
     roster, logins = project.roster, project.logins
     if name not in roster:
         raise InputError(f"Silo {name!r} has no key here that could be revoked; it was never admitted, or is out.")
-    gone = keys.fingerprint(roster.pop(name))
-    logins.pop(name, None)
+    gone, login = roster.pop(name), logins.pop(name, None)
+    project.note_revoked(name, gone, *([login] if login else []))
     project.write_roster(roster, logins)
-    return gone
+    return keys.fingerprint(gone)
 
 
 def remove(project: Project, name: str) -> None:

@@ -84,6 +84,11 @@ class Project:
         return read_table(self.folder / "logins.json", "admit the silos again")
 
     @property
+    def revoked(self) -> dict[str, str]:
+        """Fingerprints of keys that count no more, and whose they were."""
+        return read_table(self.folder / "revoked.json", "revoke those keys again")
+
+    @property
     def nodes(self) -> dict[str, dict[str, str]]:
         """The silos that are registered with the SuperLink: key and number of each."""
         return read_table(self.flower_home / "nodes.json", "start the coordinator again")
@@ -108,12 +113,25 @@ class Project:
                     f"Silo {name!r} is on the roster with another key, {keys.fingerprint(roster[name])}; if its "
                     f"operator has made a new one, revoke the old one first (`dualfl deploy revoke`)."
                 )
+            self.check_not_revoked(name, public, login)
             if public in [k for n, k in roster.items() if n != name]:
                 raise InputError(f"The key of {name!r} is another silo's key already; every silo makes its own.")
             roster[name], logins[name] = public, login
             taken.append((name, keys.fingerprint(public)))
         self.write_roster(roster, logins)
         return taken
+
+    def note_revoked(self, name: str, *public: str) -> None:
+        """These keys are never taken again: whoever has stolen one keeps it, and Flower takes a key only once."""
+        revoked = self.revoked | {keys.fingerprint(key): name for key in public}
+        write_atomically(self.folder / "revoked.json", (json.dumps(revoked, indent=2) + "\n").encode())
+
+    def check_not_revoked(self, name: str, *public: str) -> None:
+        if not self.revoked.keys().isdisjoint(map(keys.fingerprint, public)):
+            raise InputError(
+                f"The key of {name!r} was revoked here, and a revoked key is never taken again; its operator makes a "
+                "new one (`dualfl deploy rotate`) and sends the new card.txt."
+            )
 
     def write_roster(self, roster: dict[str, str], logins: dict[str, str]) -> None:
         """For this service, which lets in who is in `logins`, and for the silos."""
