@@ -32,7 +32,8 @@ from sklearn.datasets import load_breast_cancer, load_diabetes  # noqa: E402
 
 from benchmarks.near_silos import make_homes, near_silos  # noqa: E402
 from dualfl.analysis.descriptions import WholeFit  # noqa: E402
-from dualfl.analysis.models import MODELS, Recipe  # noqa: E402
+from dualfl.analysis.model_kinds import MODELS  # noqa: E402
+from dualfl.analysis.models import Recipe  # noqa: E402
 from dualfl.analysis.whole_fit import Fit, Wishes, fitting  # noqa: E402
 from dualfl.data import load  # noqa: E402
 from dualfl.errors import DualflError  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from dualfl.cli import main, reproduce
-from dualfl.cli.run import below_here
+from dualfl.cli.command_line import below_here
 
 
 def run(*words, code=0):

@@ -15,8 +15,10 @@ need("flwr", "flower")
 
 # ruff: noqa: E402 (nothing below can be imported without it)
 from dualfl.deploy import coordinator, keys
+from dualfl.deploy.membership import revoke
 from dualfl.deploy.project import Project, ProjectSettings, init
 from dualfl.deploy.registration import node_of, register
+from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 
 NAMES = ("a", "b", "c")
@@ -39,6 +41,9 @@ class Flower:
     def __call__(self, arguments, flower_home):
         if arguments[1] == "list":
             return {"nodes": [{"node-id": str(node.node_id)} for node in self.state.get_node_info()]}
+        if arguments[1] == "unregister":
+            self.state.delete_node("me", int(arguments[2]))
+            return {}
         path = Path(arguments[2])
         try:
             node = self.state.create_node("me", "me", keys.pem(path.read_text()), 30.0)
@@ -64,7 +69,7 @@ def flower(project, monkeypatch):
 
 
 def in_database(project: Project) -> dict[str, str | None]:
-    return {name: node_of(project.folder / "state.db", key) for name, key in project.logins.items()}
+    return {name: node_of(project.folder / "state.db", key)[0] for name, key in project.logins.items()}
 
 
 @pytest.mark.parametrize("last", NAMES)
@@ -88,6 +93,32 @@ def test_a_lost_list_of_nodes_is_made_again(project, flower):
     assert project.nodes == before and all(json.loads(entry["node"]) > 0 for entry in before.values())
 
 
+def test_a_revoked_key_is_never_taken_again_and_a_new_one_is(project, flower):
+    """Flower takes a key only once, so who was admitted with it again would be locked out for ever, without a word."""
+    cards = [keys.make_card("b", *keys.new_key_pair(), keys.new_key_pair()[1]) for _ in range(2)]
+    revoke(project, "b")
+    project.admit(cards[:1])
+    register(project)
+    revoke(project, "b")
+    register(project)
+    assert set(project.nodes) == {"a", "c"}
+    with pytest.raises(InputError, match=r"'b' was revoked here, and a revoked key is never taken again.*rotate"):
+        project.admit(cards[:1])
+    assert "b" not in project.logins
+    project.admit(cards[1:])
+    register(project)
+    assert {name: entry["node"] for name, entry in project.nodes.items()} == in_database(project)
+    # A folder of before that was noted has the old key on its roster: it is told, and keeps nobody else out.
+    revoke(project, "b")
+    revoke(project, "c")
+    register(project)
+    (project.folder / "revoked.json").unlink()
+    project.admit([cards[1], keys.make_card("c", *keys.new_key_pair(), keys.new_key_pair()[1])])
+    with pytest.raises(InputError, match=r"The key of silo 'b' was taken out before.*revoke.*rotate.*card\.txt"):
+        register(project)
+    assert set(project.nodes) == {"a", "c"}
+
+
 def test_another_failure_is_told_as_it_is(project, flower, monkeypatch):
     def refuse(arguments, flower_home, cwd=None):
         raise runtime.RunFailed("flwr supernode failed: nobody answers")
@@ -95,7 +126,7 @@ def test_another_failure_is_told_as_it_is(project, flower, monkeypatch):
     monkeypatch.setattr(runtime, "flwr", refuse)
     with pytest.raises(runtime.RunFailed, match="nobody answers"):
         register(project)
-    assert node_of(project.folder / "nothing.db", project.logins["a"]) is None
+    assert node_of(project.folder / "nothing.db", project.logins["a"]) == (None, "")
     assert not (project.folder / "nothing.db").exists()
 
 

@@ -168,7 +168,13 @@ def test_a_silo_that_is_not_admitted_hears_it(make, superlink):
     ],
 )
 def test_what_the_network_says_becomes_a_sentence(said, sentence):
-    assert sentence in line.in_words(httpx.ConnectError(said))
+    assert sentence in line.in_words(httpx.ConnectError(said), secure=True)
+
+
+def test_who_has_no_certificate_hears_of_one_when_the_coordinator_hangs_up():
+    hung_up = httpx.RemoteProtocolError("Server disconnected without sending a response.")
+    assert "--ca" not in line.in_words(hung_up, secure=True)
+    assert "this silo tries again. If it speaks TLS, join again with --ca" in line.in_words(hung_up, secure=False)
 
 
 def test_a_full_disk_is_said_at_the_silo_and_ends_nothing(make, superlink, tmp_path, monkeypatch):

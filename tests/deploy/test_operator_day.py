@@ -9,7 +9,9 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -73,6 +75,36 @@ def place(made, tmp_path):
     return tmp_path / "x"
 
 
+# -- all of them -----------------------------------------------------------------------------------
+
+EVERY_DAY = (
+    ("--help",),
+    *(("status", folder) for folder in ("study", "north")),
+    ("watch", "study", "--times", "1"),
+    ("stop", "study"),
+    ("stop", "study", "--run", "all"),
+    *((word, "north") for word in ("approve", "audit")),
+    ("admit", "study", "south/card.txt"),
+    ("revoke", "study", "south"),
+    ("renew", "study"),
+    ("purge", "north", "--yes"),
+)
+
+
+def test_commands_of_every_day_import_no_library_of_models(place):
+    """They took three seconds of a processor for it, every time."""
+    code = (
+        "import sys; from dualfl.cli import main\n"
+        f"for words in {EVERY_DAY!r}:\n"
+        "    try: main(['deploy', *words])\n"
+        "    except SystemExit as end: assert not end.code, words\n"
+        "    heavy = {'sklearn', 'scipy', 'pandas', 'pyarrow', 'matplotlib', 'flwr'} & set(sys.modules)\n"
+        "    assert not heavy, (words, heavy)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=place, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 # -- status ----------------------------------------------------------------------------------------
 
 
@@ -132,6 +164,9 @@ def test_status_of_a_run_says_exchange_proof_and_who_is_waited_for(place):
     assert (run["state"], run["exchange"], run["certificate"], run["waits_for"]) == ("running", 5, 1e-3, ["west"])
     said = dualfl("status", study)
     assert "round 3" in said and "1.0e-03" in said and "west" in said
+    (work / "submitted.json").rename(work / "kept")
+    assert condition(study)["runs"][0]["state"] == "not begun"  # the service was down when it was asked for
+    (work / "kept").rename(work / "submitted.json")
     for name, content, state in (
         ("stopped", "", "ended"),
         ("outcome.json", json.dumps({"error": "Silo 'west' did not answer."}), "failed"),
@@ -288,7 +323,7 @@ def test_renew_makes_a_certificate_that_the_silos_old_ca_accepts(place):
     old_ca = certificates.read(place / "south" / "ca.crt")
     assert "ca.crt" not in dualfl("renew", study)
     said = dualfl("renew", study, "--authority")
-    assert "ca.crt" in said and "Send" in said
+    assert "ca.crt" in said and re.search(r"Send .*; theirs works until 20\d\d-\d\d-\d\d\.", said)
     server = x509.load_pem_x509_certificate((study / "certificates" / "server.pem").read_bytes())
     assert (study / "certificates" / "server.pem").read_bytes() != before
     signed = ec.ECDSA(server.signature_hash_algorithm)
@@ -341,7 +376,9 @@ def test_a_silo_joins_and_a_silo_leaves_a_standing_federation(place):
     assert "west" not in SiloFolder(place / "north").registered()
     assert "belongs to the project already" in dualfl("add", study, "east", code=2)
     assert "north" in dualfl("revoke", study, "nort", code=2)
+    before = Project(study).logins
     assert "secure aggregation hides a silo" in (dualfl("remove", study, "east", code=2))
+    assert Project(study).logins == before  # a command that is refused shuts nobody out
 
 
 # -- backup, restore, purge ------------------------------------------------------------------------
@@ -435,6 +472,27 @@ def test_a_full_disk_is_told_in_a_sentence_with_its_file(place, monkeypatch):
     assert "The disk is full" in said and str(place / "south") in said and "make room" in said
 
 
+def test_a_backup_that_has_no_room_is_not_said_to_be_no_backup(place, tmp_path, monkeypatch):
+    def full(*ignored):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    dualfl("backup", place / "south", tmp_path / "south.tar.gz")
+    monkeypatch.setattr(shutil, "copyfileobj", full)
+    monkeypatch.setattr(tarfile, "copyfileobj", full)
+    said = dualfl("restore", tmp_path / "south.tar.gz", tmp_path / "again", code=2)
+    assert f"The disk is full ({tmp_path / 'again'}" in said and not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b", b"PK", "cut"])
+def test_what_is_no_backup_is_said_to_be_none(place, tmp_path, content):
+    if content == "cut":
+        dualfl("backup", place / "south", tmp_path / "whole.tar.gz")
+        content = (tmp_path / "whole.tar.gz").read_bytes()[:2000]
+    (tmp_path / "x.tar.gz").write_bytes(content)
+    said = dualfl("restore", tmp_path / "x.tar.gz", tmp_path / "again", code=2)
+    assert "x.tar.gz is not a backup by `dualfl deploy backup`" in said and not (tmp_path / "again").exists()
+
+
 def test_a_copied_folder_ends_what_was_open_in_it(place, tmp_path):
     """A snapshot that is put back would answer other questions under masks that were used."""
     south, said = place / "south", []
@@ -460,14 +518,14 @@ def test_old_experiments_are_purged_and_others_stay(place):
     south, study = place / "south", place / "study"
     open_experiment(south, "old", days=40)
     open_experiment(south, "new", days=1)
-    assert "1 experiments were deleted" in dualfl("purge", south, "--days", "30", "--yes")
+    assert "1 experiment was deleted" in dualfl("purge", south, "--days", "30", "--yes")
     assert not (south / "experiments" / "old").exists() and (south / "ended" / "old").exists()
     assert (south / "experiments" / "new").exists()
     work = study / "analyses" / "fit-1" / "work"
     work.mkdir(parents=True)
     (work / "journal").write_bytes(b"x")
     assert "0 experiments" in dualfl("purge", study, "--yes")
-    assert "1 experiments" in dualfl("purge", study, "--days", "0", "--yes")
+    assert "1 experiment was" in dualfl("purge", study, "--days", "0", "--yes")
     assert "Delete them?" in dualfl("purge", study, code=1, answer="n\n")
 
 

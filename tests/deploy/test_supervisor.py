@@ -209,6 +209,16 @@ def test_a_service_that_finds_its_disk_full_says_so_and_is_tried_again(tmp_path,
     assert "The disk is full (state.db: No space left on device); make room" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a file that is always full is Linux's")
+def test_a_log_on_a_full_disk_is_no_traceback(tmp_path, capsys):
+    (tmp_path / "service.log").symlink_to("/dev/full")
+    book = Logbook(tmp_path / "service.log")
+    book.say("x")
+    book.close()
+    said = capsys.readouterr().err
+    assert said.startswith("x") and "Traceback" not in said
+
+
 def test_a_record_that_was_lost_is_written_again(start, tmp_path):
     """Or was never written: the disk was full. Without it nobody could tell that the folder is served, nor stop it."""
     one = start()

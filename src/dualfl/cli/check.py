@@ -124,7 +124,7 @@ def examined_afar(
     ctx: click.Context, study: Path, target: str, model: str | None
 ) -> tuple[list[Inspection], tuple[Finding, ...]]:
     """What each silo tells of its table, and what they show together."""
-    from dualfl.cli.run import say
+    from dualfl.cli.command_line import say
     from dualfl.deploy.study import connect
     from dualfl.tables.comparison import compare
 

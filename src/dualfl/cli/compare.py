@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dualfl.cli.command_line import command_line, parse_set, say
 from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.options import page_option, problems_options
 from dualfl.cli.plugins import plugin_option
-from dualfl.cli.run import command_line, parse_set, say
 from dualfl.errors import InputError
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import click
 
 from dualfl.analysis.model_kinds import SMALL_RIDGE
 from dualfl.cli import operate
+from dualfl.cli.command_line import command_line, parse_set
 from dualfl.cli.paths import FILE, FOLDER
 from dualfl.cli.reading import rules_for, spelling_options, tell_idle
-from dualfl.cli.run import command_line, parse_set
 from dualfl.deploy.service import end_politely
 from dualfl.errors import Diverged, InputError
 

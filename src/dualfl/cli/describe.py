@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from dualfl.cli.command_line import say
 from dualfl.cli.reading import check_columns, parts, rules_for, table_options, tell_idle
-from dualfl.cli.run import say
 from dualfl.errors import InputError
 
 if TYPE_CHECKING:

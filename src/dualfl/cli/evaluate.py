@@ -8,8 +8,8 @@ from typing import Any
 import click
 import numpy as np
 
+from dualfl.cli.command_line import say
 from dualfl.cli.reading import rules_for, spelling_options, tell_idle
-from dualfl.cli.run import say
 from dualfl.errors import InputError
 
 

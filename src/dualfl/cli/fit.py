@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from dualfl.analysis.model_kinds import MODELS, PENALTIES, SMALL_RIDGE
+from dualfl.cli.command_line import command_line, say
 from dualfl.cli.formula import terms_of
 from dualfl.cli.model_options import (
     SURVIVAL,
@@ -25,7 +26,6 @@ from dualfl.cli.model_options import (
 from dualfl.cli.options import page_option
 from dualfl.cli.reading import check_columns, refuse_reading, rules_for, table_options
 from dualfl.cli.refit import check_refit, refit
-from dualfl.cli.run import command_line, say
 from dualfl.errors import InputError
 
 if TYPE_CHECKING:

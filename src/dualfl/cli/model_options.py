@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dualfl.cli.options import Command
+from dualfl.cli.command_line import Command
 from dualfl.cli.reading import parts
 from dualfl.errors import InputError
 from dualfl.tables.roles import ROLES

@@ -104,12 +104,14 @@ def renew_command(folder: Path, ca: Path | None, authority: bool) -> None:
     project = Project(folder)
     if not project.settings.tls:
         raise InputError("This project does without TLS, so it has no certificates.")
+    _, ends = certificates.span(project.certificates / "ca.crt")
     renewed = certificates.renew(project.certificates, project.settings.host, authority)
     for one in certificates.lifetimes(project.certificates, tuple(renewed)):
         click.echo(f"{one['name']:<12} valid for {one['days']:.0f} days")
     if "ca.crt" in renewed:
         write_atomically(folder / "for-silos" / "ca.crt", (project.certificates / "ca.crt").read_bytes())
-        click.echo(f"Send {folder / 'for-silos' / 'ca.crt'} to the operators; theirs works until it expires.")
+        theirs = "works until" if ends > time.time() else "expired on"
+        click.echo(f"Send {folder / 'for-silos' / 'ca.crt'} to the operators; theirs {theirs} {certificates.on(ends)}.")
 
 
 @click.command("rotate")
@@ -219,7 +221,7 @@ def purge_command(folder: Path, days: float) -> None:
     if not days >= 0:
         raise InputError(f"--days must be a number >= 0, but it is {days:g}.")
     count, size = purge(folder, days)
-    click.echo(f"{count} experiments were deleted, {size / 1e6:.1f} MB.")
+    click.echo(f"{count} experiment{' was' if count == 1 else 's were'} deleted, {size / 1e6:.1f} MB.")
 
 
 def add_to(group: Any) -> None:

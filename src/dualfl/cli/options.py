@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
-
 import click
 
+from dualfl.cli.command_line import Command
 from dualfl.experiments.settings import RunSettings
 
 HERE = RunSettings()
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 SPLIT = "How rows are split: even (file order), shuffled, label, dirichlet:0.5, labels:2, quantity:1000, column:NAME."
 BEFORE = (

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+from dualfl.cli.command_line import Command
 
 
 def plugin_option(command: Command) -> Command:

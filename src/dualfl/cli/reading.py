@@ -11,7 +11,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from dualfl.cli.options import Command
+from dualfl.cli.command_line import Command
 from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.tables.rules import USUAL_RULES, Rules, parse_recode

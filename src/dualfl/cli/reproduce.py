@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dualfl.cli.command_line import command_line
 from dualfl.cli.options import page_option
 from dualfl.cli.reproduce_matrix import matrix_command, run_matrix
 from dualfl.cli.reproduce_network import network_command
-from dualfl.cli.run import command_line
 from dualfl.cli.watching import check_out, drawing, finish, wrapped
 from dualfl.errors import InputError
 from dualfl.names import nearest

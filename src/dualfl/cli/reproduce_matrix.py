@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dualfl.cli.command_line import command_line
 from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.options import page_option
 from dualfl.cli.plugins import plugin_option
-from dualfl.cli.run import command_line
 from dualfl.cli.watching import Watching, check_out, drawing, finish, shortened, wrapped
 from dualfl.errors import InputError
 

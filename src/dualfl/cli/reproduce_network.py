@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dualfl.cli.run import command_line, say
+from dualfl.cli.command_line import command_line, say
 
 LINES, TABLE, PICTURE = "network.csv", "network.md", "network.png"
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
+from dualfl.cli.command_line import command_line
 from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.plugins import plugin_option
-from dualfl.cli.run import command_line
 from dualfl.errors import InputError
 from dualfl.experiments.settings import RunSettings
 

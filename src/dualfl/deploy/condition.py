@@ -190,7 +190,9 @@ def run(work: Path) -> Content:
     if (work / "stopped").exists():
         return found | {"state": "ended", "sentence": f"It was ended; {again}"}
     waits = read(work / "submitted.json").get("waits")
-    if not waits or not is_same(waits):
+    if not waits:
+        return found | {"state": "not begun", "sentence": "The coordinator's service has not taken it; give it again."}
+    if not is_same(waits):
         return found | {"state": "left", "sentence": f"Nobody waits for it any more; {again}"}
     found["waits_for"] = [plain_text(str(name), 80) for name in waiting.get("silos", [])]
     return found | {"state": "running", "sentence": ""}

@@ -43,4 +43,5 @@ class Logbook:
 
     def close(self) -> None:
         for handler in self.log.handlers:
-            handler.close()
+            with contextlib.suppress(OSError):  # what a full disk did not take is tried once more
+                handler.close()

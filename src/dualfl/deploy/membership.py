@@ -37,20 +37,21 @@ def revoke(project: Project, name: str) -> str:
     roster, logins = project.roster, project.logins
     if name not in roster:
         raise InputError(f"Silo {name!r} has no key here that could be revoked; it was never admitted, or is out.")
-    gone = keys.fingerprint(roster.pop(name))
-    logins.pop(name, None)
+    gone, login = roster.pop(name), logins.pop(name, None)
+    project.note_revoked(name, gone, *([login] if login else []))
     project.write_roster(roster, logins)
-    return gone
+    return keys.fingerprint(gone)
 
 
 def remove(project: Project, name: str) -> None:
     """A silo that leaves the federation for good."""
+    if name not in project.settings.silos:
+        raise InputError(nearest("silo", name, project.settings.silos))
+    settings = replace(project.settings, silos=tuple(other for other in project.settings.silos if other != name))
+    check(settings)  # before its key is gone: too few may be left
     if name in project.roster:
         revoke(project, name)
-    others = tuple(other for other in project.settings.silos if other != name)
-    if len(others) == len(project.settings.silos):
-        raise InputError(nearest("silo", name, project.settings.silos))
-    write_settings(project, replace(project.settings, silos=others))
+    write_settings(project, settings)
 
 
 def rotate(folder: Path) -> tuple[str, str]:

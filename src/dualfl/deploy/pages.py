@@ -107,12 +107,11 @@ Silos of this project: {", ".join(settings.silos)}. They connect to {where}.
 
        dualfl deploy start {here}
 
-6. See who is there, and run:
+6. See who is there, and fit a model, whose folder is then `model/`. A fit that was interrupted goes on when the same
+   command is given again:
 
        dualfl deploy status {here}
-       dualfl deploy run {here} --tol 1e-6
-
-   Results are in `{folder}/runs/`. A run that was interrupted goes on when the same command is given again.
+       dualfl fit --study {here} --target sick --model logistic
 
 Private: all of this folder but `for-silos/`, `certificates/*.key` above all.
 See how it is by `dualfl deploy status {here}`, back it up by `dualfl deploy backup {here} study.tar.gz`, shut a silo

@@ -10,16 +10,17 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dualfl.algorithms.contract import Algorithm
 from dualfl.analysis.model_kinds import SMALL_RIDGE
-from dualfl.data.problem import REGRESSION, parse_loss
 from dualfl.deploy import certificates, keys, pages
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 from dualfl.files import write_atomically
 from dualfl.names import nearest
+
+if TYPE_CHECKING:
+    from dualfl.algorithms.contract import Algorithm
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 MINIMUM = 3  # silos, below which a sum is hardly a secret
@@ -83,6 +84,11 @@ class Project:
         return read_table(self.folder / "logins.json", "admit the silos again")
 
     @property
+    def revoked(self) -> dict[str, str]:
+        """Fingerprints of keys that count no more, and whose they were."""
+        return read_table(self.folder / "revoked.json", "revoke those keys again")
+
+    @property
     def nodes(self) -> dict[str, dict[str, str]]:
         """The silos that are registered with the SuperLink: key and number of each."""
         return read_table(self.flower_home / "nodes.json", "start the coordinator again")
@@ -107,12 +113,25 @@ class Project:
                     f"Silo {name!r} is on the roster with another key, {keys.fingerprint(roster[name])}; if its "
                     f"operator has made a new one, revoke the old one first (`dualfl deploy revoke`)."
                 )
+            self.check_not_revoked(name, public, login)
             if public in [k for n, k in roster.items() if n != name]:
                 raise InputError(f"The key of {name!r} is another silo's key already; every silo makes its own.")
             roster[name], logins[name] = public, login
             taken.append((name, keys.fingerprint(public)))
         self.write_roster(roster, logins)
         return taken
+
+    def note_revoked(self, name: str, *public: str) -> None:
+        """These keys are never taken again: whoever has stolen one keeps it, and Flower takes a key only once."""
+        revoked = self.revoked | {keys.fingerprint(key): name for key in public}
+        write_atomically(self.folder / "revoked.json", (json.dumps(revoked, indent=2) + "\n").encode())
+
+    def check_not_revoked(self, name: str, *public: str) -> None:
+        if not self.revoked.keys().isdisjoint(map(keys.fingerprint, public)):
+            raise InputError(
+                f"The key of {name!r} was revoked here, and a revoked key is never taken again; its operator makes a "
+                "new one (`dualfl deploy rotate`) and sends the new card.txt."
+            )
 
     def write_roster(self, roster: dict[str, str], logins: dict[str, str]) -> None:
         """For this service, which lets in who is in `logins`, and for the silos."""
@@ -206,21 +225,32 @@ def check_host(host: str) -> None:
 
 def check_model(settings: ProjectSettings) -> None:
     """What silos would refuse in the first round is known now."""
-    name, number = parse_loss(settings.loss)
-    if number:
-        REGRESSION[name](*number)  # says itself what is wrong with its number
+    suits = task_of(settings.loss)
     for what, value in (("ridge", settings.ridge), ("l1", settings.l1)):
         if not 0 <= value < math.inf:
             raise InputError(f"{what} must be a finite number >= 0, but it is {value}.")
     if settings.task is not None and settings.task not in TASKS:
         raise InputError(nearest("task", settings.task, TASKS))
-    suits = None if name == "auto" else "regression" if name in REGRESSION else "classification"
     if settings.task is not None and suits not in (None, settings.task):
-        raise InputError(f"The loss {name} is for {suits}, and the task is {settings.task}; give another of them.")
+        raise InputError(
+            f"The loss {settings.loss} is for {suits}, and the task is {settings.task}; give another of them."
+        )
     if settings.intercept not in INTERCEPTS:
         raise InputError(nearest("intercept", settings.intercept, INTERCEPTS))
     if not settings.patience > 0:
         raise InputError(f"patience must be a number of seconds > 0, but it is {settings.patience}.")
+
+
+def task_of(loss: str) -> str | None:
+    """The task that a loss is for, once its name and its number are known to be good; None: any."""
+    if loss == "auto":
+        return None
+    from dualfl.data.problem import REGRESSION, parse_loss  # most projects have no loss of their own
+
+    name, number = parse_loss(loss)
+    if number:
+        REGRESSION[name](*number)  # says itself what is wrong with its number
+    return "regression" if name in REGRESSION else "classification"
 
 
 def init(folder: Path, settings: ProjectSettings) -> Project:

@@ -16,6 +16,7 @@ from dualfl.errors import DualflError, InputError
 from dualfl.federation.flower import runtime
 from dualfl.files import write_atomically
 
+UNREGISTERED = "unregistered"  # what Flower says of a node that was taken out
 Flwr = Callable[[Sequence[str], Path], dict[str, Any]]
 
 
@@ -33,10 +34,18 @@ def register(project: Project, flwr: Flwr | None = None) -> None:
             flwr(["supernode", "unregister", known[name]["node"], "dualfl"], project.flower_home)
         known = {other: entry for other, entry in known.items() if other != name}
         write_nodes(project, known)
+    refused = None
     for name in [name for name in logins if name not in known]:
+        try:
+            number = node_for(project, name, logins[name], flwr)
+        except InputError as error:  # that is no reason to let the others wait
+            refused = error
+            continue
         # Each is noted at once: Flower takes a key only once, so none may be forgotten.
-        known = known | {name: {"key": logins[name], "node": node_for(project, name, logins[name], flwr)}}
+        known = known | {name: {"key": logins[name], "node": number}}
         write_nodes(project, known)
+    if refused is not None:
+        raise refused
 
 
 def write_nodes(project: Project, known: dict[str, Any]) -> None:
@@ -50,21 +59,30 @@ def node_for(project: Project, name: str, key: str, flwr: Flwr) -> str:
     try:
         found = flwr(["supernode", "register", str(path), "dualfl"], project.flower_home)
     except runtime.RunFailed:
-        number = node_of(project.folder / "state.db", key)
+        number, status = node_of(project.folder / "state.db", key)
         if number is None:
             raise
+        if status == UNREGISTERED:
+            raise InputError(
+                f"The key of silo {name!r} was taken out before, and Flower takes it no more: revoke it (`dualfl "
+                "deploy revoke`), let its operator make a new one (`dualfl deploy rotate`), and admit the new card.txt."
+            ) from None
         return number
     return str(found["node-id"])
 
 
-def node_of(database: Path, key: str) -> str | None:
-    """The node that has this key. `flwr supernode list` tells no keys, so the SuperLink's database is read."""
+def node_of(database: Path, key: str) -> tuple[str | None, str]:
+    """The node that has this key, and how Flower has it.
+
+    `flwr supernode list` tells no keys, so the SuperLink's database is read.
+    """
     with contextlib.suppress(sqlite3.Error):
         link = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
         with contextlib.closing(link):
-            found = link.execute("SELECT node_id FROM node WHERE public_key = ?", (keys.pem(key),)).fetchone()
-        return None if found is None else str(found[0] % 2**64)  # SQLite keeps unsigned numbers as signed ones
-    return None
+            found = link.execute("SELECT node_id, status FROM node WHERE public_key = ?", (keys.pem(key),)).fetchone()
+        if found is not None:
+            return str(found[0] % 2**64), str(found[1])  # SQLite keeps unsigned numbers as signed ones
+    return None, ""
 
 
 def nodes(project: Project) -> list[dict[str, Any]]:

@@ -14,17 +14,18 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dualfl.deploy.project import Project
 from dualfl.deploy.service import is_same, noted
 from dualfl.deploy.service import running as service_of
-from dualfl.engines.history import Row
-from dualfl.engines.progress import Bar
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 from dualfl.federation.flower.control import Control
 from dualfl.files import write_atomically
+
+if TYPE_CHECKING:
+    from dualfl.engines.progress import Bar
 
 Say = Callable[[str], None]
 SUBMITTED, STOPPED = "submitted.json", "stopped"
@@ -42,6 +43,8 @@ def submit_and_watch(
     at: Callable[[int, str], None] = lambda number, purpose: None,
 ) -> dict[str, Any]:
     """The outcome. A SuperLink that is lost on the way is waited for, and the run goes on where it was."""
+    from dualfl.engines.history import Row
+
     (work / STOPPED).unlink(missing_ok=True)
 
     def on_line(line: Any) -> None:

@@ -38,6 +38,14 @@ def size(number: float) -> str:
     return f"{number / 1e6:.0f} MB" if number < 1e9 else f"{number / 1e9:.1f} GB"
 
 
+def lasting(days: float) -> str:
+    """
+    >>> lasting(730.0), lasting(-3.2)
+    ('valid for 730 days', 'expired 3 days ago')
+    """
+    return f"valid for {days:.0f} days" if days > 0 else f"expired {-days:.0f} days ago"
+
+
 def title(found: Content) -> str:
     who = "Coordinator" if found["kind"] == "coordinator" else f"Silo {found['name']}"
     since = f", for {ago(max(0.0, found['time'] - found['since']))}" if found["since"] else ""
@@ -76,7 +84,7 @@ RUNS = ("run", "state", "exchange", "for", "proven", "waits for", "last change")
 def facts(found: Content) -> list[tuple[str, str]]:
     disk = found["disk"]
     said = [("disk", f"{size(disk['used'])} used here, {size(disk['free'])} free")]
-    said += [(one["name"], f"valid for {one['days']:.0f} days") for one in found["certificates"]]
+    said += [(one["name"], lasting(one["days"])) for one in found["certificates"]]
     for name, part in found["parts"].items():
         again = f", started again {part['restarts']} times" if part["restarts"] else ""
         said.append((name, f"{'runs' if part['running'] else 'down'}{again}"))

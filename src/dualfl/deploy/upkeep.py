@@ -8,6 +8,7 @@ folder that is restored, and a folder that finds itself in another place than be
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -131,8 +132,11 @@ def restore(archive: Path, folder: Path) -> str:
             packed.extractall(folder, **safely)
         settle(folder)
         return kind_of(folder)
-    except (OSError, tarfile.TarError, InputError) as error:
+    except (OSError, EOFError, tarfile.TarError, InputError) as error:
         shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            error.filename = str(folder)
+            raise
         reason = str(error).splitlines()[0].rstrip(":")  # tarfile lists what it tried, a line each
         raise InputError(f"{archive} is not a backup by `dualfl deploy backup` ({reason}); take another.") from error
     finally:

@@ -46,6 +46,8 @@ RETRIED = (429, 502, 503, 504)  # the proxy is busy, or the SuperLink behind it 
 PATIENCE = httpx.Timeout(HOLD + 20.0, connect=15.0)  # seconds; the coordinator makes it wait for HOLD of them
 SKEW = 60.0  # seconds by which clocks may differ before it is said
 
+HUNG_UP, PLAIN = "Server disconnected", " If it speaks TLS, join again with --ca."
+
 # What went wrong, and what an operator can do about it.
 SENTENCES = {
     "certificate has expired": "The coordinator's certificate has expired, if this machine's clock is right; its "
@@ -54,7 +56,7 @@ SENTENCES = {
     "machines.",
     "CERTIFICATE_VERIFY_FAILED": "The coordinator's certificate does not fit ca.crt; get the project's ca.crt again.",
     "WRONG_VERSION_NUMBER": "This silo speaks TLS and the coordinator does not; join again with --insecure.",
-    "Server disconnected": "The coordinator hung up; if it speaks TLS and this silo does not, join again with --ca.",
+    HUNG_UP: "The coordinator hung up, as it does when it is stopped; this silo tries again.",
     "Connection refused": "Nobody answers at the coordinator's address; is it started, and does the firewall let you "
     "out?",
     "Name or service not known": "The coordinator's name is not known to the DNS; look at `coordinator` in silo.json.",
@@ -221,7 +223,7 @@ class Fleet:
                 raise
             raise NotLetIn(self._why_refused(error)) from error
         except httpx.HTTPError as error:
-            raise Unreachable(in_words(error)) from error
+            raise Unreachable(in_words(error, self.secure)) from error
 
     def _why_refused(self, error: httpx.HTTPStatusError) -> str:
         self.node = None
@@ -234,12 +236,12 @@ class Fleet:
         return LOCKED_OUT
 
 
-def in_words(error: Exception) -> str:
+def in_words(error: Exception, secure: bool) -> str:
     """A sentence for what the network or TLS said."""
     said = str(error)
     for sign, sentence in SENTENCES.items():
         if sign in said:
-            return sentence
+            return sentence + (PLAIN if sign == HUNG_UP and not secure else "")
     return f"The coordinator cannot be reached ({type(error).__name__}: {said}); this silo tries again."
 
 
