@@ -27,10 +27,12 @@ def summary(folder):
 
 def test_files_page_and_command(tmp_path):
     out = tmp_path / "a"
-    said = dualfl(*SMALL, "--partition", "labels:1", "--out", out).stdout
+    said = dualfl(*SMALL, "--partition", "labels:1", "--tol", "0.5", "--out", out).stdout
     assert sorted(path.name for path in out.iterdir()) == FILES
     assert said.splitlines()[-1] == f"page for the browser: {out / 'report.html'}"
-    assert "<h1>2 algorithms on iris</h1>" in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "<h1>2 algorithms on iris</h1>" in page
+    assert "<span>0.5</span>" in page and "<span>1e-08</span>" not in page  # runs end at the tolerance
     assert json.loads((out / "partition.json").read_text())["heterogeneity"] == pytest.approx(1.0)
 
     record = json.loads((out / "comparison.json").read_text())
@@ -83,3 +85,28 @@ def test_an_old_page_does_not_outlive_its_comparison(tmp_path):
     dualfl(*SMALL, "--out", tmp_path)
     dualfl(*SMALL, "--out", tmp_path, "--force", "--no-report")
     assert not (tmp_path / "report.html").exists()
+
+
+def refused(*words):
+    done = CliRunner().invoke(main, [str(word) for word in words], prog_name="dualfl", catch_exceptions=False)
+    assert done.exit_code, done.output
+    return done.output
+
+
+def test_a_wrong_partition_is_told_before_the_first_comparison(tmp_path):
+    assert "no partition 'iid'" in refused(*SMALL, "--partition", "even", "--partition", "iid", "--out", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_comparison_of_nothing_that_applies_is_no_result(tmp_path):
+    hinge = ["compare", "--dataset", "breast_cancer", "--loss", "hinge", "--algorithms", "giant,gd", "--rounds", "2"]
+    assert "None of these 2 applies: giant is not compatible" in refused(*hinge, "--out", tmp_path)
+    assert not list(tmp_path.glob("*.csv"))
+
+
+def test_values_tuned_for_another_data_set_are_refused(tmp_path):
+    file = tmp_path / "tuned.json"
+    found = {"gd": {"hyperparameters": {"step": 0.1}}}
+    file.write_text(json.dumps({"setting": {"dataset": "digits"}, "best": found}))
+    said = refused(*SMALL, "--tuned", file, "--out", tmp_path / "out")
+    assert "tuned for dataset = digits, and this comparison has iris" in said

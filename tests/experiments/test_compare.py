@@ -109,6 +109,34 @@ def test_a_tolerance_ends_each_when_it_is_there() -> None:
         assert errors[-1] <= 1e-5 < errors[-2]
     with pytest.raises(InputError, match="needs a reference"):
         compare(p, [DualFL()], tol=1e-5)
+    with pytest.raises(InputError, match=r"> 0, but it is -1\.0"):
+        compare(p, [DualFL()], tol=-1.0, reference=best)
+
+
+def test_how_far_below_the_tolerance_a_run_ends_is_no_merit() -> None:
+    """The last step of a fast method may fall short of a power of ten which a slow one happens to pass."""
+    p, best = problem()
+    fast, slow = ServerLBFGS(), GradientDescent()
+    tol = 0.5
+    while True:  # a tolerance behind which the slow one, that needs more exchanges, ends lower
+        result = compare(p, [fast, slow], rounds=500, reference=best, tol=tol, threads=1)
+        ends = {entry.name: entry.final_error for entry in result}
+        if ends["gd"] < ends["lbfgs"] and result["lbfgs"].reached(tol, "exchanges") < result["gd"].reached(
+            tol, "exchanges"
+        ):
+            break
+        tol *= 0.7
+        assert tol > 1e-9
+    assert result.ranking()[0].name == "lbfgs"
+    assert result.levels == tuple(level for level in (1e-2, 1e-4, 1e-6, 1e-8) if level > tol) + (tol,)
+    assert f"exchanges_to_{tol:g}" in rows(result.summary_csv())[0] and f"{tol:g}" in table(result)
+
+
+def test_why_something_does_not_apply_is_not_cut_short() -> None:
+    X = np.random.default_rng(0).standard_normal((10, 3))
+    hinge = Problem([LinearModel(X, np.where(X[:, 0] > 0, 1.0, -1.0), Hinge(), ridge=0.1)])
+    text = table(compare(hinge, [GradientDescent(), DualFL()], rounds=3))
+    assert "cocoa and bundle need none." in " ".join(text.split()) and max(map(len, text.splitlines())) <= 80
 
 
 def test_seeds_are_for_methods_that_draw_and_counts_are_medians() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dualfl.experiments.compare import Comparison
 
 PACKAGED, NOW = "packaged", "now"
-SETTING = ("clients", "partition", "scale", "loss", "ridge", "l1")  # what tuned values are for
+SETTING = ("dataset", "clients", "partition", "scale", "loss", "ridge", "l1")  # what tuned values are for
 
 
 @click.command("compare", context_settings={"show_default": True})
@@ -69,6 +69,7 @@ def compare_command(
       dualfl compare --algorithms all --tol 1e-6 --seeds 3 --rounds 500
       dualfl compare --algorithms fedavg,dualfl --set fedavg.K=5 --tuned now
     """
+    from dualfl.data import load, rows_of_clients
     from dualfl.outputs import alone, check_folder
     from dualfl.report.comparison import FILES
     from dualfl.report.folder import check_names
@@ -78,6 +79,9 @@ def compare_command(
     partitions = list(dict.fromkeys(given.pop("partition")))
     folders = [out] if len(partitions) == 1 else [out / text.replace(":", "-").replace("/", "-") for text in partitions]
     check_folder(out)
+    dataset = load(given["dataset"], scale=given["scale"], target=given["target"], task=given["task"])
+    for partition in partitions:  # a wrong one is known before the first comparison has run
+        rows_of_clients(dataset, given["clients"], partition, given["seed"])
     interrupted = False
     for partition, folder in zip(partitions, folders):
         check_folder(folder)
@@ -85,7 +89,8 @@ def compare_command(
             there = check_names(folder, FILES)
             if there and not force:
                 raise InputError(f"{folder} has results already ({', '.join(there)}); give another --out, or --force.")
-            interrupted = perform(algorithms, folder, command_line(ctx), page, {"partition": partition, **given})
+            settings = {"partition": partition, **given}
+            interrupted = perform(algorithms, dataset, folder, command_line(ctx), page, settings)
         if interrupted:
             sys.exit(INTERRUPTED)
 
@@ -106,10 +111,12 @@ def algorithms_with(chosen: str, values: Sequence[str]) -> list[Algorithm]:
     return [make(name, **parse_set(tuple(own.get(name, ())))) for name in names]
 
 
-def perform(algorithms: list[Algorithm], out: Path, command: str, page: bool, given: dict[str, Any]) -> bool:
+def perform(
+    algorithms: list[Algorithm], dataset: Dataset, out: Path, command: str, page: bool, given: dict[str, Any]
+) -> bool:
     """Compare, write the files, print the table; whether somebody interrupted it."""
-    from dualfl.data import Mix, load, make_problem, rows_of_clients
-    from dualfl.experiments.compare import Entry, compare
+    from dualfl.data import Mix, make_problem, rows_of_clients
+    from dualfl.experiments.compare import UNFIT, Entry, compare
     from dualfl.experiments.single_run import choose_codec
     from dualfl.optimum import reference
     from dualfl.outputs import adding
@@ -118,7 +125,6 @@ def perform(algorithms: list[Algorithm], out: Path, command: str, page: bool, gi
     from dualfl.report.results import REPORT
     from dualfl.solvers.naming import choose_solver
 
-    dataset = load(given["dataset"], scale=given["scale"], target=given["target"], task=given["task"])
     problem = make_problem(
         dataset,
         given["clients"],
@@ -149,6 +155,9 @@ def perform(algorithms: list[Algorithm], out: Path, command: str, page: bool, gi
         progress=True,
         tell=tell,
     )
+    reasons = [entry.status.removeprefix(UNFIT) for entry in result if entry.status.startswith(UNFIT)]
+    if len(reasons) == len(result.entries):
+        raise InputError(reasons[0] if len(reasons) == 1 else f"None of these {len(reasons)} applies: {reasons[0]}")
     title = f"{dataset.name}, {given['clients']} clients ({given['partition']}), ridge {given['ridge']:g}"
     mix = Mix.of(dataset, rows_of_clients(dataset, given["clients"], given["partition"], given["seed"]))
     with adding(out, RECORD, FILES) as folder:
@@ -204,10 +213,11 @@ def tuned_values(which: str, dataset: str, given: dict[str, Any]) -> dict[str, d
             raise InputError(f"There are no packaged values for {dataset}, only for {there}; take --tuned now.")
         raise InputError(f"--tuned is packaged, now, or a file of `dualfl tune`, and {path} is none of these.")
     setting, best = read_best(path)
+    here = given | {"dataset": Path(given["dataset"]).name}
     for name in SETTING:
-        if setting.get(name, given[name]) != given[name]:
+        if setting.get(name, here[name]) != here[name]:
             raise InputError(
-                f"{path.name} has values tuned for {name} = {setting[name]}, and this comparison has {given[name]}; "
+                f"{path.name} has values tuned for {name} = {setting[name]}, and this comparison has {here[name]}; "
                 "take --tuned now."
             )
     return {name: found["hyperparameters"] for name, found in best.items()}

@@ -108,6 +108,8 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
 
 def remark(best: Any) -> str:
     """How good the best cell is, and on how much of the data."""
+    if best.tried is None and not best.count:
+        return f"  {best.algorithm:<13}   - cells: there was no time for one; give a larger --budget"
     if best.tried is None:
         return f"  {best.algorithm:<13}{best.count:>4} cells, none of which works"
     cell, errors = best.tried.outcome.cell, best.tried.outcome.errors

@@ -16,7 +16,7 @@ import dataclasses
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from dualfl.errors import Diverged, InputError, NotSupported
 from dualfl.experiments.network import Network
 from dualfl.typing import Array
 
+UNFIT = "does not apply: "
 LEVELS = (1e-2, 1e-4, 1e-6, 1e-8)
 COUNTS = {
     "rounds": "round",
@@ -59,6 +60,7 @@ class Entry:
     runs: tuple[Result, ...]
     status: str  # "ok", "diverged at round n", or "does not apply: ..."
     given: tuple[str, ...] = ()  # the hyperparameters that are not theory's
+    levels: tuple[float, ...] = LEVELS
 
     @property
     def result(self) -> Result | None:
@@ -66,7 +68,7 @@ class Entry:
 
         def far(result: Result) -> tuple[float, ...]:
             error = result.history.column("relative_error")
-            reached = [first(result.history, level, "exchanges") for level in reversed(LEVELS)]
+            reached = [first(result.history, level, "exchanges") for level in reversed(self.levels)]
             return (*reached, float(np.nan_to_num(error[-1], nan=np.inf)) if len(error) else np.inf)
 
         return sorted(self.runs, key=far)[(len(self.runs) - 1) // 2] if self.runs else None
@@ -99,6 +101,21 @@ class Entry:
         return middle if np.isfinite(middle) else None
 
 
+def levels_to(tol: float | None) -> tuple[float, ...]:
+    """The levels that runs are asked for: with a tolerance, at which they end, none below it.
+
+    >>> levels_to(1e-5)
+    (0.01, 0.0001, 1e-05)
+    """
+    return LEVELS if tol is None else (*(level for level in LEVELS if level > tol), tol)
+
+
+def level_text(level: float) -> str:
+    """In a column's head: a power of ten as 1e-06, and anything else to the digits it has."""
+    short = f"{level:.0e}"
+    return short if float(short) == level else f"{level:g}"
+
+
 def first(history: History, level: float, count: str, network: Network | None = None) -> float:
     """The count at which the relative error is at most `level` for the first time; inf if never."""
     there = np.flatnonzero(history.column("relative_error") <= level)
@@ -110,6 +127,7 @@ class Comparison:
     """The entries, in the order in which they were asked for."""
 
     entries: tuple[Entry, ...]
+    levels: tuple[float, ...] = LEVELS
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(self.entries)
@@ -124,7 +142,7 @@ class Comparison:
         """By exchanges to the smallest level reached, best first; what did not run comes last."""
 
         def key(entry: Entry) -> tuple[float, ...]:
-            reached = [entry.reached(level, "exchanges") for level in reversed(LEVELS)]
+            reached = [entry.reached(level, "exchanges") for level in reversed(self.levels)]
             error = entry.final_error
             return (*(np.inf if r is None else r for r in reached), np.inf if np.isnan(error) else error)
 
@@ -132,17 +150,16 @@ class Comparison:
 
     def summary_csv(self) -> str:
         """One row an algorithm: medians over its seeds, and of the exchanges also the smallest and the largest."""
-        levels = [f"{count}_to_{level:.0e}" for level in LEVELS for count in COUNTS]
-        bands = [f"exchanges_to_{level:.0e}_{end}" for level in LEVELS for end in ("least", "most")]
+        levels = [f"{count}_to_{level_text(level)}" for level in self.levels for count in COUNTS]
+        bands = [f"exchanges_to_{level_text(level)}_{end}" for level in self.levels for end in ("least", "most")]
         head = ["name", "hyperparameters", "given", "seeds", "rounds", *levels, *bands]
         head += ["final_error", "local_gradients", "seconds", "choice", "status"]
         return _csv(head, (self._summary(entry) for entry in self.entries))
 
-    @staticmethod
-    def _summary(entry: Entry) -> list[Any]:
+    def _summary(self, entry: Entry) -> list[Any]:
         last: Row | None = entry.history[-1] if len(entry.history) else None
-        reached = [entry.reached(level, count) for level in LEVELS for count in COUNTS]
-        ends = [end(entry.each(level, "exchanges"), default=np.inf) for level in LEVELS for end in (min, max)]
+        reached = [entry.reached(level, count) for level in self.levels for count in COUNTS]
+        ends = [end(entry.each(level, "exchanges"), default=np.inf) for level in self.levels for end in (min, max)]
         final: list[Any] = ["", "", ""]
         if last is not None:
             final = [entry.final_error, last.local_gradients, last.seconds]
@@ -222,20 +239,22 @@ def compare(
         raise InputError("There is nothing to compare: give at least one algorithm.")
     if seeds < 1:
         raise InputError(f"seeds is how often a method with random numbers runs, at least once, but it is {seeds}.")
-    if tol is not None and (reference is None or not tol > 0):
-        raise InputError(f"tol is a relative error > 0 and needs a reference, E*; they are {tol} and {reference}.")
+    if tol is not None and not 0 < tol < np.inf:
+        raise InputError(f"tol is a relative error at which a run ends, > 0, but it is {tol}.")
+    if tol is not None and reference is None:
+        raise InputError("tol is a relative error, which needs a reference, E*; `dualfl.reference` finds it.")
     options |= {"rounds": rounds, "reference": reference}
     if tol is not None:
         options["stop"] = lambda row, theta: row.relative_error is not None and row.relative_error <= tol
     entries = []
     for name, algorithm in zip(names(chosen), chosen):
-        entry = one(problem, name, algorithm, range(seed, seed + seeds), **options)
+        entry = replace(one(problem, name, algorithm, range(seed, seed + seeds), **options), levels=levels_to(tol))
         entries.append(entry)
         if tell is not None:
             tell(entry)
         if any(result.stopped == "interrupted" for result in entry.runs):
             break
-    return Comparison(tuple(entries))
+    return Comparison(tuple(entries), levels_to(tol))
 
 
 def names(algorithms: list[Algorithm]) -> list[str]:
@@ -260,7 +279,7 @@ def one(problem: Problem, name: str, algorithm: Algorithm, seeds: Iterable[int],
         except Diverged as error:
             return Entry(name, algorithm, (), f"diverged: {error}", chosen)
         except (InputError, NotSupported) as error:
-            return Entry(name, algorithm, (), f"does not apply: {error}", chosen)
+            return Entry(name, algorithm, (), f"{UNFIT}{error}", chosen)
         if runs[-1].stopped in ("diverged", "interrupted") or not draws(runs[-1].algorithm, problem.N):
             break
     last = runs[-1]

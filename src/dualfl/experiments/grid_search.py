@@ -20,7 +20,7 @@ import numpy as np
 from dualfl.algorithms.contract import Algorithm
 from dualfl.engines import Problem, run
 from dualfl.errors import Diverged, InputError, NotSupported
-from dualfl.experiments.tune import FAIR, check_grid, score
+from dualfl.experiments.tune import FAIR, check_grid, score, spread_out
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ def tuned(
 
 
 def candidates(algorithm: Algorithm) -> list[dict[str, Any]]:
-    """Every cell of the grid that leaves alone what is given; first of all theory's."""
+    """Every cell of the grid that leaves alone what is given, theory's first, and soon some from all parts of it."""
     open_fields = {f.name for f in dataclasses.fields(algorithm) if getattr(algorithm, f.name) == f.default}
     grid = {name: values for name, values in algorithm.grid.items() if name in open_fields}
     check_grid(algorithm.name, grid)
     cells = [dict(zip(grid, values)) for values in itertools.product(*grid.values())] if grid else []
-    return [{}, *cells]
+    return spread_out([{}, *cells])
 
 
 def best(problem: Problem, algorithm: Algorithm, seconds: float, options: dict[str, Any]) -> Tuned:

@@ -13,7 +13,7 @@ import numpy as np
 from dualfl.colours import COLOURS, Style, styles
 from dualfl.data.label_mix import Mix
 from dualfl.errors import InputError
-from dualfl.experiments.compare import LEVELS, Comparison, Entry, count_of
+from dualfl.experiments.compare import Comparison, Entry, count_of, level_text
 from dualfl.experiments.network import Network
 from dualfl.report.figure import CEILING, FLOOR, LINES, MARKERS, png
 from dualfl.report.folder import environment, plain
@@ -155,32 +155,31 @@ def first_positive(entry: Entry, count: str) -> float:
 
 def table(comparison: Comparison) -> str:
     """Exchanges to each level and the final error, best first; then all measures at the last level anybody reached."""
-    lines = [f"{'':<20}{'exchanges to relative error':^32}{'final':>10}{'local':>10}{'':>8}"]
-    head = (
-        f"{'algorithm':<20}" + "".join(f"{level:>8.0e}" for level in LEVELS) + f"{'error':>10}{'gradients':>10}{'s':>8}"
-    )
-    lines.append(head)
+    width = 8 * len(comparison.levels)
+    lines = [f"{'':<20}{'exchanges to' if width < 32 else 'exchanges to relative error':^{width}}"]
+    lines[0] += f"{'final':>10}{'local':>10}"
+    head = "".join(f"{level_text(level):>8}" for level in comparison.levels)
+    lines.append(f"{'algorithm':<20}{head}{'error':>10}{'gradients':>10}{'s':>8}")
     ranked = comparison.ranking()
     lines += [line(entry) for entry in ranked]
-    lines += [
-        textwrap.fill(f"{each.name}: {each.choice}", WIDTH, subsequent_indent="  ") for each in ranked if each.choice
-    ]
-    return "\n".join([*lines, *measures(ranked)])
+    told = [each.choice or f"{each.name}: {each.status}" for each in ranked if each.choice or cut(each)]
+    lines += [textwrap.fill(text, WIDTH, subsequent_indent="  ") for text in told]
+    return "\n".join([*lines, *measures(ranked, comparison.levels)])
 
 
-def measures(ranked: Sequence[Entry]) -> list[str]:
+def measures(ranked: Sequence[Entry], levels: Sequence[float]) -> list[str]:
     """All measures at the smallest level that three algorithms reached, or, if there is none, anybody."""
     reached = {
-        level: [each for each in ranked if each.status == "ok" and each.reached(level, "rounds")] for level in LEVELS
+        level: [each for each in ranked if each.status == "ok" and each.reached(level, "rounds")] for level in levels
     }
     enough = min(3, max(map(len, reached.values())))
     if not enough:
         return []
-    level = min(level for level in LEVELS if len(reached[level]) >= enough)
+    level = min(level for level in levels if len(reached[level]) >= enough)
     there = reached[level]
     told = (
-        f"To {level:.0e}; s net: seconds on a network with {Network()}, computing left out; of several seeds the "
-        "median, and of the exchanges the extremes."
+        f"To {level_text(level)}; s net: seconds on a network with {Network()}, computing left out; of several seeds "
+        "the median, and of the exchanges the extremes."
     )
     lines = [
         "",
@@ -203,11 +202,15 @@ def measures(ranked: Sequence[Entry]) -> list[str]:
     return lines
 
 
+def cut(entry: Entry) -> bool:
+    """Whether the line of an algorithm has no room for its whole status."""
+    return entry.status != "ok" and 20 + len(entry.status) > WIDTH
+
+
 def line(entry: Entry) -> str:
     if entry.status != "ok":
-        text = f"{entry.name:<20}{entry.status}"
-        return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
-    reached = [entry.reached(level, "exchanges") for level in LEVELS]
+        return f"{entry.name:<20}{entry.status.partition(':')[0] if cut(entry) else entry.status}"
+    reached = [entry.reached(level, "exchanges") for level in entry.levels]
     counts = "".join(f"{'-' if r is None else int(r):>8}" for r in reached)
     last = entry.history[-1]
     return f"{entry.name:<20}{counts}{entry.final_error:>10.1e}{last.local_gradients:>10.3g}{last.seconds:>8.1f}"

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from dualfl.experiments.compare import LEVELS
+from dualfl.experiments.compare import level_text, levels_to
 from dualfl.experiments.network import Network
 from dualfl.report.markup import Markup, cards, element, folded, join, radios, short, table
 from dualfl.report.model_sections import model_sections
@@ -248,19 +248,22 @@ def heading(one: Results, several: bool) -> str:
 
 def levels(curves: Sequence[Named]) -> Markup:
     """One table for each count; the switch of the picture shows one of them, and paper all."""
-    ranked = sorted((each for each in curves if len(each.curve)), key=rank)
+    wanted = levels_to(tolerance(curves))
+    ranked = sorted((each for each in curves if len(each.curve)), key=lambda each: rank(each, wanted))
     proven = any(not known(each.curve.error) and known(each.curve.bound) for each in ranked)
     tables = [
         table(
             f"{WORDS[count][0]} until the relative error is at most",
-            ["", *(element("span", f"{level:.0e}") for level in LEVELS), "last error"],
-            (level_row(each, count) for each in ranked),
+            ["", *(element("span", level_text(level)) for level in wanted), "last error"],
+            (level_row(each, count, wanted) for each in ranked),
             data_count=count,
             class_="numbers",
         )
         for count in counted(ranked)
     ]
     note = "Best first, by exchanges." if len(ranked) > 1 else ""
+    if any(each.results.part("settings").get("seeds", 1) != 1 for each in ranked):
+        note += " Where several seeds ran, this is the one in the middle."
     if proven:
         note += " Where E* is not known the proven bound of the error counts, marked “proven”."
     idle = [(each.label, each.curve.status) for each in curves if not len(each.curve)]
@@ -269,17 +272,24 @@ def levels(curves: Sequence[Named]) -> Markup:
     return join([*tables, element("p", note, class_="note"), others if idle else ""])
 
 
-def rank(each: Named) -> tuple[float, ...]:
+def tolerance(curves: Sequence[Named]) -> float | None:
+    """The relative error at which the runs of comparisons end; None if some have none."""
+    settings = [each.results.part("settings") for each in curves]
+    tols = [one["tol"] for one in settings if "seeds" in one and isinstance(one.get("tol"), float)]
+    return min(tols) if tols and len(tols) == len(curves) else None
+
+
+def rank(each: Named, levels: Sequence[float]) -> tuple[float, ...]:
     if each.curve.status != "ok":
-        return (math.inf,) * (len(LEVELS) + 2)
-    reached = [each.curve.reached(level, "exchanges") for level in reversed(LEVELS)]
+        return (math.inf,) * (len(levels) + 2)
+    reached = [each.curve.reached(level, "exchanges") for level in reversed(levels)]
     last = float(each.curve.measure[-1])
     return (0.0, *(math.inf if r is None else r for r in reached), math.inf if math.isnan(last) else last)
 
 
-def level_row(each: Named, count: str) -> list[object]:
+def level_row(each: Named, count: str, levels: Sequence[float]) -> list[object]:
     curve = each.curve
-    reached = [curve.reached(level, count) for level in LEVELS]
+    reached = [curve.reached(level, count) for level in levels]
     final = float(curve.measure[-1])
     last = "" if math.isnan(final) else f"{final:.2e}"
     if curve.status != "ok":
