@@ -115,7 +115,7 @@ def after(basis: Basis, g: Array, at: Here, step: Array) -> float:
     inside, unit = h @ basis.B, np.sqrt(at.own[:, None] + M)  # no coordinate's H is above the square of its unit
     if not np.isfinite(inside).all():
         return np.inf
-    found: Array = np.linalg.lstsq(unit * U, unit * inside, rcond=None)[0].ravel()
+    found: Array = np.asarray(np.linalg.lstsq(unit * U, unit * inside, rcond=None)[0], dtype=np.float64).reshape(-1)
     turn = at.turn if len(at.turn) else np.eye(len(found))
     z: Array = solve_triangular(turn, found, lower=True, check_finite=False)
     back, size = (turn @ z).reshape(basis.q, -1), (np.abs(turn) @ np.abs(z)).reshape(basis.q, -1)
