@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from loopback import csv_homes
 
 from dualfl.cli import main
-from dualfl.deploy import certificates, keys, running, telling, upkeep
+from dualfl.deploy import certificates, keys, running, study, telling, upkeep
 from dualfl.deploy.condition import condition
 from dualfl.deploy.coordinator import Coordinator
 from dualfl.deploy.project import Project
@@ -527,6 +527,26 @@ def test_old_experiments_are_purged_and_others_stay(place):
     assert "0 experiments" in dualfl("purge", study, "--yes")
     assert "1 experiment was" in dualfl("purge", study, "--days", "0", "--yes")
     assert "Delete them?" in dualfl("purge", study, code=1, answer="n\n")
+
+
+def test_what_silos_say_is_over_is_begun_anew_with_fresh(place, monkeypatch):
+    """As after a silo was restored or purged: without it the same command asks for the same experiment for ever."""
+
+    def refused(*ignored):
+        raise InputError("Silo 'south': this experiment has ended at this silo; start a new one.")
+
+    def begun(*more):
+        words = ["fit", "--study", str(place / "study"), "--target", "sick", "--model", "logistic", *more]
+        done = CliRunner().invoke(main, [*words, "--out", str(place / "model")])
+        assert done.exit_code == 2 and "has ended" in done.stderr
+        (found,) = (place / "study" / "analyses").glob("*/work/experiment.json")
+        return json.loads(found.read_text())["id"]
+
+    monkeypatch.setattr(study, "submit_and_watch", refused)
+    first = begun()
+    assert begun() == first and begun("--fresh") not in (first, None)
+    done = CliRunner().invoke(main, ["fit", "x.csv", "--target", "sick", "--model", "logistic", "--fresh"])
+    assert done.exit_code == 2 and "--fresh is for --study" in done.stderr
 
 
 # -- the page --------------------------------------------------------------------------------------

@@ -15,6 +15,15 @@ from dualfl.errors import InputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+fresh_option = click.option(
+    "--fresh", is_flag=True, help="With --study: begin anew, where a silo says that the experiment is over."
+)
+
+
+def check_fresh(fresh: bool, study: Path | None) -> None:
+    if fresh and study is None:
+        raise InputError("--fresh is for --study, where it begins anew what silos were asked before; leave it out.")
+
 
 def parse_set(items: tuple[str, ...], option: str = "set") -> dict[str, Any]:
     """KEY=VALUE pairs; a value is a number, true, false, null, or else a word."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dualfl.cli.command_line import say
+from dualfl.cli.command_line import check_fresh, fresh_option, say
 from dualfl.cli.reading import check_columns, parts, rules_for, table_options, tell_idle
 from dualfl.errors import InputError
 
@@ -37,6 +37,7 @@ OPERATORS = ("na", "recode", "decimal", "encoding", "fold_case", "dates", "id") 
 @table_options
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", help="Format of the table.")
 @click.option("--force", is_flag=True, help="Replace the file --out.")
+@fresh_option
 @click.option("--out", type=click.Path(path_type=Path), help="The file to write.  [default: print to the screen]")
 @click.pass_context
 def describe_command(ctx: click.Context, /, **given: Any) -> None:
@@ -65,6 +66,7 @@ def describe_command(ctx: click.Context, /, **given: Any) -> None:
     if bool(given["files"]) == (study is not None):
         said = "both were given." if study else "neither was given."
         raise InputError(f"Give files to describe, or --study with the folder of a deployment; {said}")
+    check_fresh(given["fresh"], study)
     found = described_files(given) if study is None else described_study(ctx, given)
     text = "\n\n".join(rendered(sheet, given["form"]) for sheet in (table_one(found), *cross_tables(found)))
     if out is None:
@@ -113,4 +115,4 @@ def described_study(ctx: click.Context, given: dict[str, Any]) -> Description:
                 f"--{option.replace('_', '-')} says how a file is read, and with --study that is the operators' to "
                 "say, in silo.json; leave it out."
             )
-    return connect(given["study"], say=say).describe(wishes_of(given))
+    return connect(given["study"], say=say, fresh=given["fresh"]).describe(wishes_of(given))

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from dualfl.cli.command_line import say
+from dualfl.cli.command_line import check_fresh, fresh_option, say
 from dualfl.cli.reading import rules_for, spelling_options, tell_idle
 from dualfl.errors import InputError
 
@@ -29,6 +29,7 @@ from dualfl.errors import InputError
 @spelling_options
 @click.option("--digest", is_flag=True, help="Print the digest by which a plan names the model to operators.")
 @click.option("--force", is_flag=True, help="Replace the file --out.")
+@fresh_option
 @click.option("--out", type=click.Path(path_type=Path), help="Write the numbers and the curves here, as JSON.")
 def evaluate_command(
     folder: Path,
@@ -38,6 +39,7 @@ def evaluate_command(
     unseen: str,
     digest: bool,
     force: bool,
+    fresh: bool,
     out: Path | None,
     **given: Any,
 ) -> None:
@@ -69,6 +71,7 @@ def evaluate_command(
         said = "both were given." if study else "neither was given."
         raise InputError(f"Give files with rows to evaluate, or --study with the folder of a deployment; {said}")
     model = read(folder)
+    check_fresh(fresh, study)
     if study is None:
         _, rules = rules_for(given, files, model.rules)
         tables = read_tables(files, rules)
@@ -77,7 +80,7 @@ def evaluate_command(
     else:
         from dualfl.deploy.study import connect
 
-        evaluation, lost = connect(study, say=say).evaluate(model, bins), 0
+        evaluation, lost = connect(study, say=say, fresh=fresh).evaluate(model, bins), 0
     if out is not None:
         write_atomically(out, as_json(details(evaluation, model.schema.classes)))
     click.echo("\n".join(lines(evaluation, model, bins, lost)))

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from dualfl.analysis.model_kinds import MODELS, PENALTIES, SMALL_RIDGE
-from dualfl.cli.command_line import command_line, say
+from dualfl.cli.command_line import check_fresh, command_line, fresh_option, say
 from dualfl.cli.formula import terms_of
 from dualfl.cli.model_options import (
     SURVIVAL,
@@ -133,6 +133,7 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option("--refit", is_flag=True, help="Fit the columns that l1 chose again without a penalty, into OUT-refit.")
 @click.option("--table", type=click.Choice(["md", "tex", "html", "csv"]), help="Also write the table for a paper.")
 @click.option("--force", is_flag=True, help="Replace the model in --out.")
+@fresh_option
 @click.option("--out", type=click.Path(path_type=Path), default=Path("model"), help="Folder of the model.")
 @click.pass_context
 def fit_command(ctx: click.Context, /, **given: Any) -> None:
@@ -174,6 +175,7 @@ def fit_command(ctx: click.Context, /, **given: Any) -> None:
             "Give files to fit, or --study with the folder of a deployment; "
             + ("both were given." if study else "neither was given.")
         )
+    check_fresh(given["fresh"], study)
     recipe, wishes = recipe_and_wishes(ctx, given)
     out = given["out"]
     model_folder.check_place(out, given["force"])
@@ -269,6 +271,6 @@ def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) ->
     columns = wishes.rules.columns
     request = replace(wishes.request, columns=columns)
     signal.signal(signal.SIGTERM, end_politely)  # what silos have answered is kept
-    study = connect(given["study"], say=say)
+    study = connect(given["study"], say=say, fresh=given["fresh"])
     wishes = replace(wishes, request=request)
     return lambda recipe, change=unchanged: study.fit(recipe, change(wishes))

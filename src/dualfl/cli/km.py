@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dualfl.cli.command_line import say
+from dualfl.cli.command_line import check_fresh, fresh_option, say
 from dualfl.cli.reading import check_columns, rules_for, table_options, tell_idle
 from dualfl.errors import InputError
 
@@ -40,6 +40,7 @@ LINES = 10  # of a curve, on the screen
 @click.option("--level", default=0.95, help="Confidence level of the bands.")
 @table_options
 @click.option("--force", is_flag=True, help="Replace the files --out and --plot.")
+@fresh_option
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw the curves here, as PNG.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the curves here, as CSV.")
 @click.pass_context
@@ -68,6 +69,7 @@ def km_command(ctx: click.Context, /, **given: Any) -> None:
     if bool(given["files"]) == (study is not None):
         said = "both were given." if study else "neither was given."
         raise InputError(f"Give files, or --study with the folder of a deployment; {said}")
+    check_fresh(given["fresh"], study)
     found = curves_of_files(given) if study is None else curves_of_study(ctx, given)
     files = {"curves": given["out"], "picture": given["plot"]}
     for what, path in files.items():  # before anything is said, so that whoever reads only its head has them, too
@@ -114,4 +116,4 @@ def curves_of_study(ctx: click.Context, given: dict[str, Any]) -> Curves:
                 f"--{option.replace('_', '-')} says how a file is read, and with --study that is the operators' to "
                 "say, in silo.json; leave it out."
             )
-    return connect(given["study"], say=say).curves(wishes_of(given))
+    return connect(given["study"], say=say, fresh=given["fresh"]).curves(wishes_of(given))

@@ -51,12 +51,16 @@ class Study:
     folder : the coordinator's folder, made by `dualfl deploy init`.
     patience : seconds without an answer after which a call ends; None: as the project says.
     say : gets a sentence now and then; None: nobody hears it.
+    fresh : whether what was left unfinished is begun anew; else it goes on.
     """
 
-    def __init__(self, folder: Path | str, patience: float | None = None, say: Say | None = None) -> None:
+    def __init__(
+        self, folder: Path | str, patience: float | None = None, say: Say | None = None, fresh: bool = False
+    ) -> None:
         self.project = Project(Path(folder))
         self.patience = self.project.settings.patience if patience is None else patience
         self.say: Say = say or (lambda sentence: None)
+        self.fresh = fresh
         self._told: tuple[int, str] | None = None  # the exchange that was told last
 
     def __repr__(self) -> str:
@@ -117,7 +121,7 @@ class Study:
             )
         wanted = {"analysis": analysis.as_json(), "silos": self.names, "secure": settings.secure}
         work = project.folder.absolute() / "analyses" / checked_name(name or called(wanted)) / "work"
-        experiment, _ = open_experiment(work, wanted, fresh or finished(work))
+        experiment, _ = open_experiment(work, wanted, fresh or self.fresh or finished(work))
         terms = AnalysisTerms(
             experiment,
             self.names,
@@ -150,7 +154,7 @@ def finished(work: Path) -> bool:
     return (work / RESULT).exists() and (work / COLLECTED).exists()
 
 
-def connect(folder: Path | str, *, patience: float | None = None, say: Say | None = None) -> Study:
+def connect(folder: Path | str, *, patience: float | None = None, say: Say | None = None, fresh: bool = False) -> Study:
     """Connect to the silos of a deployment, to analyse them as if they were files.
 
     Parameters
@@ -161,6 +165,8 @@ def connect(folder: Path | str, *, patience: float | None = None, say: Say | Non
         How many seconds to wait for a silo that does not answer; by default what project.json says.
     say : Say, optional
         Called with a sentence at every exchange, such as `print`.
+    fresh : bool, default False
+        Whether an analysis that was left unfinished is begun anew, as one must that a silo says is over.
 
     Returns
     -------
@@ -174,4 +180,4 @@ def connect(folder: Path | str, *, patience: float | None = None, say: Say | Non
     >>> study = dualfl.connect("study", say=print)  # doctest: +SKIP
     >>> model = LogisticRegression().fit_silos(study)  # doctest: +SKIP
     """
-    return Study(folder, patience, say)
+    return Study(folder, patience, say, fresh)
