@@ -32,7 +32,7 @@ def test_files_page_and_command(tmp_path):
     assert said.splitlines()[-1] == f"page for the browser: {out / 'report.html'}"
     page = (out / "report.html").read_text()
     assert "<h1>2 algorithms on iris</h1>" in page
-    assert "<span>0.5</span>" in page and "<span>1e-08</span>" not in page  # runs end at the tolerance
+    assert "<span>5e-01</span>" in page and "<span>1e-08</span>" not in page  # runs end at the tolerance
     assert json.loads((out / "partition.json").read_text())["heterogeneity"] == pytest.approx(1.0)
 
     record = json.loads((out / "comparison.json").read_text())
