@@ -251,7 +251,8 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
 @click.option("--coordinator", required=True, metavar="HOST:PORT", help="Address of the coordinator.")
 @click.option("--data", required=True, type=FILE, help="CSV, Parquet, NPZ or LIBSVM; it stays where it is.")
 @click.option("--target", help="The column to predict.")
-@click.option("--ignore", multiple=True, metavar="COLUMN", help="Leave this column out; repeatable.")
+@click.option("--ignore", "--drop", "drop", multiple=True, metavar="COLUMN", help="Leave this column out; repeatable.")
+@click.option("--id", "id", multiple=True, metavar="COLUMN", help="An identifier of rows, not a feature; repeatable.")
 @click.option("--categorical", multiple=True, metavar="COLUMN", help="Treat its numbers as categories; repeatable.")
 @spelling_options
 @click.option("--ca", type=FILE, help="The coordinator's certificate, ca.crt.")
@@ -284,6 +285,8 @@ def join_command(
 
     It prints the silo's card, one line with its public key; send it to the
     coordinator. The data file stays where it is, and so does the private key.
+    A file that cannot be used is refused: `dualfl check FILE` lists all that is
+    wrong with it, and options that mend it, which this command takes, too.
 
     \b
     Example:
@@ -293,7 +296,6 @@ def join_command(
     need_flower()
     from dualfl.deploy import keys, member
 
-    given["drop"] = given.pop("ignore")
     _, (rules,) = rules_for(given, [data])
     if (ca is None) != insecure:
         raise InputError("Give --ca with the coordinator's certificate, or --insecure to do without TLS and keys.")

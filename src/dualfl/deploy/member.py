@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,8 +21,9 @@ from dualfl.federation.rows import SiloRows, read_rows
 from dualfl.federation.silo_folder import OLDEST, SiloFolder
 from dualfl.files import write_atomically
 from dualfl.tables.delimited import is_class_target
+from dualfl.tables.refusals import IN_FILES, Unfit
 from dualfl.tables.rules import USUAL_RULES, Rules
-from dualfl.tables.summaries import summarise
+from dualfl.tables.summaries import summarise, used
 
 
 def join(
@@ -99,9 +101,15 @@ def join(
 
 def default_policy(rows: SiloRows, ca: Path | None) -> Policy:
     """Safe, with the target as it is now; where there are no keys and no TLS, the federation is one user's own."""
-    values = rows.used().columns[rows.target]
-    task = "classification" if is_class_target(values) else "regression"
-    classes = tuple(summarise(rows.used(), rows.request(False)).target.levels) if task == "classification" else ()
+    request = replace(rows.request(False), remedies=IN_FILES)  # options: there is no silo.json yet
+    try:
+        kept = used(rows.table, request)[0]
+        task = "classification" if is_class_target(kept.columns[rows.target]) else "regression"
+        told = summarise(kept, replace(request, numeric_target=task == "regression"))
+    except Unfit as error:
+        check = f"dualfl check {shlex.quote(rows.table.name)} --target {shlex.quote(rows.target)}"
+        raise InputError(f"{error} `{check}` lists all that is wrong, and options that `join` takes, too.") from error
+    classes = tuple(told.target.levels) if task == "classification" else ()
     return replace(Policy() if ca is not None else OPEN, task=task, classes=classes)
 
 

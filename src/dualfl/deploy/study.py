@@ -99,7 +99,7 @@ class Study:
 
     def check(self, target: str = "", classes: bool | None = None) -> list[Inspection]:
         """What every silo finds wrong with its table: columns and faults, without entries, rows and counts."""
-        found: list[Inspection] = self.analyse(TableCheck(target, classes), fresh=True).result
+        found: list[Inspection] = self.analyse(TableCheck(target, classes)).result
         return found
 
     def fit_estimator(self, estimator: Any, **roles: str) -> None:

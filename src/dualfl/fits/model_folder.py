@@ -208,6 +208,13 @@ def own_rows(fit: Fit) -> dict[str, int]:
     return {silo: own.rows for silo, own in zip(fit.silos, fit.own) if own is not None}
 
 
+def of_all_that_was_spent(last: dict[str, Any], fit: Fit) -> dict[str, Any]:
+    """The last row of the history with the numbers of the whole fit; its own, without what travelled besides, apart."""
+    own = {"exchanges": last["exchanges"], "numbers": last["floats_up"] + last["floats_down"]}
+    ways = {"floats_up": sum(one.up for one in fit.spent), "floats_down": sum(one.down for one in fit.spent)}
+    return last | ways | {"of the algorithm alone": own}
+
+
 def record(fit: Fit, command: str) -> dict[str, Any]:
     """fit.json: how the model was made."""
     estimator, last = fit.estimator, fit.estimator.results_[0].history[-1]
@@ -237,7 +244,7 @@ def record(fit: Fit, command: str) -> dict[str, Any]:
         },
         "results": {
             "stopped": result.stopped,
-            **({} if several else last._asdict()),
+            **({} if several else of_all_that_was_spent(last._asdict(), fit)),
             "round": estimator.n_iter_,
             "exchanges": sum(one.exchanges for one in fit.spent),
             "numbers up and down": sum(one.numbers for one in fit.spent),

@@ -147,6 +147,14 @@ def way(found: Sequence[Results]) -> Iterator[Markup]:
         sums = [total(*(line.get(name) for line in spent)) for name in SPENT]
         caption = "All that silos and server sent" + (f", {one.label}" if len(found) > 1 else "")
         yield table(caption, ["for", *SPENT], [*rows, ["in all", *map(short, sums)]], class_="numbers")
+        own = one.part("results").get("of the algorithm alone")
+        if isinstance(own, dict):
+            exchanges, numbers = (short(own.get(name)) for name in SPENT)
+            yield element(
+                "p",
+                f"The curves below, and history.csv, count the rounds of the algorithm alone: {exchanges} of these "
+                f"exchanges, and {numbers} numbers.",
+            )
 
 
 def glance(one: Results) -> Markup:

@@ -48,7 +48,8 @@ class Matter:
     def remedy_in_silos(self) -> str:
         """The same, where every silo's operator must do it."""
         rules = "; ".join(dict.fromkeys(for_silo(one.mend) for one in self.findings if one.mend))
-        parts = (f"{rules} in silo.json" if rules else "", self.first.advice)
+        advice = self.first.advice.replace("--recode", "'recode' in silo.json, as in")
+        parts = (f"{rules} in silo.json" if rules else "", advice)
         return "; or ".join(part for part in parts if part)
 
     def remedy(self, every: Sequence[str]) -> str:
