@@ -1,4 +1,4 @@
-"""The list "who is kept from what" of docs/deployment.md cites tests that there are, one for every thing that is kept."""
+"""The list "who is kept from what" of docs/deployment.md cites tests that exist, one for every thing that is kept."""
 
 import re
 from pathlib import Path
