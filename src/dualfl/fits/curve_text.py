@@ -44,7 +44,7 @@ def curve_text(found: Curves, lines: int) -> str:
             text.append(entry("log-rank", f"{name}: chi-square {test.statistic:.5g} on {test.df} df, p {p}"))
     for arm, curve in zip(found.arms, found.curves):
         median = curve.median()
-        said = f"{median:.6g}" if np.isfinite(median) else "not reached"
+        said = f"{median:.6g}" if np.isfinite(median) else f"not before {curve.times[-1]:.6g}, where the curve ends"
         text.append(entry("median", f"{arm}: {said}" if arm else said))
     numbers = sum(one.numbers for one in found.spent)
     text.append(entry("exchanges", f"{sum(one.exchanges for one in found.spent)}; {numbers:,} numbers, no row"))
