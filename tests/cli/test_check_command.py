@@ -572,3 +572,33 @@ def test_untidy_files_with_the_options_that_are_proposed_give_the_model_of_the_t
     first, second = (json.loads((tmp_path / name / "model.json").read_text()) for name in ("tidy", "untidy"))
     assert first["columns"] == second["columns"]
     assert first["coefficients"] == second["coefficients"] and first["intercepts"] == second["intercepts"]
+
+
+def test_join_takes_the_options_that_check_lists(tables):
+    pytest.importorskip("flwr")
+    spoilt(tables, each("crp", comma), "river.csv")
+    spoilt(tables, each("who", lambda i, row: f"P{i}-{row['age']}"), "river.csv")
+    one = ("check", "river.csv", "--target", "died")
+    said = run(*one, code=1).stdout
+    join = ("deploy", "join", "home", "--name", "river", "--coordinator", "a.org:9443", "--data", "river.csv")
+    join = (*join, "--target", "died", "--insecure")
+    refused = CliRunner().invoke(main, [*join], prog_name="dualfl")
+    assert refused.exit_code == 2 and "read them with --decimal ','" in refused.stderr
+    assert "`dualfl check river.csv --target died` lists all that is wrong" in refused.stderr
+    assert proposed(said) and CliRunner().invoke(main, [*join, *proposed(said)], prog_name="dualfl").exit_code == 0
+    settings = json.loads(Path("home/silo.json").read_text(encoding="utf-8"))
+    assert settings["id"] == ["who"] and settings["decimal"] == ","
+    assert settings["policy"]["classes"] == ["no", "yes"]
+
+
+def test_a_check_of_a_study_that_was_approved_once_goes_on(monkeypatch):
+    """A new plan each time would have to be approved each time, and never be carried out."""
+    pytest.importorskip("flwr")
+    from dualfl.deploy.study import Study
+
+    asked = []
+    monkeypatch.setattr(Study, "__init__", lambda self: None)
+    monkeypatch.setattr(
+        Study, "analyse", lambda self, one, name=None, fresh=False: asked.append(fresh) or type("A", (), {"result": []})
+    )
+    assert Study().check("died") == [] and asked == [False]
