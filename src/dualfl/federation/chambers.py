@@ -123,6 +123,8 @@ class FarChamber:
             raise InputError(RANDOM)
         if verb == "evaluate" and int(given["bins"]) > BINS:  # fine ones would tell the scores themselves
             raise InputError(f"a histogram of scores has at most {BINS} bins, and {given['bins']} are asked for")
+        for cost in (*given.get("costs", ()), *([given["cost"]] if "cost" in given else ())):
+            self.home.policy.check_kinks(Cost.from_json(cost).loss)
         if verb in TABLE_NAMES:
             given = self.allowed(given)
         chamber = self.chamber  # what hinders its making quotes nothing
@@ -274,6 +276,7 @@ class FarChamber:
     def _client(self, fit: Content, algorithm: Algorithm) -> tuple[LocalCost, Place, float]:
         wanted, plan = Cost.from_json(fit["cost"]), self.experiment.plan
         self.home.policy.check_batch(algorithm)
+        self.home.policy.check_kinks(wanted.loss)
         chamber = self.chamber
         with not_quoted(QUOTING):
             objective = chamber.objective(wanted)
