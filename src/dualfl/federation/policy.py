@@ -107,9 +107,8 @@ class Policy:
         """Of these the gradient jumps, or its slope does, where a row crosses an edge."""
         if not self.kinks and isinstance(loss, PiecewiseLinear | Huber | SquaredHinge):
             raise InputError(
-                f"{type(loss).__name__} has kinks, so sums at two points that lie close together differ by single rows, "
-                "and a fit asks at many; take a smooth model, or the operator of this silo sets 'kinks' to true in the "
-                "policy of its silo.json"
+                f"{type(loss).__name__} has kinks, so sums at two points that lie close together differ by single rows; "
+                "take a smooth model, or the operator of this silo sets 'kinks' to true in the policy of its silo.json"
             )
 
     def check_size(self, rows: int, coefficients: int) -> None:
