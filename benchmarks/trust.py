@@ -1,4 +1,4 @@
-"""What trust costs, and whether silos on other processors follow: `python -m benchmarks.trust [replay] [cost]`.
+"""What trust costs, and whether silos elsewhere follow: `python -m benchmarks.trust [replay] [cost] [flower]`.
 
 `--save` writes results/trust.md.
 
@@ -7,6 +7,7 @@ replay    every algorithm that masks allow is run on three silos; then its conve
 cost      processor time of an exchange of a run, silo and coordinator, with masks, tags and replay over that of the
           same exchange without; and bytes up and down, by algorithm, d and N. Names of algorithms may follow, and
           sizes, as 10000x20x400: d, N and rows.
+flower    seconds of an exchange over Flower on loopback, with TLS and keys, with masks over without: 3 silos.
 """
 
 from __future__ import annotations
@@ -267,7 +268,41 @@ def exchanges_of(homes: list[Path], name: str, secure: int | None) -> Exchanges:
     return Exchanges(seconds, up, down, sum(one[1] for one in steps), up)
 
 
-PARTS: dict[str, Any] = {"replay": replay, "cost": cost}
+# -- the same over Flower ----------------------------------------------------------------------------------
+
+
+def flower(names: tuple[str, ...] = ("gd", "lbfgs"), d: int = 10_000, silos: int = 3, rows: int = 400) -> Iterator[str]:
+    """Exchanges as they are: processes, TLS, disks. The run with masks and the one without take turns, three times."""
+    for name in names:
+        seconds: dict[bool, list[float]] = {True: [], False: []}
+        for _ in range(3):
+            for secure, found in seconds.items():
+                found += over_flower(name, secure, d, silos, rows)
+        plain, masked = (float(np.quantile(seconds[secure], QUIET)) for secure in (False, True))
+        kept = verdict(masked <= 1.3 * plain)
+        where = f"{name}, d = {d:,}, N = {silos}, {rows} rows"
+        yield f"{where}: {masked / plain:.2f}x of {plain:.2f} s (at most 1.3: {kept})"
+
+
+def over_flower(name: str, secure: bool, d: int, silos: int, rows: int) -> list[float]:
+    from benchmarks.deploy import write_wide
+    from dualfl.algorithms.registry import make
+    from dualfl.deploy.trial import Deployment
+    from dualfl.engines.request import Limits
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        called = [f"silo-{j}" for j in range(silos)]
+        files = write_wide(folder / "data", silos, d, rows)
+        plainly = {"secure": secure, "standardise": False, "intercept": "penalised"}
+        deployment = Deployment(folder, files, "y", called, **plainly)
+        with deployment.running():
+            done = deployment.run(make(name), Limits(COST_ROUNDS), name="round", progress=False).result
+    found: list[float] = np.diff(done.history.column("seconds"))[1:].tolist()
+    return found
+
+
+PARTS: dict[str, Any] = {"replay": replay, "cost": cost, "flower": flower}
 
 
 def main() -> None:

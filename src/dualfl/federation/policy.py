@@ -107,7 +107,7 @@ class Policy:
         """Of these the gradient jumps, or its slope does, where a row crosses an edge."""
         if not self.kinks and isinstance(loss, PiecewiseLinear | Huber | SquaredHinge):
             raise InputError(
-                f"{type(loss).__name__} has kinks, so sums at two points that lie close together differ by single rows; "
+                f"{type(loss).__name__} has kinks, so sums at two points close to each other differ by single rows; "
                 "take a smooth model, or the operator of this silo sets 'kinks' to true in the policy of its silo.json"
             )
 
