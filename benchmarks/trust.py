@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "federation"))
 
 ROUNDS, SILOS = 5, (40, 30, 35)
+APART = "apart"
 ELSEWHERE: dict[str, dict[str, str]] = {
     "as recorded": {},
     "Prescott, no AVX2": {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3"},
@@ -86,7 +87,7 @@ def follow(folder: Path) -> dict[str, str]:
     from dualfl.federation.silo_folder import SiloFolder
     from dualfl.federation.wire import decode
 
-    found = {}
+    found, off = {}, 0.0
     for home in sorted(folder.glob("*/a")):
         try:
             experiment = Experiment(SiloFolder(home), "e")
@@ -94,14 +95,25 @@ def follow(folder: Path) -> dict[str, str]:
             asked = sorted((home / "asked").iterdir())
             for number, path in enumerate(asked, 1):
                 content = decode(path.read_bytes())
-                replica.check(content["asks"], content["ended"])
+                off = max(off, apart(content["asks"], replica.check(content["asks"], content["ended"])[0]))
                 if number < len(asked):
                     kept = decode((experiment.path / "opened" / f"{number:06d}").read_bytes())
                     replica.told(read_totals(kept["opened"], Standing(Chain(""), fields=tuple(kept["fields"]))))
             found[home.parent.name] = ""
         except DualflError as error:
             found[home.parent.name] = str(error)
-    return found
+    return found | {APART: f"{off:.1e}"}
+
+
+def apart(given: Any, own: Any) -> float:
+    """How far two questions are from each other, as a part of the largest number of a vector."""
+    if isinstance(own, dict):
+        return max((apart(given[name], own[name]) for name in own), default=0.0)
+    if isinstance(own, list | tuple):
+        return max((apart(a, b) for a, b in zip(given, own)), default=0.0)
+    if not isinstance(own, np.ndarray) or own.dtype.kind != "f" or np.array_equal(given, own):
+        return 0.0
+    return float(np.abs(given - own).max() / np.abs(own).max())
 
 
 def followed_elsewhere(folder: Path, variables: dict[str, str]) -> dict[str, str]:
@@ -139,10 +151,12 @@ def replay(names: list[str] | None = None, where: dict[str, dict[str, str]] = EL
                     home.rename(home.with_name("refused-" + home.name))
         for label, variables in where.items():
             found = followed_elsewhere(folder, variables)
+            off = found.pop(APART, "?")
             bad = {name: why for name, why in found.items() if why}
             told = "; ".join(f"{name}: {why}" for name, why in bad.items())
-            yield f"{label}: {len(found) - len(bad)} of {len(found)} algorithms followed to the end" + (
-                f"; MISSED {told}" if bad else ""
+            yield (
+                f"{label}: {len(found) - len(bad)} of {len(found)} algorithms followed to the end, numbers within {off}"
+                + (f"; MISSED {told}" if bad else "")
             )
         yield f"{questions} questions in all. Not allowed under masks: " + (
             "; ".join(f"{name} ({why.split(',')[0]})" for name, why in refused.items()) or "none"
