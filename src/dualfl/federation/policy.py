@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dualfl.errors import InputError
 from dualfl.names import nearest
-from dualfl.objectives.losses import Huber, Loss, PiecewiseLinear, SquaredHinge
 from dualfl.tables.refusals import Unfit
+
+if TYPE_CHECKING:
+    from dualfl.objectives.losses import Loss
 
 APPROVALS = ("ask", "none")
 TASKS = ("classification", "regression")
@@ -105,6 +107,9 @@ class Policy:
 
     def check_kinks(self, loss: Loss) -> None:
         """Of these the gradient jumps, or its slope does, where a row crosses an edge."""
+        # Only here: operators' commands need no models.
+        from dualfl.objectives.losses import Huber, PiecewiseLinear, SquaredHinge
+
         if not self.kinks and isinstance(loss, PiecewiseLinear | Huber | SquaredHinge):
             raise InputError(
                 f"{type(loss).__name__} has kinks, so sums at two points close to each other differ by single rows; "
