@@ -195,7 +195,7 @@ def compared(case: Case) -> Compared:
             paths,
             table.target,
             categorical=list(table.categorical),
-            policy={"approval": "none", "least_rows": 0, "least_per_level": 0, "least_per_cell": 0}
+            policy={"approval": "none", "kinks": True, "least_rows": 0, "least_per_level": 0, "least_per_cell": 0}
             | {"least_per_fold": 0, "rows_per_coefficient": 0, "experiments_per_day": 1000, "exchanges": 10000},
         )
         dealing = fold_dealing(SiloFolder(homes[0]))

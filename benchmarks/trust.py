@@ -1,4 +1,4 @@
-"""What trust costs, and whether silos on other processors follow: `python -m benchmarks.trust [replay] [cost]`.
+"""What trust costs, and whether silos elsewhere follow: `python -m benchmarks.trust [replay] [cost] [flower]`.
 
 `--save` writes results/trust.md.
 
@@ -7,6 +7,7 @@ replay    every algorithm that masks allow is run on three silos; then its conve
 cost      processor time of an exchange of a run, silo and coordinator, with masks, tags and replay over that of the
           same exchange without; and bytes up and down, by algorithm, d and N. Names of algorithms may follow, and
           sizes, as 10000x20x400: d, N and rows.
+flower    seconds of an exchange over Flower on loopback, with TLS and keys, with masks over without: 3 silos.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "federation"))
 
 ROUNDS, SILOS = 5, (40, 30, 35)
+APART = "apart"
 ELSEWHERE: dict[str, dict[str, str]] = {
     "as recorded": {},
     "Prescott, no AVX2": {"OPENBLAS_CORETYPE": "Prescott", "NPY_DISABLE_CPU_FEATURES": "AVX2 FMA3"},
@@ -85,7 +87,7 @@ def follow(folder: Path) -> dict[str, str]:
     from dualfl.federation.silo_folder import SiloFolder
     from dualfl.federation.wire import decode
 
-    found = {}
+    found, off = {}, 0.0
     for home in sorted(folder.glob("*/a")):
         try:
             experiment = Experiment(SiloFolder(home), "e")
@@ -93,14 +95,25 @@ def follow(folder: Path) -> dict[str, str]:
             asked = sorted((home / "asked").iterdir())
             for number, path in enumerate(asked, 1):
                 content = decode(path.read_bytes())
-                replica.check(content["asks"], content["ended"])
+                off = max(off, apart(content["asks"], replica.check(content["asks"], content["ended"])[0]))
                 if number < len(asked):
                     kept = decode((experiment.path / "opened" / f"{number:06d}").read_bytes())
                     replica.told(read_totals(kept["opened"], Standing(Chain(""), fields=tuple(kept["fields"]))))
             found[home.parent.name] = ""
         except DualflError as error:
             found[home.parent.name] = str(error)
-    return found
+    return found | {APART: f"{off:.1e}"}
+
+
+def apart(given: Any, own: Any) -> float:
+    """How far two questions are from each other, as a part of the largest number of a vector."""
+    if isinstance(own, dict):
+        return max((apart(given[name], own[name]) for name in own), default=0.0)
+    if isinstance(own, list | tuple):
+        return max((apart(a, b) for a, b in zip(given, own)), default=0.0)
+    if not isinstance(own, np.ndarray) or own.dtype.kind != "f" or np.array_equal(given, own):
+        return 0.0
+    return float(np.abs(given - own).max() / np.abs(own).max())
 
 
 def followed_elsewhere(folder: Path, variables: dict[str, str]) -> dict[str, str]:
@@ -138,10 +151,12 @@ def replay(names: list[str] | None = None, where: dict[str, dict[str, str]] = EL
                     home.rename(home.with_name("refused-" + home.name))
         for label, variables in where.items():
             found = followed_elsewhere(folder, variables)
+            off = found.pop(APART, "?")
             bad = {name: why for name, why in found.items() if why}
             told = "; ".join(f"{name}: {why}" for name, why in bad.items())
-            yield f"{label}: {len(found) - len(bad)} of {len(found)} algorithms followed to the end" + (
-                f"; MISSED {told}" if bad else ""
+            yield (
+                f"{label}: {len(found) - len(bad)} of {len(found)} algorithms followed to the end, numbers within {off}"
+                + (f"; MISSED {told}" if bad else "")
             )
         yield f"{questions} questions in all. Not allowed under masks: " + (
             "; ".join(f"{name} ({why.split(',')[0]})" for name, why in refused.items()) or "none"
@@ -267,7 +282,41 @@ def exchanges_of(homes: list[Path], name: str, secure: int | None) -> Exchanges:
     return Exchanges(seconds, up, down, sum(one[1] for one in steps), up)
 
 
-PARTS: dict[str, Any] = {"replay": replay, "cost": cost}
+# -- the same over Flower ----------------------------------------------------------------------------------
+
+
+def flower(names: tuple[str, ...] = ("gd", "lbfgs"), d: int = 10_000, silos: int = 3, rows: int = 400) -> Iterator[str]:
+    """Exchanges as they are: processes, TLS, disks. The run with masks and the one without take turns, three times."""
+    for name in names:
+        seconds: dict[bool, list[float]] = {True: [], False: []}
+        for _ in range(3):
+            for secure, found in seconds.items():
+                found += over_flower(name, secure, d, silos, rows)
+        plain, masked = (float(np.quantile(seconds[secure], QUIET)) for secure in (False, True))
+        kept = verdict(masked <= 1.3 * plain)
+        where = f"{name}, d = {d:,}, N = {silos}, {rows} rows"
+        yield f"{where}: {masked / plain:.2f}x of {plain:.2f} s (at most 1.3: {kept})"
+
+
+def over_flower(name: str, secure: bool, d: int, silos: int, rows: int) -> list[float]:
+    from benchmarks.deploy import write_wide
+    from dualfl.algorithms.registry import make
+    from dualfl.deploy.trial import Deployment
+    from dualfl.engines.request import Limits
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        called = [f"silo-{j}" for j in range(silos)]
+        files = write_wide(folder / "data", silos, d, rows)
+        plainly = {"secure": secure, "standardise": False, "intercept": "penalised"}
+        deployment = Deployment(folder, files, "y", called, **plainly)
+        with deployment.running():
+            done = deployment.run(make(name), Limits(COST_ROUNDS), name="round", progress=False).result
+    found: list[float] = np.diff(done.history.column("seconds"))[1:].tolist()
+    return found
+
+
+PARTS: dict[str, Any] = {"replay": replay, "cost": cost, "flower": flower}
 
 
 def main() -> None:

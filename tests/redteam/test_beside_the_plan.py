@@ -11,6 +11,7 @@ from dualfl.analysis.whole_fit import Wishes
 from dualfl.errors import InputError
 from dualfl.federation import consent
 from dualfl.federation.keeper import PROTOCOL, Keeper
+from dualfl.federation.plan_in_words import in_words
 from dualfl.federation.wire import decode, encode
 from dualfl.tables.schema import Request
 
@@ -103,3 +104,13 @@ def test_not_more_plans_wait_than_an_operator_can_read(tmp_path, monkeypatch):
         with pytest.raises(InputError, match="the plan waits for this" if number < 3 else "plans wait for this silo's"):
             fit(homes, experiment=f"e{number}")
     assert len(list((homes[0] / "approvals" / "waiting").iterdir())) == 3
+
+
+@pytest.mark.unrefused("the operator is told that there is more")
+def test_a_plan_that_is_longer_than_its_page_says_so_first():
+    plan = {"silos": ["a", "b", "c"], "columns": ["x" * 40 + str(i) for i in range(1000)], "masks": True}
+    plan |= {"analysis": {"analysis": "check", "target": "sick", "hidden": 1}, "model": "", "method": "auto"}
+    waiting = {"plan": plan, "experiment": "e", "since": "now"}
+    assert in_words(waiting, "somewhere").startswith("TAKE CARE: this plan is longer than what is shown of it.")
+    shorter = in_words(waiting | {"plan": plan | {"columns": ["age"]}}, "somewhere")
+    assert "TAKE CARE" not in shorter and "hidden 1" in shorter

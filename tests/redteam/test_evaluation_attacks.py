@@ -17,7 +17,7 @@ from dualfl.federation.keeper import Keeper
 from dualfl.silos import drive
 from dualfl.silos.chamber import SiloRows
 from dualfl.silos.predictor import Predictor
-from dualfl.silos.scores import classification_sums
+from dualfl.silos.scores import classification_sums, levelled, regression_sums
 from dualfl.tables.schema import Feature, Schema
 
 
@@ -142,3 +142,83 @@ def test_a_model_that_changes_after_it_was_approved_waits_again(change_of, tmp_p
     assert description(plan(W), roster) != description(plan(other), roster)
     with pytest.raises(InputError, match="cannot be shown to anybody"):
         description(plan(W) | {"analysis": {"hidden": object()}}, roster)
+
+
+# -- sums other than histograms: whatever one evaluation tells is of scores that three neighbours share ---------
+
+
+def one_column(kind, W, b, classes):
+    return Predictor.from_json({"kind": kind, "W": np.array([[W]]), "b": np.array([b]), "classes": classes})
+
+
+@pytest.mark.unrefused("what is asked is answered, and tells of no few rows")
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 10**6), st.sampled_from([1e-3, 1.0, 1e6]), st.sampled_from(["probabilities", "margins", "cloglog"])
+)
+def test_losses_of_a_classifier_are_those_of_rows_in_threes(seed, scale, kind):
+    """They were of single rows: beyond an edge, the log loss was the distance of one patient from it."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(6, 40))
+    x, y = rng.normal(size=(n, 1)), rng.integers(0, 2, n)
+    model = one_column(kind, scale, scale * rng.normal(), 2)
+    exact = classification_sums(model, SiloRows("a", x, y), together=3, by_hand=True)
+    z = model.decision_function(x)
+    if kind != "margins":
+        logs = model.predict_log_proba(x)
+        z = logs[:, 1] - logs[:, 0]
+    shared = np.clip(levelled(z[:, None], (y == 1)[:, None], 3), -30, 30)
+    again = classification_sums(
+        one_column("margins" if kind == "margins" else "probabilities", 1.0, 0.0, 2),
+        SiloRows("a", shared, y),
+        together=1,
+        by_hand=True,
+    )
+    for name in ("right", "log_loss_sum", "of_class", "of_others", "shelf_mass", "shelf_probability", "shelf_class"):
+        np.testing.assert_allclose(getattr(exact, name), getattr(again, name), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.unrefused("what is asked is answered, and tells of no few rows")
+@pytest.mark.parametrize("kind", ["values", "counts"])
+def test_no_sum_of_a_regressor_is_about_its_farthest_row(kind):
+    """Exponents of a steep model were those of the row that lies farthest out; a median of few was one of them."""
+    rng = np.random.default_rng(1)
+    x, y = np.sort(rng.normal(size=(40, 1)), axis=0), rng.poisson(2.0, 40).astype(float)
+    moved = x.copy()
+    moved[-1] += 0.3  # the farthest, and the other two of its group, so that their mean stays
+    moved[-3:-1] -= 0.15
+    moved[-4] = x[-4]
+    steep = one_column(kind, 40.0 if kind == "counts" else 1.0, -60.0 if kind == "counts" else 0.0, 0)
+    one, other = (regression_sums(steep, SiloRows("a", rows, y), 0.5, 3, by_hand=True) for rows in (x, moved))
+    exact = [regression_sums(steep, SiloRows("a", rows, y), 0.5) for rows in (x, moved)]
+    assert abs(exact[0].squared - exact[1].squared) > 1e-3
+    for name in ("squared", "absolute", "pinball_sum", "deviance_sum"):
+        np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-9)
+
+
+@pytest.mark.unrefused("it is answered, and tells of three patients at least")
+def test_the_loss_beyond_an_edge_is_not_the_age_of_one_patient(tmp_path):
+    """A model of age alone, so steep that its loss adds up years: two of them told the age of the youngest sick."""
+    homes = make_homes(tmp_path, forbidden_columns=["town"])
+    tables = [np.genfromtxt(home / "data.csv", delimiter=",", dtype=None, encoding=None, names=True) for home in homes]
+    ages = np.concatenate([table["age"][table["sick"] == "yes"] for table in tables])
+    well = np.concatenate([table["age"][table["sick"] == "no"] for table in tables])
+    youngest, second = np.sort(ages)[:2]
+
+    def told(experiment):
+        edge = (youngest + second) / 2
+        found = evaluate(homes, by_hand([1.0, 0.0], -edge), experiment)
+        at_rest = np.logaddexp(0.0, well - edge).sum() + np.logaddexp(0.0, edge - np.sort(ages)[1:]).sum()
+        return edge + np.log(np.expm1(max(found.log_loss_sum - at_rest, 1e-9)))
+
+    assert abs(told("e") + youngest - 2 * (youngest + second) / 2) < 1e-6
+    for home in homes:
+        change(home, policy=POLICY | {"least_per_cell": 3, "forbidden_columns": ["town"]})
+    assert abs(told("f") + youngest - 2 * (youngest + second) / 2) > 1e-2
+
+
+def test_a_model_of_endless_numbers_is_refused(tmp_path):
+    """Whether a sum overflows would be one bit about the farthest row of one silo."""
+    homes = make_homes(tmp_path, least_per_cell=3, forbidden_columns=["town"])
+    with pytest.raises(InputError, match="holds NaN, infinity, or a number beyond 1e"):
+        evaluate(homes, by_hand([1e308, 0.0]))

@@ -157,6 +157,20 @@ def test_a_sum_that_silos_did_not_send_ends_the_experiment(false, number, homes)
     with pytest.raises(InputError, match="is not the sum of what silos sent"):
         fit(homes, lie)
     assert "this experiment is over" in refusals(homes[0])[0]
+    assert not (homes[0] / "experiments" / "e").exists()
+    with pytest.raises(InputError, match="this experiment has ended at this silo"):
+        fit(homes)
+
+
+def test_a_message_that_is_late_ends_nothing(homes):
+    def again(number, content):
+        if number == 7:
+            keeper = Keeper(homes[0])
+            assert "does not hand on what came of the last" in decode(keeper.handle(asked[4]))["refusal"]
+        asked.append(encode(content))
+
+    asked = []
+    assert fit(homes, again).number > 7
 
 
 # -- b: masks are used once ------------------------------------------------------------------------------

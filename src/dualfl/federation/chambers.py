@@ -21,7 +21,7 @@ from dualfl.algorithms.contract import Algorithm, Place
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer, measured
 from dualfl.engines.engine import bound, check_fit, server_penalty
 from dualfl.errors import InputError
-from dualfl.federation import fixed_point
+from dualfl.federation import declared, fixed_point
 from dualfl.federation.commitments import Commitment
 from dualfl.federation.experiment import Experiment
 from dualfl.federation.few_rows import check_rows
@@ -74,6 +74,7 @@ class FarChamber:
         made = Chamber(rows.table, fold_dealing(self.home), self.home.name, IN_SILOS)
         policy = self.home.policy
         made.least = Least(policy.least_per_level, policy.least_per_cell, policy.least_per_fold)
+        made.by_hand = self.evaluates and policy.least_per_cell > 1
         self._recall(made)
         return made
 
@@ -123,6 +124,10 @@ class FarChamber:
             raise InputError(RANDOM)
         if verb == "evaluate" and int(given["bins"]) > BINS:  # fine ones would tell the scores themselves
             raise InputError(f"a histogram of scores has at most {BINS} bins, and {given['bins']} are asked for")
+        if verb == "evaluate":
+            declared.check_value("the model", (given["model"]["W"], given["model"]["b"]))
+        for cost in (*given.get("costs", ()), *([given["cost"]] if "cost" in given else ())):
+            self.home.policy.check_kinks(Cost.from_json(cost).loss)
         if verb in TABLE_NAMES:
             given = self.allowed(given)
         chamber = self.chamber  # what hinders its making quotes nothing
@@ -274,6 +279,7 @@ class FarChamber:
     def _client(self, fit: Content, algorithm: Algorithm) -> tuple[LocalCost, Place, float]:
         wanted, plan = Cost.from_json(fit["cost"]), self.experiment.plan
         self.home.policy.check_batch(algorithm)
+        self.home.policy.check_kinks(wanted.loss)
         chamber = self.chamber
         with not_quoted(QUOTING):
             objective = chamber.objective(wanted)

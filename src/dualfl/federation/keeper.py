@@ -32,6 +32,7 @@ from dualfl.federation.named_algorithms import SURVEYS, algorithm_of, check_inst
 from dualfl.federation.protocol import PROTOCOL as PROTOCOL
 from dualfl.federation.rows import describe
 from dualfl.federation.silo_folder import LOG, SiloFolder
+from dualfl.federation.tags import FalseSum
 from dualfl.federation.wire import decode, encode, tag
 from dualfl.lines import plain_text
 from dualfl.tables.refusals import Unfit
@@ -94,6 +95,8 @@ class Keeper:
         except Exception as error:  # whatever it is, the coordinator must hear of it
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise  # no reason to end an analysis: it is asked again, and its operator is told meanwhile
+            if isinstance(error, FalseSum):
+                self.end(request, message)
             content = {"refusal": self._refusal(error).rstrip(".")}
             heard["refused"] = plain_text(str(error) or type(error).__name__, 400)
         answer = content if isinstance(content, bytes) else self._encoded(message, content)

@@ -23,6 +23,7 @@ from dualfl.federation.replica import Replica
 from dualfl.federation.scales import Scales
 from dualfl.federation.sealing import LARGEST, SUMS, Seal, Total
 from dualfl.federation.silo_folder import write
+from dualfl.federation.tags import FalseSum
 from dualfl.federation.wire import decode, encode
 
 Content = dict[str, Any]
@@ -130,7 +131,12 @@ class Line:
             raise InputError(NOT_NOW) from None
         for what, total in ((SUMS, totals.sums), (LARGEST, totals.largest)):
             if total is not None:
-                total.checked(group, now.label, what)
+                try:
+                    total.checked(group, now.label, what)
+                except FalseSum:
+                    if self._was_true(opened, now):
+                        raise InputError(NOT_NOW) from None
+                    raise
         if list(totals.own or {}) != list(self.experiment.plan["names"]):
             raise InputError(NOT_NOW)
         # Nothing shown needs no signature: it is what a silo that withholds its numbers says.
@@ -140,6 +146,14 @@ class Line:
             check_own(own, (totals.signed or {}).get(name), now.label, name, roster[name])
         write(self.path / "opened" / f"{now.exchanges:06d}", encode({"opened": opened, "fields": now.fields}))
         return totals
+
+    def _was_true(self, opened: Content, now: Standing) -> bool:
+        """Whether this came of an earlier exchange: a message that is late is refused, and ends nothing."""
+        earlier = [encode({"opened": self._kept(number)["opened"]}) for number in range(1, now.exchanges)]
+        return encode({"opened": opened}) in earlier
+
+    def _kept(self, number: int) -> Content:
+        return decode((self.path / "opened" / f"{number:06d}").read_bytes())
 
     def _catch_up(self, exchanges: int, last: Totals | None) -> None:
         """Let the replica hear what it has not heard: the last sums, or all of them if this process is new."""
@@ -161,7 +175,7 @@ class Line:
             raise InputError("this experiment was begun by an older version at this silo; start a new one") from None
 
     def _opened(self, number: int) -> Totals:
-        kept = decode((self.path / "opened" / f"{number:06d}").read_bytes())
+        kept = self._kept(number)
         return read_totals(kept["opened"], Standing(Chain(""), fields=tuple(kept["fields"])))
 
     def seal(self, message: bytes, now: Standing, group: bytes) -> tuple[Seal, Chain]:

@@ -17,6 +17,11 @@ from dualfl.analysis.model_kinds import MODELS
 from dualfl.lines import entry, plain_text
 from dualfl.tables.terms import Term
 
+LONGEST = 20_000  # characters that are shown
+CUT = (
+    "TAKE CARE: this plan is longer than what is shown of it. All of it is in approvals/waiting of the silo's folder;\n"
+    "say yes only if you have read it there.\n"
+)
 Content = dict[str, Any]
 Entries = Iterator[tuple[str, str]]
 
@@ -39,7 +44,8 @@ def in_words(waiting: Mapping[str, Any], coordinator: str) -> str:
             ]
         ),
     ]
-    return plain_text("\n".join(lines), 20_000)
+    text = "\n".join(lines)
+    return plain_text(text if len(text) <= LONGEST else CUT + text, LONGEST)
 
 
 def _wrapped(entries: Sequence[tuple[str, str]]) -> list[str]:

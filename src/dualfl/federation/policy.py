@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.tables.refusals import Unfit
+
+if TYPE_CHECKING:
+    from dualfl.objectives.losses import Loss
 
 APPROVALS = ("ask", "none")
 TASKS = ("classification", "regression")
@@ -30,6 +33,7 @@ class Policy:
         text are joined; rarer cells are refused. In histograms of scores, so many rows of one class share a score.
     least_per_fold : rows of this silo in every fold of a cross-validation.
     rows_per_coefficient : of this silo.
+    kinks : whether losses with kinks may be fitted: sums at two points that lie close together differ by single rows.
     models, algorithms : losses and methods that may be run; None: all that are installed.
     columns, forbidden_columns : those that may be used, None for all; and those that may not.
     exchanges : of one experiment at most. experiments_per_day : how many may begin.
@@ -44,6 +48,7 @@ class Policy:
     least_per_cell: int = 3
     least_per_fold: int = 3
     rows_per_coefficient: float = 3.0
+    kinks: bool = False
     models: tuple[str, ...] | None = None
     algorithms: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
@@ -99,6 +104,17 @@ class Policy:
                     f"the {what} {given!r} is not among those that this silo's operator allows: "
                     f"{', '.join(allowed) or 'none'}"
                 )
+
+    def check_kinks(self, loss: Loss) -> None:
+        """Of these the gradient jumps, or its slope does, where a row crosses an edge."""
+        # Only here: operators' commands need no models.
+        from dualfl.objectives.losses import Huber, PiecewiseLinear, SquaredHinge
+
+        if not self.kinks and isinstance(loss, PiecewiseLinear | Huber | SquaredHinge):
+            raise InputError(
+                f"{type(loss).__name__} has kinks, so sums at two points close to each other differ by single rows; "
+                "take a smooth model, or the operator of this silo sets 'kinks' to true in the policy of its silo.json"
+            )
 
     def check_size(self, rows: int, coefficients: int) -> None:
         if rows < self.least_rows:
@@ -173,4 +189,4 @@ KINDS: Mapping[str, tuple[str, Fits]] = {
 }
 
 # Where there is no certificate the federation is one user's own, as in a simulation or a test.
-OPEN = Policy("none", 0, 0, 0, 0, 0.0, exchanges=10**9, experiments_per_day=10**9, whole_roster=False)
+OPEN = Policy("none", 0, 0, 0, 0, 0.0, kinks=True, exchanges=10**9, experiments_per_day=10**9, whole_roster=False)

@@ -24,6 +24,10 @@ FALSE = (
 )
 
 
+class FalseSum(InputError):
+    """It ends the experiment."""
+
+
 def _tag(words: Words, group: bytes, label: str, first: bool = True) -> int:
     """<r, words>, and s where it is to be added."""
     stream = Keystream(extracted(group, b"tags"), label)
@@ -41,8 +45,10 @@ def tagged(words: Words, group: bytes, label: str, first: bool) -> Words:
 
 def check(opened: Words, group: bytes, label: str, size: int) -> Words:
     """The sum of the words, if it is true. `size` is how many words this silo sent, without the tag."""
-    if opened.dtype != np.uint64 or opened.shape != (size + 1,) or int(opened.max(initial=0)) >= field.P:
-        raise InputError(FALSE)
+    if not isinstance(opened, np.ndarray) or opened.dtype != np.uint64 or opened.shape != (size + 1,):
+        raise FalseSum(FALSE)
+    if int(opened.max(initial=0)) >= field.P:
+        raise FalseSum(FALSE)
     if _tag(opened[:-1], group, label) != int(opened[-1]):
-        raise InputError(FALSE)
+        raise FalseSum(FALSE)
     return opened[:-1]

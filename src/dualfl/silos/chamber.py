@@ -114,6 +114,7 @@ class Chamber:
         self._rows = source if isinstance(source, SiloRows) else None
         self.dealing = dealing
         self.least = Least()
+        self.by_hand = False  # whether nobody knows who made the models that are evaluated
         self._chosen: dict[Rows, SiloRows] = {}
         self._dealt: dict[int, npt.NDArray[Any]] = {}  # the fold of every row, by the number of folds
         self._models: dict[Cost, Any] = {}  # fits differ in their penalty, and share everything else

@@ -30,6 +30,8 @@ from dualfl.typing import AnyArray, Array
 
 BINS = 1000  # of scores
 SHELVES = 10  # of probabilities, for the calibration
+FAR_OUT = 30.0  # a logit, or the logarithm of a prediction: beyond, a loss would be about the farthest row alone
+LARGEST = 1e12  # of a prediction
 
 
 # -- classification ---------------------------------------------------------------------------------------
@@ -156,9 +158,17 @@ class ClassificationSums:
 
 
 def classification_sums(
-    model: Any, silo: SiloRows, bins: int = BINS, shelves: int = SHELVES, together: int = 1
+    model: Any,
+    silo: SiloRows,
+    bins: int = BINS,
+    shelves: int = SHELVES,
+    together: int = 1,
+    by_hand: bool = False,
 ) -> ClassificationSums:
-    """What one silo sends about a classifier. `together`: so many rows of one class have one score (`levelled`)."""
+    """What one silo sends about a classifier. `together`: so many rows of one class have one score (`levelled`).
+
+    `by_hand`: nobody knows who made the model, so nothing that is sent is of any other scores than these.
+    """
     classes: AnyArray = model.classes_
     unseen = np.setdiff1d(silo.y, classes)
     if len(unseen):
@@ -171,13 +181,22 @@ def classification_sums(
     if hasattr(model, "predict_log_proba"):
         logs = model.predict_log_proba(silo.X)
         loss, p = -float(w @ logs[np.arange(silo.n), y]), np.exp(logs)
+        if by_hand and z.ndim == 1:  # of any link
+            z = logs[:, 1] - logs[:, 0]
         if z.ndim == 2:  # the score of a class is its logit
             z = logs - np.log1p(-np.minimum(p, 1 - 1e-16))
     if z.ndim == 1:
         z, own, p = z[:, None], (y == 1)[:, None], None if p is None else p[:, 1:]
     else:
         own = y[:, None] == np.arange(len(classes))
-    if together > 1:
+    if by_hand:
+        z = np.clip(levelled(z, own, together), -FAR_OUT, FAR_OUT)
+        if p is not None:
+            p = expit(z)
+            signed = np.where(own, z, -z)[:, 0] if z.shape[1] == 1 else z[np.arange(silo.n), y]
+            loss = float(w @ np.logaddexp(0.0, -signed))
+        right = float(w @ (predicted(z, p) == y))
+    elif together > 1:
         z, p = levelled(z, own, together), None if p is None else levelled(p, own, together)
         right = float(w @ (predicted(z, p) == y))
     place = squashed(z, bins)
@@ -324,13 +343,17 @@ class RegressionSums:
         }
 
 
-def regression_sums(model: Any, silo: SiloRows, quantile: float = 0.5) -> RegressionSums:
-    """What one silo sends about a regressor."""
+def regression_sums(
+    model: Any, silo: SiloRows, quantile: float = 0.5, together: int = 1, by_hand: bool = False
+) -> RegressionSums:
+    """What one silo sends about a regressor. `together`, `by_hand`: as of classifiers. Then neighbours have one
+    prediction, and one residual in what depends on its sign."""
     y = np.asarray(silo.y, dtype=np.float64)
     w = np.ones(silo.n) if silo.weights is None else silo.weights
     mass = float(w.sum())
-    z = model.predict(silo.X)
+    z = levelled_predictions(model, silo.X, together) if by_hand else model.predict(silo.X)
     r = y - z
+    near = level(r, together) if by_hand else r
     mean = float(w @ y) / mass
     positive = bool((z > 0).all() and (y >= 0).all())
     deviance = float(w @ (xlogy(y, y / z) - y + z)) if positive else np.nan
@@ -340,11 +363,22 @@ def regression_sums(model: Any, silo: SiloRows, quantile: float = 0.5) -> Regres
         mean,
         float(w @ (y - mean) ** 2),
         float(w @ r**2),
-        float(w @ np.abs(r)),
-        float(w @ np.maximum(quantile * r, (quantile - 1) * r)),
+        float(w @ np.abs(near)),
+        float(w @ np.maximum(quantile * near, (quantile - 1) * near)),
         quantile,
         deviance,
     )
+
+
+def level(values: Array, together: int) -> Array:
+    return levelled(values[:, None], np.ones((len(values), 1), dtype=bool), together)[:, 0]
+
+
+def levelled_predictions(model: Any, X: Any, together: int) -> Array:
+    logarithms = model.kind in ("counts", "amounts")
+    limit = FAR_OUT if logarithms else LARGEST
+    z = np.clip(level(model.decision_function(X), together), -limit, limit)
+    return np.exp(z) if logarithms else z
 
 
 # -- survival ---------------------------------------------------------------------------------------------

@@ -371,9 +371,10 @@ def evaluate(
     if predictor.kind == "hazards":
         return to_wire(survival_sums(predictor, found, together=chamber.least.cell), centre, counts=False)
     if len(predictor.classes_):
-        sums = classification_sums(predictor, found, bins, together=chamber.least.cell)
+        sums = classification_sums(predictor, found, bins, together=chamber.least.cell, by_hand=chamber.by_hand)
         return to_wire(sums, centre, counts=False)
-    return to_wire(regression_sums(predictor, found, quantile), centre, counts=predictor.kind == "counts")
+    regressed = regression_sums(predictor, found, quantile, chamber.least.cell, chamber.by_hand)
+    return to_wire(regressed, centre, counts=predictor.kind == "counts")
 
 
 def own_intercept(chamber: Chamber, given: Mapping[str, Any], rows: SiloRows) -> float:
