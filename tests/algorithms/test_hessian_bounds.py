@@ -206,6 +206,19 @@ def test_the_last_step_is_certified_where_it_ends(loss: Loss, ridge: float) -> N
     assert min(gained) > 1 - 1e-9 and np.median(gained) > 3
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_where_clients_with_few_rows_send_no_hessian_a_step_is_not_certified_by_the_sum_of_the_others(seed) -> None:
+    """That sum is below the Hessian, which is enough at a point; behind a step it would prove too much."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((24, 3))
+    y = np.where(X[:, 0] + rng.logistic(size=24) > 0, 1.0, -1.0)
+    silos = [slice(0, 16), *(slice(i, i + 1) for i in range(16, 24))]
+    problem = Problem([LinearModel(X[rows], y[rows], Logistic(), 0.5) for rows in silos])
+    history = run(problem, SketchedNewton(), rounds=5, threads=1).history
+    least = float(history.column("energy").min())
+    assert all((row.certificate or np.inf) >= row.energy - least for row in history)
+
+
 class Lagging(SketchedNewton):
     """What a Hessian proves at the point where it was computed, and no more."""
 

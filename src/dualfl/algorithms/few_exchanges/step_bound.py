@@ -16,7 +16,8 @@ compared with E(x + h), is of third order: it does not know how far E was to fal
 
 Rounding. The step is h = Z z + e, Z the coordinates in which H is known; e is what rounding and z leave of it, and
 |e| <= sum_k |e_k| sqrt(H_kk). H is within a share of what is known for it (`Norm.doubt`). Losses with kinks are left
-out: their curvatures have no such bound.
+out: their curvatures have no such bound. So are sums that some clients have not added to: they are below H, which is
+enough for a bound at x, but then g + H h is another vector.
 """
 
 from __future__ import annotations
