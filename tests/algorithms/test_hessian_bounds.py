@@ -9,7 +9,6 @@ import pytest
 
 from dualfl.algorithms.few_exchanges import FedIPM, OneShot, ProxNewton, SketchedNewton, dependence
 from dualfl.algorithms.few_exchanges.self_concordance import Curvature, gain, psi
-from dualfl.algorithms.few_exchanges.step_bound import left
 from dualfl.engines import Problem, run
 from dualfl.errors import NoMinimiser
 from dualfl.objectives import (
@@ -158,69 +157,3 @@ def test_a_separation_tells_its_direction() -> None:
         run(problem, SketchedNewton(), rounds=60, threads=1)
     direction = caught.value.direction
     assert direction[1] > 0 and (np.sign(X[:, 1]) * (X @ direction) > 0).all()
-
-
-def test_what_is_left_after_a_step_is_bounded_and_of_fourth_order() -> None:
-    """E = e^z - z at z, a step of Newton's or another one; R = 1, and all that rounding adds is next to nothing."""
-    for z in (*np.linspace(-1.0, 1.0, 21), 1e-2, 1e-3):
-        slope, H = np.expm1(LD(z)), np.exp(LD(z))
-        C = Curvature(np.array([[float(H)]]), np.zeros(1), 0.0, 1.0)
-        for share in (1.0, 0.9, 0.5, 1.1):
-            h = float(-slope / H * share)
-            there = LD(z) + LD(h)
-            found = left(C, np.array([float(slope)]), np.zeros(1), np.array([h]), 0.0, 0.0)
-            gap = float(np.expm1(there) - there)
-            assert gap <= found
-            decrement = float(slope**2 / H)
-            if share == 1.0 and decrement < 1e-2:
-                assert found <= 0.2 * decrement**2
-
-
-def test_a_step_that_is_not_quite_the_one_in_z_costs_what_it_was_astray() -> None:
-    C = Curvature(np.eye(2), np.zeros(2), 0.0, 1.0)
-    r, z = np.array([1e-3, 0.0]), np.array([-1e-3, 0.0])
-    exact, beside = left(C, r, np.zeros(2), z, 0.0, 0.0), left(C, r, np.zeros(2), z, 0.0, 1e-8)
-    assert left(C, r, np.zeros(2), z, 1e-4, 0.0) >= (1e-4) ** 2 / 2 > exact
-    assert beside == pytest.approx(exact + 1e-8 / 2, rel=1e-2)
-    kinked = C._replace(kinks=(1e-30,))
-    assert left(kinked, r, np.zeros(2), z, 0.0, 0.0) == np.inf
-    assert left(C._replace(reach=1e4), r, np.zeros(2), z, 0.0, 0.0) == np.inf  # rows are too far out for it
-
-
-@pytest.mark.parametrize(("loss", "ridge"), [(Logistic(), 0.0), (Poisson(), 0.0), (Softmax(3), 1e-6)], ids=str)
-def test_the_last_step_is_certified_where_it_ends(loss: Loss, ridge: float) -> None:
-    """Not where it began: then what is proven would be of third order, and not of fourth as what is left."""
-    rng = np.random.default_rng(20)
-    gained = []
-    for _ in range(3):
-        X = rng.standard_normal((60, 3))
-        y = targets(rng, loss, X)
-        problem = Problem([LinearModel(X[i::3], y[i::3], loss, ridge, intercept="free") for i in range(3)])
-        history = run(problem, SketchedNewton(least_rows=1), rounds=6, threads=1).history
-        before = run(problem, Lagging(least_rows=1), rounds=6, threads=1).history
-        least = float(history.column("energy").min())
-        for row, other in zip(history, before):
-            assert row.energy == other.energy and (row.certificate or np.inf) >= row.energy - least
-            if row.certificate and 1e-11 < other.certificate / abs(least) < 1e-4:
-                gained.append(other.certificate / row.certificate)
-    assert min(gained) > 1 - 1e-9 and np.median(gained) > 3
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_where_clients_with_few_rows_send_no_hessian_a_step_is_not_certified_by_the_sum_of_the_others(seed) -> None:
-    """That sum is below the Hessian, which is enough at a point; behind a step it would prove too much."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((24, 3))
-    y = np.where(X[:, 0] + rng.logistic(size=24) > 0, 1.0, -1.0)
-    silos = [slice(0, 16), *(slice(i, i + 1) for i in range(16, 24))]
-    problem = Problem([LinearModel(X[rows], y[rows], Logistic(), 0.5) for rows in silos])
-    history = run(problem, SketchedNewton(), rounds=5, threads=1).history
-    least = float(history.column("energy").min())
-    assert all((row.certificate or np.inf) >= row.energy - least for row in history)
-
-
-class Lagging(SketchedNewton):
-    """What a Hessian proves at the point where it was computed, and no more."""
-
-    def left(self, s: Any) -> float:
-        return float("inf")

@@ -574,10 +574,6 @@ class Algorithm(ABC):
         """A proven lower bound of E*, below it whatever rounding did; -inf where there is none."""
         return -np.inf
 
-    def left(self, s: State) -> float:
-        """A proven bound of E(model) - E* that is known before E(model) is; infinite where there is none."""
-        return np.inf
-
     def lower_bound(self, at: Place, mu: float, x: Array, m: Means) -> float:
         """`at.lower_bound` with a mu that a user may have set: above that of the clients it proves nothing."""
         return at.lower_bound(min(mu, self.clients_mu), x, m)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Ask
-from dualfl.algorithms.cuts import below
 from dualfl.engines.best import CONTRADICTION, SMALLEST, Best
 from dualfl.engines.engine import Energy, Engine, Result
 from dualfl.engines.exchanges import Exchanges, drive
@@ -121,7 +120,7 @@ class Session(Resumable):
     def record(self, more: bool = True) -> Exchanges[Row]:
         """The row of the round that has just ended; `more`: there may be another."""
         engine, account = self.engine, self.engine.account
-        number, theta = self.driver.round, self.theta
+        number, state, theta = self.driver.round, self.driver.state, self.theta
         energy = error = certificate = None
         if self.evaluate:
             found = (
@@ -130,7 +129,7 @@ class Session(Resumable):
                 else Energy(self.measured.value(theta), 0.0)
             )
             energy = found.value
-            bound = self.bound(found) if self.measured is None else -np.inf
+            bound = engine.algorithm.bound(state) if self.measured is None else -np.inf
             self.best = self.best.updated(theta, found, bound)
             certificate = self.best.certificate
             if self.reference is not None:
@@ -158,14 +157,6 @@ class Session(Resumable):
         self.history.iterations.append(list(account.iterations))
         engine.account = account._replace(iterations=(0,) * engine.place.N, capped=0)
         return row
-
-    def bound(self, found: Energy) -> float:
-        """What is proven of E*: by the algorithm, or from how near its model is, whose energy this is."""
-        algorithm, state = self.engine.algorithm, self.driver.state
-        bound, left = algorithm.bound(state), algorithm.left(state)
-        if not np.isfinite(left) or self.engine.origin is not None:  # a sum with the origin is another model
-            return bound
-        return max(bound, below(found.value - found.rounding - left, abs(found.value) + left, 4))
 
     def ahead(self) -> tuple[int, Ask] | None:
         """The next round and what it will ask for first; None if that is nothing to be sent."""

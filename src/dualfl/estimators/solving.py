@@ -66,7 +66,6 @@ class FitLimits:
     of_start: bool = False  # tol is relative to E where the fit starts, if that is larger
     least: float = 0.0  # that E, once it is known
     proof_follows: bool = False  # whoever asked for the fit proves how near it is; the run ends when it is near
-    polish: bool = False  # one round more, because E is flat: coefficients have half of its digits
 
     def met(self, gap: float | None, energy: float | None, rounding: float | None) -> bool:
         """Whether a gap is as small as asked for, or as rounding lets it be."""
@@ -116,8 +115,6 @@ def solving(silos: Silos, tasks: Sequence[Task], purpose: str = "the fit") -> Co
         costs = task.model._costs(task.sample)
         starts: Sequence[Array | None] = [None] * len(costs) if task.start is None else task.start
         limits = replace(task.model._limits(task.sample), of_start=task.of_path)
-        if task.of_path or task.start is not None:  # steps of a longer search
-            limits = replace(limits, polish=False)
         for cost, start in zip(costs, starts):
             runs.append(one_fit(silos, cost, task.sample, task.model.algorithm, limits, start))
             places.append(i)
@@ -263,9 +260,6 @@ class Settled:
         rounding = self.rounding
         if limits.met(row.certificate, best, rounding):
             assert row.certificate is not None
-            if limits.polish and self.gain(1) > 2 * rounding:
-                self.limits = replace(limits, polish=False)
-                return False
             return row.certificate <= limits.wanted(best) or not self.kinks or self.rests(theta)
         # A perfect fit: no loss and no penalty is below 0. Rounding that hides everything proves nothing is left.
         # Where the first model is perfect, there is no energy to compare with, and rounding must be next to none.

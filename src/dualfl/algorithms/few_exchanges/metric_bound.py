@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from dualfl.algorithms.cuts import Cut
 from dualfl.algorithms.few_exchanges.self_concordance import (
@@ -22,10 +21,8 @@ from dualfl.algorithms.few_exchanges.self_concordance import (
     kinks_of,
     lower_bound,
     turned,
-    turning,
 )
 from dualfl.algorithms.few_exchanges.sketched_metric import Basis, leading
-from dualfl.algorithms.few_exchanges.step_bound import left
 from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.typing import Array
 
@@ -54,29 +51,17 @@ class Beside(NamedTuple):
     taken: float
 
 
-class Here(NamedTuple):
-    """The Hessian and the slope at one point, in coordinates z."""
-
-    curvature: Curvature
-    r: Array
-    off_r: Array
-    turn: Array  # from z to the coordinates of the basis; empty where they are the same
-    off: Array  # of the slope itself
-    own: Array  # the diagonal of the data's part, from above
-
-
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def here(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> tuple[Here, Beside] | None:
-    """What is known at the point of `cut`, from E' and the Hessian; None where it says nothing."""
+def proven(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> float:
+    """The lower bound of E* from E and E' of `cut` and the Hessian; -inf where it says nothing."""
     if not (cut.sound and sums.reach < FARTHEST * (1 - 1e-6)) or np.ptp(basis.M, axis=1).any():
-        return None
+        return -np.inf
     D, k, U, B = basis.D, basis.M.shape[1], basis.U, basis.B
     G, off = cut.g.reshape(D, k), off_g.reshape(D, k)
     off = off + roundings(D + k) * np.abs(G)
-    own = sums.own + (sums.grid if sums.grid else 0.0)
-    beside = left_out(basis, G, off, own)
+    beside = left_out(basis, G, off, sums.own + (sums.grid if sums.grid else 0.0))
     if beside is None:
-        return None
+        return -np.inf
     H = leading(basis, sums.M, basis.q)
     ridge = (U.T * basis.M[:, 0]) @ U
     for a in range(basis.m):
@@ -91,38 +76,11 @@ def here(basis: Basis, cut: Cut, off_g: Array, sums: Sums, silos: int) -> tuple[
     off_r = (np.abs(U).T @ off @ np.abs(B)).ravel()
     slip, direct = many * sums.slip + beside.taken, errors_in(U, sums.own, many * sums.direct, basis.m, sums.grid)
     H = H.reshape(len(r), len(r))
-    curvature, turn = Curvature(H, e, slip, sums.reach, many * sums.kinks, sums.radius, direct), np.zeros((0, 0))
+    curvature = Curvature(H, e, slip, sums.reach, many * sums.kinks, sums.radius, direct)
     if len(sums.inner):
         curvature, r, off_r = turned(curvature, r, off_r, sums.inner)
-        turn = turning(sums.inner)
-    return Here(curvature, r, off_r, turn, off, own), beside
-
-
-def proven(cut: Cut, known: tuple[Here, Beside]) -> float:
-    """The lower bound of E* from what is known at the point of `cut`."""
-    at, beside = known
-    found = gain(at.curvature, at.r, at.off_r, beside.decrement)
+    found = gain(curvature, r, off_r, beside.decrement)
     return lower_bound(cut.E - cut.off, abs(cut.E) + cut.off, found, 8)
-
-
-@np.errstate(over="ignore", invalid="ignore", divide="ignore")
-def after(basis: Basis, g: Array, at: Here, step: Array) -> float:
-    """What is left to gain where this step ends; infinite where the basis leaves something out."""
-    if not basis.spans:
-        return np.inf
-    D, M = basis.D, basis.M[:, :1]
-    h, U = step.reshape(D, -1), basis.U
-    inside, unit = h @ basis.B, np.sqrt(at.own[:, None] + M)  # no coordinate's H is above the square of its unit
-    if not np.isfinite(inside).all():
-        return np.inf
-    found: Array = np.asarray(np.linalg.lstsq(unit * U, unit * inside, rcond=None)[0], dtype=np.float64).reshape(-1)
-    turn = at.turn if len(at.turn) else np.eye(len(found))
-    z: Array = solve_triangular(turn, found, lower=True, check_finite=False)
-    back, size = (turn @ z).reshape(basis.q, -1), (np.abs(turn) @ np.abs(z)).reshape(basis.q, -1)
-    errors = np.abs(inside - U @ back) + roundings(D + 2 * len(z)) * (np.abs(h) @ np.abs(basis.B) + np.abs(U) @ size)
-    astray = float((errors * unit).sum()) * (1 + 1e-6)
-    beside = left_out(basis, g.reshape(D, -1) + M * h, at.off + roundings(4) * M * np.abs(h), at.own)
-    return np.inf if beside is None else left(at.curvature, at.r, at.off_r, z, astray, beside.decrement)
 
 
 def left_out(basis: Basis, G: Array, off: Array, own: Array) -> Beside | None:

@@ -193,14 +193,9 @@ def inner_of(H: Array, outputs: int) -> Array:
     return np.ascontiguousarray((inner + inner.T) / 2)
 
 
-def turning(inner: Array) -> Array:
-    """The coordinates in which `inner` is the identity."""
-    return np.asarray(cholesky(inner, lower=True, check_finite=False))
-
-
 def turned(C: Curvature, r: Array, off_r: Array, inner: Array) -> tuple[Curvature, Array, Array]:
     """All that in coordinates in which `inner` is the identity."""
-    T = turning(inner)
+    T = cholesky(inner, lower=True, check_finite=False)
     size = np.abs(T).T
     H = T.T @ C.H @ T
     h, K = np.sqrt(np.maximum(np.diag(C.H), 0.0)), roundings(4 * len(T))
@@ -223,60 +218,34 @@ class Gain(NamedTuple):
 NOTHING = Gain(np.inf, np.inf, 0.0)
 
 
-class Norm(NamedTuple):
-    """That of a Hessian, as far as it is known."""
-
-    factor: Array  # Cholesky's, of H with a unit diagonal
-    unit: Array  # the roots of its diagonal
-    smallest: float  # eigenvalue of the former
-    sure: float  # H >= sure H~
-    doubt: float  # H <= (1 + doubt) H~, and not below (1 - doubt) H~
-    least: float  # the smallest eigenvalue of H, from below
-
-    def dual(self, r: Array, off_r: Array) -> float:
-        """The length of r in the norm of the inverse, from above; r is off by at most off_r."""
-        w = solve_triangular(self.factor, r / self.unit, lower=True, check_finite=False)
-        doubt = float(np.linalg.norm((off_r + roundings(4) * np.abs(r)) / self.unit)) / np.sqrt(self.smallest)
-        return float((np.linalg.norm(w) + doubt) / np.sqrt(self.sure)) * (1 + roundings(4 * len(r)))
-
-    def length(self, z: Array) -> float:
-        """That of z in the norm of H~."""
-        return float(np.linalg.norm(self.factor.T @ (self.unit * z))) * (1 + roundings(4 * len(z)))
-
-
-def norm_of(C: Curvature) -> Norm | None:
-    """The norm of H in z; None where rounding may have taken all of it."""
-    d, diagonal = len(C.H), np.diag(C.H)
+def gain(C: Curvature, r: Array, off_r: Array, beside: float = 0.0) -> Gain:
+    """For a slope that is r in z, off by at most off_r; `beside`: lam^2 of directions that H does not hold."""
+    d = len(r)
+    if not d:  # columns of zeros only
+        return NOTHING if beside else Gain(0.0, 0.0, np.inf)
+    diagonal = np.diag(C.H)
     if d > LARGEST or not (np.isfinite(C.H).all() and (diagonal > 0).all()):
-        return None
+        return NOTHING
     h = np.sqrt(diagonal)
     S, e = C.H / np.outer(h, h), C.off / h
     wrong = 2 * np.sqrt(d) * float(np.linalg.norm(e)) + float(e @ e) + roundings(4 * d * d)
     wrong += float(np.sum((C.direct / h) ** 2))
     if not wrong < 1:
-        return None
+        return NOTHING
     smallest = float(np.linalg.eigvalsh(S)[0]) - roundings(10 * d)
     if not smallest > 2 * wrong:
-        return None
+        return NOTHING
     sure = (1 - min(C.slip, 1.0)) * (1 - wrong / smallest)
     if not sure > 0:
-        return None
+        return NOTHING
     try:
         L = cholesky(S, lower=True, check_finite=False)
     except LinAlgError:
-        return None
-    doubt = (1 + C.slip) * (1 + wrong / smallest) - 1
-    return Norm(L, h, smallest, sure, doubt, sure * smallest * float(diagonal.min()))
-
-
-def gain(C: Curvature, r: Array, off_r: Array, beside: float = 0.0) -> Gain:
-    """For a slope that is r in z, off by at most off_r; `beside`: lam^2 of directions that H does not hold."""
-    if not len(r):  # columns of zeros only
-        return NOTHING if beside else Gain(0.0, 0.0, np.inf)
-    norm = norm_of(C)
-    if norm is None:
         return NOTHING
-    decrement, least = norm.dual(r, off_r) ** 2, norm.least
+    w = solve_triangular(L, (r / h), lower=True, check_finite=False)
+    doubt = float(np.linalg.norm((off_r + roundings(4) * np.abs(r)) / h)) / np.sqrt(smallest)
+    decrement = ((float(np.linalg.norm(w)) + doubt) ** 2 / sure) * (1 + roundings(4 * d))
+    least = sure * smallest * float(diagonal.min())
     return min((kept(C, decrement, beside, least, taken, share) for taken, share in zip(C.kinks, SHARES)), key=most)
 
 

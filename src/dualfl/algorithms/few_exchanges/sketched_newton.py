@@ -221,9 +221,8 @@ class SketchedNewton(Algorithm):
         s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)))
         if s.guesses is not None:
             s, m = self.without_copies(s, m)
-        s, known = self.bounded(s, X, m, at)
+        s = self.bounded(s, X, m, at)
         after = self.raced(s, m) if len(s.rivals) else self.moved(s, m)
-        after = replace(after, left=self.after_step(after, s.basis, X, known))
         return self.widened(after, m, at) if s.more else after
 
     @staticmethod
@@ -245,9 +244,8 @@ class SketchedNewton(Algorithm):
             s, sums = replace(s, inner=None), sums | {"reach": FARTHEST**POWER}
         return s, SimpleNamespace(**(vars(m) | sums))
 
-    def bounded(self, s: Server, X: Array, m: Any, at: Place) -> tuple[Server, dict[int, metric_bound.Here]]:
-        """What the points prove of E*, and what is known at each."""
-        known: dict[int, metric_bound.Here] = {}
+    def bounded(self, s: Server, X: Array, m: Any, at: Place) -> Server:
+        """What the points prove of E*."""
         bounds, proven, reach = s.bounds, s.proven, largest_of(m.reach) if hasattr(m, "reach") else s.reach
         for i, (x, E, g, off, off_g) in enumerate(zip(X, m.E, m.g, m.off, m.off_g)):
             if E < BEYOND:
@@ -257,21 +255,8 @@ class SketchedNewton(Algorithm):
                 if sums is not None:
                     # twice: a ridge's part of g is at most |g| and the data's, and its rounding half of theirs
                     doubt = 2 * Doubt(s.sizes2, s.grid, at.N).off(getattr(m, f"spread{i}"), g)
-                    found = metric_bound.here(s.basis, cut, doubt, sums, at.N)
-                    if found is not None:
-                        known[i] = found[0]
-                        proven = max(proven, metric_bound.proven(cut, found))
-        return replace(s, bounds=bounds.tightened(s.mu), proven=proven, reach=reach), known
-
-    @staticmethod
-    def after_step(s: Server, basis: sketch.Basis, X: Array, known: dict[int, metric_bound.Here]) -> float:
-        """What is proven of the trial, where this exchange brought the Hessian of the point before it."""
-        if s.part:  # the sums are below the Hessian, by what clients with few rows have not sent
-            return np.inf
-        for i, there in known.items():
-            if np.array_equal(X[i], s.x):
-                return metric_bound.after(basis, s.g, there, s.trial - s.x)
-        return np.inf
+                    proven = max(proven, metric_bound.proven(s.basis, cut, doubt, sums, at.N))
+        return replace(s, bounds=bounds.tightened(s.mu), proven=proven, reach=reach)
 
     def raced(self, s: Server, m: Any) -> Server:
         """Exchange 2: which of the two points is it?"""
@@ -415,9 +400,6 @@ class SketchedNewton(Algorithm):
 
     def bound(self, s: Server) -> float:
         return max(s.bounds.bound, s.proven)
-
-    def left(self, s: Server) -> float:
-        return s.left
 
     # -- the clients ------------------------------------------------------------------------------
 

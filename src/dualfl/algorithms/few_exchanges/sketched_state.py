@@ -43,7 +43,6 @@ class Server:
     inner: Array | None = None  # the norm in which it is, for several outputs
     reach: float = np.inf  # of the rows in the present basis
     proven: float = -np.inf  # by Hessians
-    left: float = np.inf  # what the Hessian at x proves of the trial: E - E*, at most
     S: tuple[Array, ...] = ()
     Y: tuple[Array, ...] = ()
     Omega: int = 0  # columns of the sketch so far; 0: C is known as a whole
