@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+import signal
 import zlib
 from collections import defaultdict
 from functools import partialmethod
@@ -17,6 +18,10 @@ collect_ignore = ["fixtures"]  # what is stored there has been made by scripts t
 BESIDE = Path(__file__).parents[2] / "shared" / "data"
 if BESIDE.is_dir():
     os.environ.setdefault("DUALFL_DATA", str(BESIDE))
+
+# A shell lets jobs in the background ignore Ctrl-C, and so would the processes that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):
