@@ -89,8 +89,8 @@ def test_an_old_page_does_not_outlive_its_comparison(tmp_path):
 
 def refused(*words):
     done = CliRunner().invoke(main, [str(word) for word in words], prog_name="dualfl", catch_exceptions=False)
-    assert done.exit_code, done.output
-    return done.output
+    assert done.exit_code, done.stderr
+    return done.stderr
 
 
 def test_a_wrong_partition_is_told_before_the_first_comparison(tmp_path):
