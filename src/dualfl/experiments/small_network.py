@@ -4,7 +4,7 @@
 
 The experiment runs methods that are used on such costs on MNIST, split by Dirichlet 0.1, and reports the error, the
 length of the gradient and the accuracy on rows that no client has, round by round. All start at the same random
-weights; zero is a saddle point. Steps and penalties come from an estimate of L, multiplied by the best of four factors,
+weights; zero is a saddle point. Steps and penalties come from an estimate of L, multiplied by the best of five factors,
 which is searched for each method on a seed of its own. Methods with local problems take at most twenty iterations of
 L-BFGS on them, the others ten gradient steps.
 """
@@ -33,7 +33,7 @@ from dualfl.typing import AnyArray, Array
 
 MOST = 20  # iterations of a local solve
 SAFE = 2.0  # times an estimate of L
-SCALES = (1.0, 0.2, 0.04, 0.008)  # of that L, which is tried for steps and penalties
+SCALES = (1.0, 0.2, 0.04, 0.008, 0.0016)  # of that L, which is tried for steps and penalties
 
 
 @dataclass(frozen=True)
