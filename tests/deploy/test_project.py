@@ -20,8 +20,9 @@ need("flwr", "flower")
 # ruff: noqa: E402 (nothing below can be imported without it)
 from loopback import csv_homes
 
+from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.cli import main
-from dualfl.deploy import keys, pages
+from dualfl.deploy import keys, network, pages
 from dualfl.deploy.project import Project
 from dualfl.deploy.runs import checked_name
 from dualfl.errors import InputError
@@ -304,3 +305,43 @@ def test_a_method_that_needs_a_penalised_intercept_is_refused_with_the_setting(m
     assert "has not been admitted" in run("run", made / "project", "--algorithm", "dualfl", code=2).stderr
     path.write_text(json.dumps(json.loads(path.read_text()) | {"intercept": "fre"}))
     assert "There is no intercept 'fre'; did you mean free?" in run("run", made / "project", code=2).stderr
+
+
+# -- the network, for cost = time ------------------------------------------------------------------
+
+
+def test_the_network_is_measured_once_and_its_figures_are_the_plans(made, monkeypatch):
+    project, measured, said = Project(made / "project"), [], []
+
+    def measure(project, patience, say):
+        measured.append(1)
+        (project.folder / "network.json").write_text('{"latency": 0.2, "bandwidth": 50}')
+        return network.known(project)
+
+    monkeypatch.setattr(network, "measure", measure)
+    for _ in range(2):
+        found = network.with_network(project, Auto(cost="time"), None, said.append)
+        assert (found.latency, found.bandwidth) == (0.2, 50)
+    assert measured == [1] and "200 ms and 50 Mbit/s" in said[-1]
+
+
+@pytest.mark.parametrize("stated", [{}, {"cost": "time", "latency": 0.1}, {"cost": "time", "bandwidth": 10.0}])
+def test_what_is_stated_is_not_measured(made, stated):
+    algorithm = Auto(**stated)
+    assert network.with_network(Project(made / "project"), algorithm, None, print) is algorithm
+
+
+@pytest.mark.parametrize("content", ["{}", "", "[1]", '{"latency": -1, "bandwidth": 1}', '{"latency": "x"}'])
+def test_a_damaged_file_of_the_network_is_said_to_be_so(made, content):
+    project = Project(made / "project")
+    (project.folder / "network.json").write_text(content)
+    if content == "{}":
+        assert network.known(project) is None
+        return
+    with pytest.raises(InputError, match=r"network\.json .*`dualfl deploy measure` again"):
+        network.known(project)
+
+
+def test_a_coordinator_that_is_not_there_measures_nothing(made):
+    said = run("measure", made / "project", code=2).stderr
+    assert "has not been admitted" in said and not (made / "project" / "network.json").exists()

@@ -3,6 +3,7 @@
 What CI runs. All other faults: test_real_faults.py, by `make test-deploy`.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -17,6 +18,7 @@ need("flwr", "flower")
 from real import Real, same
 
 from dualfl.algorithms.registry import make
+from dualfl.deploy import network
 
 pytestmark = pytest.mark.deploy
 
@@ -31,6 +33,14 @@ def test_a_training_and_a_silo_killed_in_the_middle_end_with_the_bits_of_one_pro
         from strangers import probes
 
         assert probes(deployment.project) == {}
+
+        # Cost is time: the network is measured, and its figures are the plan's.
+        timed = deployment.go(make("auto", cost="time"), 2, "timed")
+        found = json.loads((deployment.project.folder / "network.json").read_text())
+        assert 0 < found["latency"] < 60 and 0.01 < found["bandwidth"] < 1e6
+        told = network.known(deployment.project)
+        chosen = make("auto", cost="time", latency=told.latency, bandwidth=told.bandwidth)
+        assert same(timed, deployment.expected(chosen, 2, "timed"))
 
         deployment.fault("beta", "die-while", round=1)
         with deployment.supervised():

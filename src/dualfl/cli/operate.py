@@ -1,4 +1,4 @@
-"""`dualfl deploy`, the commands of every day: status, watch, stop, renew, rotate, revoke, backup, restore, purge."""
+"""`dualfl deploy`, the commands of every day, from status to purge."""
 
 from __future__ import annotations
 
@@ -181,6 +181,22 @@ def trust_command(folder: Path, roster: Path) -> None:
     click.echo("Compare every line with the operator of that silo: this is what keeps others out of the middle.")
 
 
+@click.command("measure")
+@click.argument("folder", type=FOLDER)
+def measure_command(folder: Path) -> None:
+    """Coordinator: measure the network, for `cost = time`.
+
+    Sends messages that hold nothing to all silos and back, and writes what
+    the slowest took to network.json: the seconds of an exchange, and the
+    Mbit/s of a silo's line. `deploy run` with `--set cost=time` takes them.
+    """
+    from dualfl.cli.command_line import say
+    from dualfl.deploy.network import measure
+    from dualfl.deploy.project import Project
+
+    click.echo(f"{measure(Project(folder), None, say)} (network.json)")
+
+
 @click.command("backup")
 @click.argument("folder", type=FOLDER)
 @click.argument("archive", type=click.Path(path_type=Path, dir_okay=False))
@@ -227,6 +243,6 @@ def purge_command(folder: Path, days: float) -> None:
 def add_to(group: Any) -> None:
     for command in (
         *(status_command, watch_command, stop_command, renew_command, rotate_command, revoke_command),
-        *(add_command, remove_command, trust_command, backup_command, restore_command, purge_command),
+        *(add_command, remove_command, trust_command, measure_command, backup_command, restore_command, purge_command),
     ):
         group.add_command(command)

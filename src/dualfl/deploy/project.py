@@ -99,6 +99,13 @@ class Project:
         known = self.roster.keys() & self.logins.keys()
         return [name for name in self.settings.silos if name not in known] if self.settings.tls else []
 
+    def check_complete(self) -> None:
+        """Refuse to ask silos before all are there."""
+        if self.missing:
+            raise InputError(
+                f"Silo {self.missing[0]!r} has not been admitted; get its card.txt and `dualfl deploy admit` it."
+            )
+
     def admit(self, cards: list[str]) -> list[tuple[str, str]]:
         """Put silos on the roster; returns their names and fingerprints. All cards are good, or none is taken."""
         roster, logins = self.roster, self.logins

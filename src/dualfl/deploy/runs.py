@@ -16,6 +16,7 @@ import numpy as np
 from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.analysis.one_algorithm import AlgorithmOutcome, LinearProblem, OneAlgorithm
+from dualfl.deploy.network import with_network
 from dualfl.deploy.project import Project, check_algorithm, plain
 from dualfl.deploy.running import submit_and_watch
 from dualfl.engines.engine import Result
@@ -78,10 +79,9 @@ def execute(
     check_limits(limits)
     if limits.tol is not None:
         check_tol(algorithm, Recording())
-    if project.missing:
-        raise InputError(
-            f"Silo {project.missing[0]!r} has not been admitted; get its card.txt and `dualfl deploy admit` it."
-        )
+    project.check_complete()
+    if isinstance(algorithm, Auto):
+        algorithm = with_network(project, algorithm, patience, say)
     folder = folder_of(project, algorithm, name)
     work = folder / "work"
     settings = project.settings

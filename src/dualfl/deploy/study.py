@@ -31,7 +31,6 @@ from dualfl.deploy.project import Project
 from dualfl.deploy.running import submit_and_watch
 from dualfl.deploy.runs import as_text, checked_name, open_experiment
 from dualfl.engines.progress import Bar
-from dualfl.errors import InputError
 from dualfl.estimators.metrics import Evaluation
 from dualfl.federation.far_silos import AnalysisTerms
 from dualfl.federation.fixed_point import BITS
@@ -115,10 +114,7 @@ class Study:
     def analyse(self, analysis: Analysis, name: str | None = None, fresh: bool = False) -> Analysed:
         """Carry out an analysis, or go on with it."""
         project, settings, self._told = self.project, self.project.settings, None
-        if project.missing:
-            raise InputError(
-                f"Silo {project.missing[0]!r} has not been admitted; get its card.txt and `dualfl deploy admit` it."
-            )
+        project.check_complete()
         wanted = {"analysis": analysis.as_json(), "silos": self.names, "secure": settings.secure}
         work = project.folder.absolute() / "analyses" / checked_name(name or called(wanted)) / "work"
         experiment, _ = open_experiment(work, wanted, fresh or self.fresh or finished(work))

@@ -18,7 +18,7 @@ from typing import Any
 
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer, measured
 from dualfl.errors import DualflError, InputError
-from dualfl.federation import declared, row_sets
+from dualfl.federation import declared, line_speed, row_sets
 from dualfl.federation.answers import answer_all
 from dualfl.federation.chambers import TABLE_NAMES
 from dualfl.federation.commitments import OPENING
@@ -85,6 +85,7 @@ class Keeper:
                 "join": self.join,
                 "ask": self.ask,
                 "end": self.end,
+                line_speed.KIND: lambda request, message: line_speed.echoed(request),
             }
             if request.get("kind") not in kinds:
                 raise InputError(f"nobody here knows how to answer {request.get('kind')!r}")

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dualfl.algorithms.contract import Algorithm, Constants
+from dualfl.algorithms.few_exchanges.auto import Auto
+from dualfl.algorithms.few_exchanges.time_model import Network
 from dualfl.engines.decision import decide
 from dualfl.engines.engine import Result
 from dualfl.engines.history import Row
@@ -31,6 +33,7 @@ from dualfl.engines.session import Session
 from dualfl.errors import DualflError
 from dualfl.federation.courier import Came, Courier, Traffic, Transport
 from dualfl.federation.flower.analysis_job import Analysed, AnalysisJob, carry_out_analysis
+from dualfl.federation.line_speed import measured
 from dualfl.federation.remote import Federation, Remote, Setup, Terms
 from dualfl.federation.silos_afar import SilosAfar
 from dualfl.files import write_atomically
@@ -56,6 +59,15 @@ class Job:
     poll: float = 0.5
     authenticated: bool = False
     solvers: tuple[str, ...] = ("default",)
+
+
+@dataclass(frozen=True)
+class SpeedJob:
+    """Measures the network, on which nothing depends yet: see `line_speed`."""
+
+    names: tuple[str, ...]
+    patience: float
+    authenticated: bool
 
 
 class JobOutcome(NamedTuple):
@@ -143,9 +155,11 @@ def perform(folder: Path, transport: Transport) -> None:
     """Run the job, and leave an outcome whatever happens."""
     turn = Turn(folder)
     try:
-        job: Job | AnalysisJob = pickle.loads((folder / "job.pkl").read_bytes())
-        result: Result | Analysed
-        if isinstance(job, AnalysisJob):
+        job: Job | AnalysisJob | SpeedJob = pickle.loads((folder / "job.pkl").read_bytes())
+        result: Result | Analysed | Speed
+        if isinstance(job, SpeedJob):
+            result, traffic = speed(job, folder, InTurn(transport, turn), turn)
+        elif isinstance(job, AnalysisJob):
             result, traffic = analyse(job, folder, InTurn(transport, turn), turn)
         else:
             result, traffic = carry_out(job, folder, InTurn(transport, turn), turn)
@@ -169,6 +183,20 @@ def was_cut_off(error: BaseException) -> bool:
     """Whether the SuperLink went away, and Flower's processes with it; what was reached is on the disk."""
     network = type(error).__module__.split(".")[0] in ("httpx", "httpcore", "grpc")
     return network or isinstance(error, KeyboardInterrupt | SystemExit | ConnectionError)
+
+
+class Speed(NamedTuple):
+    """What came of a `SpeedJob`."""
+
+    network: Network
+    stopped: str = "done"
+
+
+def speed(job: SpeedJob, folder: Path, transport: Transport, turn: Turn) -> tuple[Speed, Traffic]:
+    lines = Lines(folder, turn, Traffic())
+    post = Courier(transport, job.patience, fixed=job.authenticated, say=lines.say, waits=lines.waits)
+    federation = Federation(post, Terms("network", job.names, Auto()))
+    return Speed(measured(federation.ask)), post.traffic
 
 
 def analyse(job: AnalysisJob, folder: Path, transport: Transport, turn: Turn) -> tuple[Analysed, Traffic]:
