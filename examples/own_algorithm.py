@@ -64,9 +64,8 @@ class HeavyBall(Algorithm):
 
 
 if __name__ == "__main__":
-    from dualfl import make_problem, reference
+    from dualfl import compare, make_problem, reference
     from dualfl.algorithms import DualFL, ServerNesterov
-    from dualfl.experiments.compare import compare
 
     problem = make_problem("digits", clients=8, ridge=1e-2)
     table = compare(problem, [HeavyBall(), ServerNesterov(), DualFL()], rounds=60, reference=reference(problem))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dualfl.engines import History, Problem, Result
     from dualfl.engines.launch import run
     from dualfl.errors import DualflError
+    from dualfl.experiments.compare import compare
     from dualfl.objectives import (
         L1,
         ElasticNetPenalty,
@@ -67,6 +68,7 @@ __all__ = [
     "Squared",
     "__version__",
     "algorithms",
+    "compare",
     "connect",
     "convergence_figure",
     "data",
@@ -110,6 +112,7 @@ _HOMES = {
     "optimum": ("reference",),
     "engines": ("History", "Problem", "Result", "run"),
     "errors": ("DualflError",),
+    "experiments.compare": ("compare",),
     "objectives": (
         "L1",
         "ElasticNetPenalty",

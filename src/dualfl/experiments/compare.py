@@ -217,18 +217,43 @@ def compare(
 
     Parameters
     ----------
-    reference : E*, for relative errors.
-    tol : a relative error at which a run ends; it needs E*.
-    seeds : how often an algorithm runs that draws random numbers, with seed, seed + 1, ...; others run once.
-    tell : hears of each entry as it is done.
+    problem : Problem
+        What is minimised.
+    algorithms : iterable of Algorithm
+        What is compared; two of one name are told apart by their hyperparameters.
+    rounds : int, default 50
+        How many rounds each may take.
+    reference : float, optional
+        The smallest energy E*, for relative errors; `dualfl.reference` finds it.
+    tol : float, optional
+        A relative error at which a run ends; it needs `reference`.
+    seeds : int, default 1
+        How often an algorithm runs that draws random numbers, with seed, seed + 1, ...; others run once.
+    seed : int, default 0
+        The first of these seeds.
+    tell : callable, optional
+        Hears of each entry as it is done.
+    **options : Any
+        Goes to `dualfl.run`.
 
-    Other options go to `run`. `dualfl.experiments.grid_search.tuned` finds hyperparameters first.
+    Returns
+    -------
+    Comparison
+        Its `ranking()` has the best first; `dualfl.experiments.grid_search.tuned` finds hyperparameters before.
 
-    >>> from dualfl.algorithms import DualFL
+    Raises
+    ------
+    InputError
+        If there is nothing to compare, or `tol` has no `reference`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dualfl
     >>> from dualfl.algorithms.server import ServerLBFGS
-    >>> from dualfl.objectives import Quadratic
-    >>> clients = [Quadratic(np.diag([1.0, 4.0]), b) for b in np.eye(2)]
-    >>> both = compare(Problem(clients), [DualFL(), ServerLBFGS()], rounds=20, reference=-0.15625)
+    >>> clients = [dualfl.Quadratic(np.diag([1.0, 4.0]), b) for b in np.eye(2)]
+    >>> problem = dualfl.Problem(clients)
+    >>> both = dualfl.compare(problem, [dualfl.DualFL(), ServerLBFGS()], rounds=20, reference=-0.15625)
     >>> [entry.name for entry in both.ranking()]
     ['dualfl', 'lbfgs']
     """
