@@ -4,9 +4,9 @@
 
 The experiment runs methods that are used on such costs on MNIST, split by Dirichlet 0.1, and reports the error, the
 length of the gradient and the accuracy on rows that no client has, round by round. All start at the same random
-weights; zero is a saddle point. Steps and penalties come from an estimate of L, multiplied by the best of five factors,
-which is searched for each method on a seed of its own. Methods with local problems take at most twenty iterations of
-L-BFGS on them, the others ten gradient steps.
+weights; zero is a saddle point. Steps and penalties come from an estimate of L, multiplied by the best of the factors
+1, 1/5, 1/25, ..., which is searched for each method on a seed of its own, until two in a row are worse than the best.
+Methods with local problems take at most twenty iterations of L-BFGS on them, the others ten gradient steps.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from dualfl.typing import AnyArray, Array
 
 MOST = 20  # iterations of a local solve
 SAFE = 2.0  # times an estimate of L
-SCALES = (1.0, 0.2, 0.04, 0.008, 0.0016)  # of that L, which is tried for steps and penalties
+FINER, LOST = 5.0, 2  # a factor of L is tried with a fifth of the one before, until so many in a row were worse
+LEAST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -196,12 +197,16 @@ def measured(plan: Nonconvex, tell: Callable[[str], None] = lambda line: None) -
 
 
 def tuned_scale(plan: Nonconvex, task: Task, name: str) -> float:
-    """Of SCALES the one with the lowest energy after all rounds: one search for all, over what all have in common."""
-    energies = []
-    for scale in SCALES:
+    """The factor of L with the lowest energy after all rounds: one search for all, over what all have in common."""
+    scale, worse, best, least = 1.0, 0, 1.0, np.inf
+    while worse < LOST and scale >= LEAST:
         last = watched(plan, task, name, scale, plan.seeds)[-1]
-        energies.append(last["energy"] if last["status"] == "ok" and np.isfinite(last["energy"]) else np.inf)
-    return SCALES[int(np.argmin(energies))]
+        if last["status"] == "ok" and last["energy"] < least:
+            best, least, worse = scale, last["energy"], 0
+        else:
+            worse += 1
+        scale /= FINER
+    return best
 
 
 def watched(plan: Nonconvex, task: Task, name: str, scale: float, seed: int) -> list[dict[str, Any]]:
