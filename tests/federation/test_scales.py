@@ -1,5 +1,7 @@
 """Long vectors in one word a number: where the point stands, what is void, and that nothing wraps around unnoticed."""
 
+import json
+
 import numpy as np
 import pytest
 from far import far_run
@@ -41,7 +43,7 @@ class Watched(Loopback):
     def watch(self, transport, node, request, answer):
         if node == 100:
             found = decode(answer).get("sums")
-            self.fields += [] if found is None else [found["fields"]]
+            self.fields += [] if found is None else [json.loads(found["fields"])]
             self.wide += bool(decode(request).get("wide"))
 
 

@@ -83,12 +83,12 @@ class Masks:
 
     def cover(self, words: Words, tag: str, among: list[str]) -> Words:
         """`words` under the masks that this silo shares with those who answer this request."""
-        covered = words.copy()
-        others = [(Keystream(self._pairs[other], tag), self.silo > other) for other in among if other != self.silo]
-        for piece in field.pieces(words.size):
-            for stream, negative in others:
-                add_words(covered[piece], stream.next(piece.stop - piece.start), negative)
-        return field.canonical(covered)
+        return self.streams(tag, among).cover(words)
+
+    def streams(self, tag: str, among: list[str]) -> PairStreams:
+        """The masks of one exchange: what is covered second is covered with what comes behind in them."""
+        others = [other for other in among if other != self.silo]
+        return PairStreams([(Keystream(self._pairs[other], tag), self.silo > other) for other in others])
 
     def noise(self, tag: str, size: int) -> Words:
         """Words that nobody else knows, the same whenever the same request comes."""
@@ -102,6 +102,20 @@ class Masks:
             other: extracted(self.shared[other], hashlib.sha256(pair.encode()).digest())
             for other, pair in names.items()
         }
+
+
+class PairStreams:
+    """What one silo shares with each other in one exchange, and whether it subtracts it; nothing is used twice."""
+
+    def __init__(self, streams: list[tuple[Keystream, bool]]) -> None:
+        self._streams = streams
+
+    def cover(self, words: Words) -> Words:
+        covered = words.copy()
+        for piece in field.pieces(words.size):
+            for stream, negative in self._streams:
+                add_words(covered[piece], stream.next(piece.stop - piece.start), negative)
+        return field.canonical(covered)
 
 
 def extracted(secret: bytes, salt: bytes) -> bytes:

@@ -1,3 +1,3 @@
 """The number of the language that a coordinator and its silos speak: it changes whenever a message does."""
 
-PROTOCOL = 9
+PROTOCOL = 10

@@ -6,6 +6,7 @@ its next question, and every silo checks the tag and reads the same numbers.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from dualfl.errors import InputError
 from dualfl.federation import fixed_point, tags
 from dualfl.federation.field import Words, total
 from dualfl.federation.ladders import from_rungs, ladder, to_rungs
-from dualfl.federation.masks import Masks
+from dualfl.federation.masks import Masks, PairStreams
 
 Content = dict[str, Any]
 SUMS, LARGEST = "sums", "largest"
@@ -30,7 +31,10 @@ OTHERS = (
 
 @dataclass(frozen=True, eq=False)
 class Seal:
-    """What one silo puts on its words in one exchange; `label` is where the conversation stands (`chain`)."""
+    """What one silo puts on its words in one exchange; `label` is where the conversation stands (`chain`).
+
+    All silos seal their sums first and their maxima then, so that masks cancel.
+    """
 
     masks: Masks
     group: bytes
@@ -39,27 +43,39 @@ class Seal:
 
     def sums(self, parts: Mapping[str, fixed_point.Part]) -> Content:
         words = [fixed_point.to_words(name, *part) for name, part in parts.items()]
-        fields = tuple((name, tuple(np.shape(part.x)), part.bits) for name, part in parts.items())
-        return {"words": self._sealed(SUMS, np.concatenate(words)), "fields": fields}
+        fields = [(name, np.shape(part.x), part.bits) for name, part in parts.items()]
+        return {"words": self._sealed(SUMS, np.concatenate(words)), "fields": json.dumps(fields)}
 
     def largest(self, numbers: Mapping[str, Any]) -> Content:
         sizes = [len(ladder(name)) for name in numbers]
         noise = np.split(self.masks.noise(self.label, sum(sizes)), np.cumsum(sizes)[:-1])
         words = [to_rungs(name, float(x), row) for (name, x), row in zip(numbers.items(), noise)]
-        return {"words": self._sealed(LARGEST, np.concatenate(words)), "fields": tuple(numbers)}
+        return {"words": self._sealed(LARGEST, np.concatenate(words)), "fields": json.dumps(list(numbers))}
+
+    @cached_property
+    def _streams(self) -> PairStreams:
+        """One for sums and maxima: with many silos the ciphers take longer to set up than to use."""
+        return self.masks.streams(self.label, list(self.among))
 
     def _sealed(self, what: str, words: Words) -> Words:
-        label = f"{self.label} {what}"
-        tagged = tags.tagged(words, self.group, label, first=self.masks.silo == self.among[0])
-        return self.masks.cover(tagged, label, list(self.among))
+        first = self.masks.silo == self.among[0]
+        return self._streams.cover(tags.tagged(words, self.group, f"{self.label} {what}", first))
 
 
 @dataclass(frozen=True, eq=False)
 class Total:
-    """The sum over all silos of what each sealed: its fields, and its words with the tag behind them."""
+    """The sum over all silos of what each sealed: its words with the tag behind them, and what they are.
 
-    fields: Any
+    The names of fields are one text: a record of them takes a coordinator of many silos longer to read than the words.
+    """
+
+    text: str
     words: Words
+
+    @cached_property
+    def fields(self) -> Any:
+        """(name, shape, bits after the point) of sums, names of maxima."""
+        return json.loads(self.text)
 
     @staticmethod
     def of(parts: Mapping[str, Content]) -> Total:
