@@ -25,6 +25,7 @@ extensions = [
     "site_parts.mathml",
     "site_parts.outside_links",
     "site_parts.plain_docstrings",
+    "site_parts.plain_options",
     "site_parts.public_names",
 ]
 exclude_patterns = ["images/*.py", "site_parts"]

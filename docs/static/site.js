@@ -53,6 +53,11 @@ function keepWhole(element) {
   }
 }
 
+// Names of tests are for those who look them up; all others read over them.
+function markTest(word) {
+  word.parentElement.classList.toggle("test", word.textContent.includes("::test_"));
+}
+
 // An option or a name is not broken in two; the style sheet keeps it in one line.
 function markShort(word) {
   word.classList.toggle("short", word.textContent.length < 24);
@@ -60,6 +65,7 @@ function markShort(word) {
 
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".bd-article :is(p, li, td, th) code .pre").forEach(markShort);
+  document.querySelectorAll(".bd-article code .pre").forEach(markTest);
   document.querySelectorAll(".bd-article td").forEach(markWords);
   document.querySelectorAll(".bd-article td").forEach(markNumbers);
   document.querySelectorAll(".bd-article :is(p, li, td, th, em, strong, .line)").forEach(keepWhole);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
@@ -23,6 +24,18 @@ def entry(label: str, text: str, indent: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def paragraph(text: str) -> str:
+    """Sentences, wrapped; a command in backquotes stays whole, so that it can be copied.
+
+    >>> print(paragraph("Compare all fingerprints with the operators, then start by `dualfl deploy serve silo`."))
+    Compare all fingerprints with the operators, then start by
+    `dualfl deploy serve silo`.
+    """
+    kept = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+    filled = textwrap.fill(kept, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return filled.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def titled(title: str, entries: Iterable[tuple[str, str]]) -> str:

@@ -12,12 +12,18 @@ from typing import Any, TypeVar
 import click
 
 from dualfl.errors import InputError
+from dualfl.lines import paragraph
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 fresh_option = click.option(
     "--fresh", is_flag=True, help="With --study: begin anew, where a silo says that the experiment is over."
 )
+
+
+def tell(sentences: str) -> None:
+    """Prints them, wrapped at 80 columns."""
+    click.echo(paragraph(sentences))
 
 
 def check_fresh(fresh: bool, study: Path | None) -> None:

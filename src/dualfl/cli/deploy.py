@@ -14,7 +14,7 @@ import click
 
 from dualfl.analysis.model_kinds import SMALL_RIDGE
 from dualfl.cli import operate
-from dualfl.cli.command_line import command_line, parse_set
+from dualfl.cli.command_line import command_line, parse_set, tell
 from dualfl.cli.paths import FILE, FOLDER
 from dualfl.cli.reading import rules_for, spelling_options, tell_idle
 from dualfl.deploy.service import end_politely
@@ -148,9 +148,7 @@ def init_command(folder: Path, silos: str, insecure: bool, **given: Any) -> None
     secure = given.pop("secure")
     settings = ProjectSettings(silos=names, tls=not insecure, secure=secure and not insecure, **given)
     init(folder, settings)
-    click.echo(
-        f"{folder} is ready. Read {folder / 'COORDINATOR.md'}, and give {folder / 'for-silos'} to the operators."
-    )
+    tell(f"{folder} is ready. Read {folder / 'COORDINATOR.md'}, and give {folder / 'for-silos'} to the operators.")
 
 
 @deploy_command.command("admit")
@@ -169,9 +167,9 @@ def admit_command(folder: Path, cards: tuple[Path, ...]) -> None:
         click.echo(f"{name:<20} {fingerprint}")
     click.echo("Compare these with the operators, by telephone or in person.")
     if project.missing:
-        click.echo(f"Still missing: {', '.join(project.missing)}.")
+        tell(f"Still missing: {', '.join(project.missing)}.")
     else:
-        click.echo(f"All silos are admitted; send {folder / 'for-silos' / 'roster.json'} to their operators.")
+        tell(f"All silos are admitted; send {folder / 'for-silos' / 'roster.json'} to their operators.")
 
 
 def read_card(path: Path) -> str:
@@ -317,20 +315,19 @@ def join_command(
     )
     public = keys.read_card(card).public
     numbers, texts = rows.columns
-    click.echo(f"{data}: {rows.table.rows:,} rows, {numbers} columns of numbers, {texts} of text.")
+    tell(f"{data}: {rows.table.rows:,} rows, {numbers} columns of numbers, {texts} of text.")
     tell_idle(given, [data], [rows.table])
-    click.echo(
-        f"The private key is {folder / 'key'}; it stays here. Send this line ({folder / 'card.txt'}):\n\n{card}\n"
-    )
+    tell(f"The private key is {folder / 'key'}; it stays here. Send this line ({folder / 'card.txt'}):")
+    click.echo(f"\n{card}\n")
     click.echo(f"Its fingerprint is {keys.fingerprint(public)}.")
     place = shlex.quote(str(folder))
     if insecure:
-        click.echo(f"Then start the silo by `dualfl deploy serve {place}`.")
+        tell(f"Then start the silo by `dualfl deploy serve {place}`.")
     else:
-        click.echo(
-            f"When roster.json has come back: `dualfl deploy trust {place} roster.json`, and then start the silo"
+        tell(
+            f"When roster.json has come back, give `dualfl deploy trust {place} roster.json`, then start the silo by "
+            f"`dualfl deploy serve {place}`."
         )
-        click.echo(f"by `dualfl deploy serve {place}`.")
 
 
 @deploy_command.command("serve")

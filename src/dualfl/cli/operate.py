@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from dualfl.cli.command_line import tell
 from dualfl.cli.paths import FILE, FOLDER
 from dualfl.errors import InputError
 
@@ -99,7 +100,7 @@ def renew_command(folder: Path, ca: Path | None, authority: bool) -> None:
                 "really begun anew, join again."
             )
         write_atomically(folder / "ca.crt", ca.read_bytes())
-        click.echo(f"{folder / 'ca.crt'} is renewed; restart the service.")
+        tell(f"{folder / 'ca.crt'} is renewed; restart the service.")
         return
     project = Project(folder)
     if not project.settings.tls:
@@ -110,8 +111,9 @@ def renew_command(folder: Path, ca: Path | None, authority: bool) -> None:
         click.echo(f"{one['name']:<12} valid for {one['days']:.0f} days")
     if "ca.crt" in renewed:
         write_atomically(folder / "for-silos" / "ca.crt", (project.certificates / "ca.crt").read_bytes())
-        theirs = "works until" if ends > time.time() else "expired on"
-        click.echo(f"Send {folder / 'for-silos' / 'ca.crt'} to the operators; theirs {theirs} {certificates.on(ends)}.")
+        state = "works until" if ends > time.time() else "expired on"
+        new = folder / "for-silos" / "ca.crt"
+        tell(f"Send {new} to the operators; the one that they have {state} {certificates.on(ends)}.")
 
 
 @click.command("rotate")
@@ -122,8 +124,9 @@ def rotate_command(folder: Path) -> None:
     from dualfl.deploy.membership import rotate
 
     card, before = rotate(folder)
-    click.echo(f"The key {before} is replaced by {keys.fingerprint(keys.read_card(card).public)}.")
-    click.echo(f"Send {folder / 'card.txt'} to the coordinator, who gives `revoke` and then `admit`.")
+    tell(f"The key {before} is replaced by {keys.fingerprint(keys.read_card(card).public)}.")
+    card_file = folder / "card.txt"
+    tell(f"Send {card_file} to the coordinator, for `dualfl deploy revoke` and then `dualfl deploy admit`.")
 
 
 @click.command("revoke")
@@ -135,10 +138,8 @@ def revoke_command(folder: Path, silo: str) -> None:
     from dualfl.deploy.project import Project
 
     gone = revoke(Project(folder), silo)
-    click.echo(f"The key {gone} of {silo} is revoked; a running service lets it in no more.")
-    click.echo(
-        f"Admit a new card of {silo}, or take it out by `dualfl deploy remove`; then send the new roster to all."
-    )
+    tell(f"The key {gone} of {silo} is revoked; a running service no longer lets it in.")
+    tell(f"Admit a new card of {silo}, or take it out by `dualfl deploy remove`; then send the new roster to all.")
 
 
 @click.command("add")
@@ -150,7 +151,7 @@ def add_command(folder: Path, silos: tuple[str, ...]) -> None:
     from dualfl.deploy.project import Project
 
     add(Project(folder), silos)
-    click.echo(f"Give {folder / 'for-silos'} to the operators of {', '.join(silos)}, and admit their cards.")
+    tell(f"Give {folder / 'for-silos'} to the operators of {', '.join(silos)}, and admit their cards.")
 
 
 @click.command("remove")
@@ -162,7 +163,7 @@ def remove_command(folder: Path, silo: str) -> None:
     from dualfl.deploy.project import Project
 
     remove(Project(folder), silo)
-    click.echo(f"{silo} is out. Send {folder / 'for-silos' / 'roster.json'} to the operators of the others.")
+    tell(f"{silo} is out. Send {folder / 'for-silos' / 'roster.json'} to the operators of the others.")
 
 
 @click.command("trust")
@@ -178,7 +179,7 @@ def trust_command(folder: Path, roster: Path) -> None:
 
     for name, fingerprint, change in trust(folder, roster):
         click.echo(f"{name:<20} {fingerprint}{f'  {change}' if change else ''}")
-    click.echo("Compare every line with the operator of that silo: this is what keeps others out of the middle.")
+    tell("Compare each line with the operator of that silo, so that nobody can pose as it.")
 
 
 @click.command("measure")
@@ -208,7 +209,7 @@ def backup_command(folder: Path, archive: Path) -> None:
     """
     from dualfl.deploy.upkeep import backup
 
-    click.echo(f"{archive}: {backup(folder, archive)} files. It holds private keys; keep it like them.")
+    tell(f"{archive}: {backup(folder, archive)} files. It holds private keys, so keep it as safe as those.")
 
 
 @click.command("restore")
@@ -220,7 +221,7 @@ def restore_command(archive: Path, folder: Path) -> None:
 
     kind = restore(archive, folder)
     verb = "start" if kind == "coordinator" else "serve"
-    click.echo(f"{folder} is restored. Serve it by `dualfl deploy {verb} {folder}`, and the old folder never again.")
+    tell(f"{folder} is restored. Start it by `dualfl deploy {verb} {folder}`, and never start the old folder again.")
 
 
 @click.command("purge")
@@ -237,7 +238,7 @@ def purge_command(folder: Path, days: float) -> None:
     if not days >= 0:
         raise InputError(f"--days must be a number >= 0, but it is {days:g}.")
     count, size = purge(folder, days)
-    click.echo(f"{count} experiment{' was' if count == 1 else 's were'} deleted, {size / 1e6:.1f} MB.")
+    tell(f"{count} experiment{' was' if count == 1 else 's were'} deleted, {size / 1e6:.1f} MB.")
 
 
 def add_to(group: Any) -> None:

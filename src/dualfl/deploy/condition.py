@@ -19,7 +19,7 @@ from dualfl.deploy.proxy import key_id
 from dualfl.deploy.service import HEARD, SAID, SERVICE, age, is_same, read_record, running
 from dualfl.deploy.telling import ago
 from dualfl.errors import InputError
-from dualfl.federation.protocol import PROTOCOL
+from dualfl.federation.protocol import PROTOCOL, UNDECIDED
 from dualfl.lines import plain_text
 from dualfl.version import __version__
 
@@ -186,7 +186,8 @@ def run(work: Path) -> Content:
     if "stopped" in outcome:
         return found | {"state": "done", "sentence": ""}
     if "error" in outcome:
-        return found | {"state": "failed", "sentence": plain_text(str(outcome["error"]), 300)}
+        error = plain_text(str(outcome["error"]), 300)
+        return found | {"state": "to be approved" if UNDECIDED in error else "failed", "sentence": error}
     if (work / "stopped").exists():
         return found | {"state": "ended", "sentence": f"It was ended; {again}"}
     waits = read(work / "submitted.json").get("waits")

@@ -55,7 +55,7 @@ class LogisticRegression(FederatedClassifier):
         For algorithms that draw random numbers.
     verbose : bool, default False
         Whether to show progress.
-    class_weight : object, optional
+    class_weight : dict or 'balanced', optional
         How much rows of a class count, a dict; "balanced" lets all classes weigh the same.
 
     Attributes
@@ -212,7 +212,7 @@ class LinearSVC(FederatedClassifier):
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
         Whether a bar shows how far the fit is.
-    class_weight : object, optional
+    class_weight : dict or 'balanced', optional
         Weights of the classes, "balanced", or None.
 
     Examples

@@ -339,7 +339,7 @@ class CLogLogRegression(LogisticRegression):
         The seed of algorithms that draw random numbers, and of folds.
     verbose : bool, default False
         Whether a bar shows how far the fit is.
-    class_weight : object, optional
+    class_weight : dict or 'balanced', optional
         Weights of the classes, "balanced", or None.
 
     Examples

@@ -22,6 +22,7 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.federation.audit import AuditLog, stamp
 from dualfl.federation.policy import Policy
+from dualfl.federation.protocol import UNDECIDED
 from dualfl.files import locked, write_atomically
 
 PRIVATE = 0o600
@@ -65,8 +66,7 @@ class Consent:
             write_atomically(path, json.dumps(waiting, indent=2).encode(), PRIVATE)
             self.log.note("a plan waits for approval", plan=name, experiment=experiment)
         raise InputError(
-            "the plan waits for this silo's operator, who is asked by `dualfl deploy approve`; give the command "
-            "again when the answer is yes"
+            f"{UNDECIDED}, who is asked by `dualfl deploy approve`; give the command again when the answer is yes"
         )
 
     def waiting(self) -> dict[str, Content]:
