@@ -227,6 +227,40 @@ def test_the_numbers_of_other_software(case):
     assert found.worst <= 1e-6 and found.exchanges <= 12 and found.certificate <= 1e-10
 
 
+@pytest.mark.parametrize(
+    ("given", "tol"),
+    [
+        (("--model", "poisson", "--penalty", "none"), 1e-12),
+        (("--model", "poisson"), 1e-6),
+        (("--model", "poisson", "--penalty", "none", "--tol", "1e-4"), 1e-4),
+        (("--model", "poisson", "--penalty", "none", "--site-effect", "fixed"), 1e-6),
+        (("--model", "linear", "--penalty", "none"), 1e-6),
+        (("--model", "tweedie"), 1e-12),
+    ],
+    ids=str,
+)
+def test_without_a_penalty_coefficients_have_the_digits_of_other_software(tmp_path, given, tol):
+    """At 1e-6 of the energy those of Poisson's model had four digits."""
+    rng = np.random.default_rng(4)
+    for silo in "ab":
+        X = rng.normal(size=(40, 2))
+        y = rng.poisson(np.exp(X[:, 0] + 1.0)) + 1
+        lines = ["y,x1,x2", *(f"{n},{a},{b}" for n, (a, b) in zip(y, X))]
+        (tmp_path / f"{silo}.csv").write_text("\n".join(lines))
+    files = [tmp_path / f"{silo}.csv" for silo in "ab"]
+    dualfl("fit", *files, "--target", "y", *given, "--no-report", "--no-influence", "--out", tmp_path / "m")
+    assert json.loads((tmp_path / "m" / "fit.json").read_text())["settings"]["tol"] == tol
+    if given == ("--model", "poisson", "--penalty", "none"):
+        rows = np.concatenate([np.loadtxt(path, delimiter=",", skiprows=1) for path in files])
+        w, A = np.zeros(3), np.column_stack([rows[:, 1:], np.ones(80)])
+        w[2] = np.log(rows[:, 0].mean())
+        for _ in range(20):
+            m = np.exp(A @ w)
+            w += np.linalg.solve(A.T @ (m[:, None] * A), A.T @ (rows[:, 0] - m))
+        lines = csv.DictReader((tmp_path / "m" / "coefficients.csv").read_text().splitlines())
+        assert_allclose([float(line["coefficient"]) for line in lines], w, rtol=1e-8)
+
+
 def test_site_effects_are_columns_for_each_silo():
     """Fixed intercepts against a model with a column of ones for each silo, both unpenalised."""
     tables = [read_table(path) for path in FILES]
