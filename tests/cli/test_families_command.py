@@ -17,8 +17,10 @@ from dualfl.analysis.models import Recipe
 from dualfl.analysis.survival_curves import CurveWishes, curves_of_tables
 from dualfl.analysis.whole_fit import Wishes, fit_tables
 from dualfl.cli.commands import main
+from dualfl.errors import NotSupported
 from dualfl.estimators import CoxPH, survival_target
 from dualfl.fits.curve_text import curve_text
+from dualfl.fits.model_folder import read
 from dualfl.silos import survival_sums, survival_tests
 from dualfl.tables.encoding import features
 from dualfl.tables.reading import Table, read_table
@@ -285,6 +287,25 @@ def test_site_effects_are_columns_for_each_silo():
         assert found.errors.df == (np.inf if kind == "robust" else 2.0)
 
 
+def test_a_model_that_scikit_learn_does_not_have_is_refused_by_the_name_that_was_given(tmp_path):
+    dualfl("fit", *FILES, *COX, "--no-report", "--no-influence", "--out", tmp_path / "m")
+    with pytest.raises(NotSupported, match="no estimator that predicts as --model cox"):
+        read(tmp_path / "m").to_sklearn()
+
+
+def test_site_effects_of_clog_log_models_are_columns_too_and_have_a_proof():
+    """The silo's third derivatives are bounded row by row, as without a site effect."""
+    tables = [read_table(path) for path in FILES]
+    wishes = Wishes(Request("died", columns=FEATURES), influence=False)
+    own = fit_tables(tables, Recipe("cloglog", "none", site_effect="fixed"), wishes)
+    marked = [Table(t.name, {**t.columns, "site": np.full(t.rows, f"s{j}")}) for j, t in enumerate(tables)]
+    more = Wishes(Request("died", columns=(*FEATURES, "site")), influence=False)
+    dummies = fit_tables(marked, Recipe("cloglog", "none"), more)
+    assert_allclose(own.theta, dummies.theta[: len(own.names)], rtol=1e-6)
+    assert_allclose(own.standard_errors, dummies.standard_errors[: len(own.names)], rtol=1e-6)
+    assert own.estimator.certificate_ <= 1e-6 * abs(own.estimator.objective_)
+
+
 # -- what is refused ----------------------------------------------------------------------------------------------
 
 
@@ -324,7 +345,12 @@ GOOD = [f"{i % 5},{i + 1},{i % 2},1" for i in range(20)]
         ),
         ([f"{i},{i + 1},1,1" for i in range(9)], ("--model", "ordinal", "--target", "died"), "needs at least 2 levels"),
         (GOOD, ("--model", "tweedie", "--target", "days", "--power", "2.5"), "between 1 and 2"),
-        (GOOD, ("--model", "gamma", "--target", "died"), "> 0"),
+        (
+            GOOD,
+            ("--model", "gamma", "--target", "died"),
+            "has 0 in column 'died', the target, and this model is for numbers > 0; correct the file, or take another "
+            "model, such as --model tweedie",
+        ),
         (GOOD, ("--model", "logistic", "--target", "died", "--class-weight", "2:1"), "--class-weight"),
         (GOOD, ("--model", "logistic", "--target", "died", "--errors", "nice"), "--errors must be model, robust"),
         (
