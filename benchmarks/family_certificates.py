@@ -25,7 +25,7 @@ from dualfl.tables.schema import Request
 
 MODELS = (
     *("cox", "ordinal", "cloglog", "poisson", "negative-binomial", "gamma", "tweedie"),
-    *("logistic, fixed", "poisson, fixed"),
+    *("logistic, fixed", "poisson, fixed", "cloglog, fixed"),
 )
 ROUNDING = 1e-12  # of max(1, |E|)
 

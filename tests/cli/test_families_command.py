@@ -17,8 +17,10 @@ from dualfl.analysis.models import Recipe
 from dualfl.analysis.survival_curves import CurveWishes, curves_of_tables
 from dualfl.analysis.whole_fit import Wishes, fit_tables
 from dualfl.cli.commands import main
+from dualfl.errors import NotSupported
 from dualfl.estimators import CoxPH, survival_target
 from dualfl.fits.curve_text import curve_text
+from dualfl.fits.model_folder import read
 from dualfl.silos import survival_sums, survival_tests
 from dualfl.tables.encoding import features
 from dualfl.tables.reading import Table, read_table
@@ -227,6 +229,40 @@ def test_the_numbers_of_other_software(case):
     assert found.worst <= 1e-6 and found.exchanges <= 12 and found.certificate <= 1e-10
 
 
+@pytest.mark.parametrize(
+    ("given", "tol"),
+    [
+        (("--model", "poisson", "--penalty", "none"), 1e-12),
+        (("--model", "poisson"), 1e-6),
+        (("--model", "poisson", "--penalty", "none", "--tol", "1e-4"), 1e-4),
+        (("--model", "poisson", "--penalty", "none", "--site-effect", "fixed"), 1e-6),
+        (("--model", "linear", "--penalty", "none"), 1e-6),
+        (("--model", "tweedie"), 1e-12),
+    ],
+    ids=str,
+)
+def test_without_a_penalty_coefficients_have_the_digits_of_other_software(tmp_path, given, tol):
+    """At 1e-6 of the energy those of Poisson's model had four digits."""
+    rng = np.random.default_rng(4)
+    for silo in "ab":
+        X = rng.normal(size=(40, 2))
+        y = rng.poisson(np.exp(X[:, 0] + 1.0)) + 1
+        lines = ["y,x1,x2", *(f"{n},{a},{b}" for n, (a, b) in zip(y, X))]
+        (tmp_path / f"{silo}.csv").write_text("\n".join(lines))
+    files = [tmp_path / f"{silo}.csv" for silo in "ab"]
+    dualfl("fit", *files, "--target", "y", *given, "--no-report", "--no-influence", "--out", tmp_path / "m")
+    assert json.loads((tmp_path / "m" / "fit.json").read_text())["settings"]["tol"] == tol
+    if given == ("--model", "poisson", "--penalty", "none"):
+        rows = np.concatenate([np.loadtxt(path, delimiter=",", skiprows=1) for path in files])
+        w, A = np.zeros(3), np.column_stack([rows[:, 1:], np.ones(80)])
+        w[2] = np.log(rows[:, 0].mean())
+        for _ in range(20):
+            m = np.exp(A @ w)
+            w += np.linalg.solve(A.T @ (m[:, None] * A), A.T @ (rows[:, 0] - m))
+        lines = csv.DictReader((tmp_path / "m" / "coefficients.csv").read_text().splitlines())
+        assert_allclose([float(line["coefficient"]) for line in lines], w, rtol=1e-8)
+
+
 def test_site_effects_are_columns_for_each_silo():
     """Fixed intercepts against a model with a column of ones for each silo, both unpenalised."""
     tables = [read_table(path) for path in FILES]
@@ -249,6 +285,25 @@ def test_site_effects_are_columns_for_each_silo():
         if kind == "robust":  # by silo the scores of dummies are 0 by themselves
             assert_allclose(found.standard_errors, other.standard_errors[: len(found.names)], rtol=1e-6)
         assert found.errors.df == (np.inf if kind == "robust" else 2.0)
+
+
+def test_a_model_that_scikit_learn_does_not_have_is_refused_by_the_name_that_was_given(tmp_path):
+    dualfl("fit", *FILES, *COX, "--no-report", "--no-influence", "--out", tmp_path / "m")
+    with pytest.raises(NotSupported, match="no estimator that predicts as --model cox"):
+        read(tmp_path / "m").to_sklearn()
+
+
+def test_site_effects_of_clog_log_models_are_columns_too_and_have_a_proof():
+    """The silo's third derivatives are bounded row by row, as without a site effect."""
+    tables = [read_table(path) for path in FILES]
+    wishes = Wishes(Request("died", columns=FEATURES), influence=False)
+    own = fit_tables(tables, Recipe("cloglog", "none", site_effect="fixed"), wishes)
+    marked = [Table(t.name, {**t.columns, "site": np.full(t.rows, f"s{j}")}) for j, t in enumerate(tables)]
+    more = Wishes(Request("died", columns=(*FEATURES, "site")), influence=False)
+    dummies = fit_tables(marked, Recipe("cloglog", "none"), more)
+    assert_allclose(own.theta, dummies.theta[: len(own.names)], rtol=1e-6)
+    assert_allclose(own.standard_errors, dummies.standard_errors[: len(own.names)], rtol=1e-6)
+    assert own.estimator.certificate_ <= 1e-6 * abs(own.estimator.objective_)
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------
@@ -290,7 +345,12 @@ GOOD = [f"{i % 5},{i + 1},{i % 2},1" for i in range(20)]
         ),
         ([f"{i},{i + 1},1,1" for i in range(9)], ("--model", "ordinal", "--target", "died"), "needs at least 2 levels"),
         (GOOD, ("--model", "tweedie", "--target", "days", "--power", "2.5"), "between 1 and 2"),
-        (GOOD, ("--model", "gamma", "--target", "died"), "> 0"),
+        (
+            GOOD,
+            ("--model", "gamma", "--target", "died"),
+            "has 0 in column 'died', the target, and this model is for numbers > 0; correct the file, or take another "
+            "model, such as --model tweedie",
+        ),
         (GOOD, ("--model", "logistic", "--target", "died", "--class-weight", "2:1"), "--class-weight"),
         (GOOD, ("--model", "logistic", "--target", "died", "--errors", "nice"), "--errors must be model, robust"),
         (

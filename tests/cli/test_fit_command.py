@@ -336,6 +336,19 @@ def test_a_level_with_one_class_only_needs_a_penalty(place):
     assert "--penalty l2" in sentence
 
 
+@pytest.mark.parametrize("given", [(), ("--site-effect", "fixed")], ids=str)
+def test_a_level_whose_rows_have_all_happened_needs_a_penalty_by_the_clog_log_link(place, given):
+    """Its loss goes to 0 so fast that the curvature is not seen to vanish: silos are asked what separates."""
+    for name, rest in (("a.csv", 0), ("b.csv", 1)):
+        rng = np.random.default_rng(20)
+        x, rare = rng.normal(size=200), np.arange(200) < 20
+        y = rare | (rng.random(200) < -np.expm1(-np.exp(x - 1)))
+        rows = [f"{x[i]:.6f},{'a' if rare[i] else 'b'},{'yes' if y[i] else 'no'}" for i in range(rest, 200, 2)]
+        (place / name).write_text("x,g,y\n" + "\n".join(rows))
+    sentence = refused(place, ["--model", "cloglog", *given])
+    assert "g=a" in sentence and "grow for ever" in sentence and "--penalty l2" in sentence
+
+
 def test_columns_that_repeat_each_other_need_a_penalty(place):
     lines = GOOD.splitlines()
     doubled = ["z," + lines[0], *(f"{3 * float(line.split(',')[0]) + 1}," + line for line in lines[1:])]

@@ -25,7 +25,7 @@ def test_the_chosen_columns_are_fitted_again_and_labelled(tmp_path):
     places = dict(zip(first.schema.names, first.W[0]))
     kept = {one.name for one in first.schema.features if any(places[name] for name in one.names)}
     assert {one.name for one in second.schema.features} == kept and 0 < len(kept) < len(first.schema.features)
-    assert second.recipe.penalty == "none" and np.all(second.W)
+    assert second.recipe.penalty == "none" and np.all(second.W) and second.recipe.tol == 1e-12 < first.recipe.tol
     record = json.loads((tmp_path / "m-refit" / "fit.json").read_text())
     for words in (record["settings"]["standard errors"], " ".join(done.output.split())):
         assert "of a refit of what an l1 penalty chose" in words

@@ -10,7 +10,9 @@ from click.testing import CliRunner
 from scipy.stats import norm
 
 from dualfl.cli import main
-from dualfl.fits.model_table import decimals, written
+from dualfl.estimators.standard_errors import LIKELIHOODS
+from dualfl.estimators.statistics import ratio_name
+from dualfl.fits.model_table import SHORT, decimals, figures, written
 
 HOSPITALS = [f"examples/hospitals/{name}.csv" for name in ("north", "river", "hill")]
 
@@ -73,6 +75,8 @@ def test_models_stand_side_by_side(folder, tmp_path):
         (["--penalty", "none"], "linear", "age", "95% CI"),
         (["--categorical", "earlier_admissions"], "multinomial", "ward", "ward = heart"),
         (["--level", "0.9"], "poisson", "earlier_admissions", "RR (90% CI)"),
+        ([], "gamma", "age", "ratio: mean ratio, CI: confidence interval"),
+        ([], "tweedie", "days", "ratio (95% CI)"),
     ],
 )
 def test_every_model_has_a_table(tmp_path, given, model, target, words):
@@ -80,6 +84,17 @@ def test_every_model_has_a_table(tmp_path, given, model, target, words):
     done = run("table", out)
     assert done.exit_code == 0
     assert words in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("loss", [*LIKELIHOODS, "cox", "ordinal"])
+def test_every_ratio_has_a_name_in_tables(loss):
+    """Of each kind of likelihood, also those that no table above was made of."""
+    made = loss if isinstance(loss, str) else object.__new__(loss)
+    assert ratio_name(made) in ("", *SHORT)
+
+
+def test_errors_beside_small_ones_keep_their_zeros():
+    assert [figures(value) for value in (0.1003, 0.00942, 12.0, -1.0)] == ["0.100", "0.00942", "12.0", "-1.00"]
 
 
 def test_a_small_estimate_is_not_minus_zero():

@@ -153,6 +153,15 @@ def test_the_level_that_separates_is_named_and_innocent_columns_are_not(model, t
         model.fit(COLUMNS, target, groups=np.arange(200) % 3).summary()
 
 
+@pytest.mark.parametrize("rare", [10, 20])
+def test_a_column_whose_rows_have_all_happened_is_named_for_the_clog_log_link_too(rare):
+    """Its loss goes to 0 so fast that the curvature is not seen to vanish: a fit ended with a coefficient of 6."""
+    rng, seldom = np.random.default_rng(rare), np.arange(200) < rare
+    target = seldom | (rng.random(200) < -np.expm1(-np.exp(FREE[:, 0] - 1)))
+    with pytest.raises(NoMinimiser, match="What separates is the column x3"):
+        est.CLogLogRegression().fit(np.column_stack([FREE, seldom]), target, groups=np.arange(200) % 3)
+
+
 def test_a_combination_that_separates_is_told_and_does():
     target = FREE[:, 0] - 0.5 * FREE[:, 1] > 0.1
     with pytest.raises(NoMinimiser, match=r"combination x0 - 0\.[3-7]") as told:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dualfl.analysis.fitted import Amounts, Counts, Fitted, Hazards, Levels, Margins, Probabilities, Seen, Values
-from dualfl.analysis.model_kinds import MODELS, SMALL_RIDGE, ModelKind
+from dualfl.analysis.model_kinds import MODELS, SMALL_RIDGE, TOL, ModelKind
 from dualfl.errors import InputError
 from dualfl.objectives import (
     CLogLog,
@@ -56,7 +56,7 @@ class Recipe:
     l1_ratio: float = 0.5
     quantile: float = 0.5
     delta: float | None = None  # of huber
-    tol: float = 1e-6
+    tol: float = TOL
     power: float = 1.5  # of tweedie
     dispersion: float | None = None  # of negative-binomial; None: searched
     ties: str = "efron"  # of cox

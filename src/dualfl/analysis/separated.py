@@ -20,14 +20,19 @@ def separation_sentence(
     silos: Silos, estimator: Fitted, agreed: Agreed, sample: Sample, involved: str
 ) -> Conversation[str]:
     """With the direction that silos say separates; without one, with the columns that sums point to."""
+    return (yield from proven_separation(silos, estimator, agreed, sample)) or (
+        f"The likelihood rises for ever along some combination of the columns {involved}, though no combination "
+        f"was found that separates {agreed.schema.target!r}, {REMEDY.format(out='them')}"
+    )
+
+
+def proven_separation(silos: Silos, estimator: Fitted, agreed: Agreed, sample: Sample) -> Conversation[str]:
+    """With the direction that silos say separates; empty without one."""
     back = estimator.back(agreed.scaling)
     direction = yield from separating(silos, estimator, sample, agreed.scaling.spread, back)
     schema = agreed.schema
     if direction is None:
-        return (
-            f"The likelihood rises for ever along some combination of the columns {involved}, though no combination "
-            f"was found that separates {schema.target!r}, {REMEDY.format(out='them')}"
-        )
+        return ""
     if "time" in schema.roles:
         why = of_survival(direction, schema)
     elif isinstance(estimator.loss, COUNTS):

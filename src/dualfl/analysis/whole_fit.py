@@ -23,7 +23,7 @@ from dualfl.analysis.influence import Without, left_out
 from dualfl.analysis.model_kinds import SMALL_RIDGE
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.proving import SINGULAR, proving
-from dualfl.analysis.separated import separation_sentence
+from dualfl.analysis.separated import proven_separation, separation_sentence
 from dualfl.analysis.site_effects import check_random, random_intercepts
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
@@ -32,6 +32,7 @@ from dualfl.estimators.families import searching_dispersion
 from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
 from dualfl.estimators.solving import Task, solving, warn_unless_certified
 from dualfl.names import nearest
+from dualfl.objectives import CLogLog
 from dualfl.silos.chamber import Chamber, Dealing
 from dualfl.silos.costs import ALL, Rows, Sample
 from dualfl.silos.here import SilosHere
@@ -126,8 +127,10 @@ def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
 
 
 def least_target(recipe: Recipe) -> float | None:
-    """What no target may be below, for models of counts and amounts."""
-    return 0.0 if recipe.model in ("poisson", "negative-binomial", "gamma", "tweedie") else None
+    """What no target may be below, for models of counts and amounts; for those above 0, the least such number."""
+    if recipe.model == "gamma":
+        return float(np.nextafter(0.0, 1.0))
+    return 0.0 if recipe.model in ("poisson", "negative-binomial", "tweedie") else None
 
 
 def products_query(recipe: Recipe, rows: Rows = ALL) -> Query:
@@ -285,6 +288,11 @@ def solved(
         yield from estimator._inspecting(silos, tasks[0], results)
     except NoMinimiser as error:
         raise InputError((yield from separated(silos, estimator, recipe, agreed, sample))) from error
+    if isinstance(estimator.loss, CLogLog) and recipe.penalty == "none" and results[0].certificate is None:
+        # Its curvature vanishes so late along a direction that separates that the fit has ended before.
+        sentence = yield from proven_separation(silos, estimator, agreed, sample)
+        if sentence:
+            raise InputError(sentence)
     others = iter(zip(tasks[1:], found[1:]))
     without = [
         Without(name, reason=one) if isinstance(one, str) else refitted(name, *next(others))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dualfl.analysis.model_kinds import MODELS, PENALTIES, SMALL_RIDGE
+from dualfl.analysis.model_kinds import MODELS, PENALTIES, SMALL_RIDGE, TOL
 from dualfl.cli.command_line import check_fresh, command_line, fresh_option, say
 from dualfl.cli.formula import terms_of
 from dualfl.cli.model_options import (
@@ -96,7 +96,12 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
     "--delta", type=float, help="For huber: the residual beyond which the loss is linear.  [default: 1.35 spreads]"
 )
 @model_options
-@click.option("--tol", default=1e-6, help="Stop when E - E* <= TOL |E| is proven.")
+@click.option(
+    "--tol",
+    type=float,
+    help=f"Stop when E - E* <= TOL |E| is proven.  [default: {TOL:g}; finer without a penalty, so that coefficients "
+    "have R's digits]",
+)
 @click.option(
     "--standardise/--no-standardise",
     default=True,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dualfl.analysis.model_kinds import tolerance
 from dualfl.cli.command_line import Command
 from dualfl.cli.reading import parts
 from dualfl.errors import InputError
@@ -121,7 +122,7 @@ def recipe_of(given: Mapping[str, Any], penalty: str, alpha: float) -> Recipe:
         given["l1_ratio"],
         given["quantile"],
         given["delta"],
-        given["tol"],
+        tolerance(given["model"], penalty, given["site_effect"]) if given["tol"] is None else given["tol"],
         power=given["power"],
         dispersion=given["dispersion"],
         ties=given["ties"],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dualfl.analysis.model_kinds import tolerance
 from dualfl.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ def chosen(fit: Fit) -> list[str]:
     ]
 
 
+def unpenalised(recipe: Recipe, tol: float | None) -> Recipe:
+    tol = tolerance(recipe.model, "none", recipe.site_effect) if tol is None else tol
+    return replace(recipe, penalty="none", tol=tol)
+
+
 def narrowed(wishes: Wishes, names: list[str]) -> Wishes:
     """The same wishes for these columns alone."""
     terms = tuple(term for term in wishes.terms if term.name in names)
@@ -57,7 +63,7 @@ def refit(fit: Fit, fit_them: Callable[..., Fit], given: dict[str, Any], command
     names, out = chosen(fit), place_of(given["out"])
     if not names:
         return "The l1 penalty chose no column, so there is nothing to refit."
-    again = fit_them(replace(fit.recipe, penalty="none"), lambda wishes: narrowed(wishes, names))
+    again = fit_them(unpenalised(fit.recipe, given["tol"]), lambda wishes: narrowed(wishes, names))
     if again.errors is not None:
         again = replace(again, errors=replace(again.errors, form=f"{again.errors.form}, {LABEL}"))
     written = model_folder.write(again, out, command, page=given["page"], table=given["table"])

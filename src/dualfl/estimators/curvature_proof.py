@@ -17,7 +17,8 @@ for u < 1 - exp(-1), since they move by at most 1 as long as R s <= 1. psi is 1/
                e_k - e_(k-1), which keeps gaps above half of what they are
     site       an intercept b_j of its own for each silo: H is that of all (w, b), so a row of a silo of weight w_j has
                the squared length 1/(w_j g_bb) + |x_i - xbar_j|^2 in the inverse of the summed Schur complement, with
-               xbar_j = g_wb/g_bb; and what is left of g_b adds w_j g_b^2/g_bb to lam^2
+               xbar_j = g_wb/g_bb; R is the largest length times c_i of its loss, and what is left of g_b adds
+               w_j g_b^2/g_bb to lam^2
 
 The silos send g, H and one maximum. Rounding: what is computed for H is at least (1 - delta) H for
 delta = 8 K u d/lambda, lambda the least eigenvalue of H after its diagonal, without what the means take off, is

@@ -379,6 +379,16 @@ class CLogLogRegression(LogisticRegression):
             raise InputError(f"The complementary log-log link is for two classes, and there are {len(self.classes_)}.")
         return prepared
 
+    def _inspecting(self, silos: Silos, task: Task, results: list[Result]) -> Conversation[None]:
+        """The loss goes to 0 as exp(-e^z), so along a direction that separates a fit ends before its curvature is seen
+        to vanish; where nothing is proven, silos are asked for such a direction."""
+        yield from super()._inspecting(silos, task, results)
+        (cost,) = self._costs(task.sample)
+        if results[0].certificate is None and cost.ridge == cost.l1 == 0:
+            error = yield from self._without_minimiser(silos, task.sample)
+            if error.direction is not None:
+                raise error
+
     def _cost(self, mass: float) -> FitCost:
         strength, ratio = 1 / (check_strength(self.C) * mass), check_ratio(self.l1_ratio)
         return FitCost(CLogLog(), (1 - ratio) * strength, ratio * strength)

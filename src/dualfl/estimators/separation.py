@@ -18,7 +18,7 @@ import numpy as np
 
 from dualfl.errors import DualflError
 from dualfl.estimators.solving import FitLimits, Task, solving
-from dualfl.objectives import Ordered
+from dualfl.objectives import CLogLog, Logistic, Ordered
 from dualfl.silos.costs import Cost, Sample
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos
 from dualfl.silos.separation import SEPARABLE
@@ -38,7 +38,9 @@ class Faint:
         self.model, self.ridge, self.l1, self.algorithm = model, ridge, l1, "auto"
 
     def _costs(self, sample: Sample) -> list[Cost]:
-        return [replace(cost, ridge=self.ridge, l1=self.l1, shift=0.0) for cost in self.model._costs(sample)]
+        costs = [replace(cost, ridge=self.ridge, l1=self.l1, shift=0.0) for cost in self.model._costs(sample)]
+        # What separates two classes does so by any link, and clog-log models hardly move: by log log of a penalty.
+        return [replace(cost, loss=Logistic()) if isinstance(cost.loss, CLogLog) else cost for cost in costs]
 
     def _limits(self, sample: Sample) -> FitLimits:
         limits: FitLimits = self.model._limits(sample)

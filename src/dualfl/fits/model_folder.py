@@ -22,7 +22,7 @@ from dualfl.analysis.model_kinds import MODELS
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Fit
 from dualfl.engines.history import Row
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NotSupported
 from dualfl.fits.card import CARD, card
 from dualfl.fits.page_facts import for_the_page
 from dualfl.outputs import check_folder, replacing, resolved
@@ -323,7 +323,12 @@ class Model:
 
     def to_sklearn(self) -> Any:
         """An estimator of scikit-learn for the columns `schema.names`, with the classes by their names."""
-        made = self.estimator().to_sklearn()
+        try:
+            made = self.estimator().to_sklearn()
+        except NotSupported as error:  # it names a class that nobody has heard of
+            raise NotSupported(
+                f"scikit-learn has no estimator that predicts as --model {self.recipe.model}."
+            ) from error
         made.feature_names_in_ = np.array(self.schema.names, dtype=object)
         if self.schema.classes:
             made.classes_ = np.array(self.schema.classes)

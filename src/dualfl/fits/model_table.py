@@ -13,7 +13,7 @@ from dualfl.estimators.statistics import Coefficients
 from dualfl.fits.kept import Kept, kept, named
 from dualfl.report.sheets import Line, Sheet, rendered
 
-SHORT = {"odds ratio": "OR", "rate ratio": "RR", "hazard ratio": "HR", "ratio of means": "ratio"}
+SHORT = {"odds ratio": "OR", "rate ratio": "RR", "hazard ratio": "HR", "mean ratio": "ratio"}
 
 
 def model_sheet(found: Sequence[Kept]) -> Sheet:
@@ -75,11 +75,12 @@ def single(one: Kept) -> tuple[list[str], dict[Key, tuple[str, ...]]]:
     tests = one.tests
     keys = [(each.feature, each.label) for each in one.lines]
     if tests is None:
-        return ["coefficient"], {key: (f"{value:.3g}",) for key, value in zip(keys, one.estimates)}
+        return ["coefficient"], {key: (figures(value),) for key, value in zip(keys, one.estimates)}
     head = ["coefficient", "std error", interval_head(one) if one.ratio else f"{level(one)} CI", "p"]
-    form = ".3f" if (tests.error > 5e-3).all() and (np.abs(tests.estimate) < 1e4).all() else ".3g"
+    fixed = (tests.error > 5e-3).all() and (np.abs(tests.estimate) < 1e4).all()
+    form = "{:.3f}".format if fixed else figures
     return head, {
-        key: (f"{value:{form}}", f"{off:{form}}", interval(one, tests, i, one.ratio), p_value(float(tests.p[i])))
+        key: (form(value), form(off), interval(one, tests, i, one.ratio), p_value(float(tests.p[i])))
         for i, (key, value, off) in enumerate(zip(keys, tests.estimate, tests.error))
     }
 
@@ -89,7 +90,7 @@ def brief(one: Kept) -> tuple[list[str], dict[Key, tuple[str, ...]]]:
     tests = one.tests
     keys = [(each.feature, each.label) for each in one.lines]
     if tests is None:
-        return ["coefficient"], {key: (f"{value:.3g}",) for key, value in zip(keys, one.estimates)}
+        return ["coefficient"], {key: (figures(value),) for key, value in zip(keys, one.estimates)}
     head = [interval_head(one), "p"]
     return head, {key: (interval(one, tests, i, True), p_value(float(tests.p[i]))) for i, key in enumerate(keys)}
 
@@ -135,6 +136,15 @@ def written(value: float, places: int) -> str:
     if not np.isfinite(value) or abs(value) >= 1e6:
         return f"{value:.3g}"
     return f"{value:z.{places}f}"
+
+
+def figures(value: float) -> str:
+    """Three of them, zeros included.
+
+    >>> figures(0.1003), figures(123.4), figures(-0.0), figures(1e-7)
+    ('0.100', '123', '0.00', '1.00e-07')
+    """
+    return f"{value:z#.3g}".removesuffix(".")
 
 
 def p_value(p: float) -> str:

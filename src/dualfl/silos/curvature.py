@@ -71,9 +71,8 @@ class CLogLogSums(Told):
         f = self.f
         rows = dense(f)
         rows = np.column_stack([rows, np.ones(f.n)]) if f.design.intercept else rows
-        rate = np.where(f.y > 0, np.maximum(1.0, np.exp(f.predictors(theta)[:, 0] + 1)), 1.0)
         counts = f.s > 0
-        return float((rate * lengths(rows, L))[counts].max(initial=0.0)) * (1 + roundings(f.d))
+        return float((rates(f, theta) * lengths(rows, L))[counts].max(initial=0.0)) * (1 + roundings(f.d))
 
 
 class OrdinalSums(Told):
@@ -112,11 +111,11 @@ class SiteSums(Told):
         f = self.f
         if f.silent:
             return 0.0
-        H = f.base.hessian(f.site_point(theta).whole)
+        whole = f.site_point(theta).whole
+        H = f.base.hessian(whole)
         centre, counts = H[:-1, -1] / H[-1, -1], f.base.s > 0
-        longest = float(lengths((dense(f.base) - centre)[counts], L).max(initial=0.0))
-        c = f.base.loss.self_concordance or 0.0
-        return c * float(np.sqrt(1 / (weight * H[-1, -1]) + longest**2)) * (1 + roundings(f.d))
+        longest = np.sqrt(1 / (weight * H[-1, -1]) + lengths(dense(f.base) - centre, L) ** 2)
+        return float((rates(f.base, whole) * longest)[counts].max(initial=0.0)) * (1 + roundings(f.d))
 
     def left(self, theta: Array) -> float:
         if self.f.silent:
@@ -124,6 +123,13 @@ class SiteSums(Told):
         point = self.f.site_point(theta)
         r = abs(float(self.f.base.gradient(point.whole)[-1])) + float(self.f.base.rounding(point.whole).gradient[-1])
         return r**2 / point.bend if point.bend > 0 else np.inf
+
+
+def rates(f: LinearModel, theta: Array) -> Array:
+    """c of each row, with |l'''| <= c l'' while its predictor moves by at most 1."""
+    if isinstance(f.loss, CLogLog):
+        return np.where(f.y > 0, np.maximum(1.0, np.exp(f.predictors(theta)[:, 0] + 1)), 1.0)
+    return np.full(f.n, f.loss.self_concordance or 0.0)
 
 
 def dense(f: Any) -> Array:
@@ -144,7 +150,8 @@ def told_by(f: Objective) -> Told | None:
     if isinstance(f, ProportionalOdds):
         return OrdinalSums(f)
     if isinstance(f, OwnIntercept):
-        return None if f.base.loss.self_concordance is None else SiteSums(f)
+        known = isinstance(f.base.loss, CLogLog) or f.base.loss.self_concordance is not None
+        return SiteSums(f) if known else None
     return CLogLogSums(f) if isinstance(f, LinearModel) and isinstance(f.loss, CLogLog) else None
 
 

@@ -59,10 +59,11 @@ def describe(chamber: Chamber, request: Mapping[str, Any], least: float | None) 
     for name, column in told.columns.items():
         check_levels(told.name, name, column, chamber.remedies)
     if least is not None and told.target.least < least:
+        right, other = (">= 0", "linear") if least == 0 else ("> 0", "tweedie" if told.target.least == 0 else "linear")
         raise Unfit(
             f"{told.name} has {told.target.least:g} in column {request['target']!r}, the target, and this model is for "
-            f"numbers >= {least:g}; correct the file, or take another model, such as --model linear.",
-            f"the target has numbers below {least:g}, which this model cannot take",
+            f"numbers {right}; correct the file, or take another model, such as --model {other}.",
+            f"the target has numbers that are not {right}, which this model cannot take",
         )
     return told.names()
 
