@@ -212,6 +212,20 @@ def test_the_server_never_goes_up() -> None:
     assert (np.diff(energies) <= 1e-14 * np.abs(energies[0])).all()
 
 
+@pytest.mark.parametrize("loss", [Softmax(3), Logistic()], ids=lambda loss: type(loss).__name__)
+def test_a_constant_column_beside_a_free_intercept(loss: Loss) -> None:
+    """Centred, it has nothing but its ridge, which in these coordinates is not that of other columns."""
+    X, mu, rounds = RNG.standard_normal((240, 8)) * 10, 1e-3, 40
+    y = targets(loss, X @ RNG.standard_normal(8) / 10)
+    X[:, 3] = 0.0237
+    parts = np.split(np.arange(240), [30, 90, 150])
+    here = Problem([LinearModel(X[p], y[p], loss, mu, intercept="free") for p in parts])
+    result = run(here, SketchedNewton(local=False), rounds=rounds)
+    energies = np.array([row.energy for row in result.history])
+    assert np.abs(energies[12:] / minimum(here) - 1).max() < 1e-9
+    assert np.abs(result.theta.reshape(9, -1)[3]).max() < 1e-12
+
+
 @pytest.mark.parametrize("columns", [4, 8])
 def test_more_features_than_a_moment_may_have(columns: int) -> None:
     here = problem(Logistic(), 1e-2, D=40)

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import sklearn.linear_model as pooled
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.metrics import log_loss
 from sklearn.preprocessing import scale
 
 from dualfl.estimators import (
@@ -17,8 +18,9 @@ from dualfl.estimators import (
     newton_path,
     squares,
 )
-from dualfl.objectives import LinearModel, Logistic
+from dualfl.objectives import LinearModel, Logistic, Softmax
 from dualfl.silos.chamber import Dealing, SiloRows, dealt
+from dualfl.silos.verbs import half, looked_at
 from dualfl.solvers.coordinate_descent import quick_face_step
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # some ask for all digits
@@ -173,6 +175,47 @@ def test_counts():
             np.testing.assert_allclose(model.path_.losses[i, j], (np.exp(z) - y[test] * z).mean(), rtol=1e-4)
 
 
+WINE, VINE = load_wine(return_X_y=True)
+WINE = scale(WINE)
+
+
+def test_what_is_sent_of_several_classes_is_all_that_there_is_to_know():
+    """The blocks of the last class follow from the others; the model itself says what all of it is."""
+    f = LinearModel(WINE, VINE, Softmax(3), intercept="free")
+    points, mass = np.random.default_rng(0).standard_normal((3, f.d)) / 3, 7.0
+    sums = looked_at(f, mass, points, np.array([0, 2]))
+    blind = np.kron(np.eye(f.design.D)[-1], np.ones(3))  # all intercepts larger by one number
+    for i, x in enumerate(points):
+        np.testing.assert_allclose(sums["losses"][i], mass * f.value(x), rtol=1e-13)
+        np.testing.assert_allclose(sums["gradients"][i], mass * f.gradient(x), rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(looked_at(f, mass, points, False)["losses"], sums["losses"], rtol=1e-14)
+    for sent, x in zip(sums["hessians"], points[[0, 2]]):
+        H, G = newton_path.unfolded(sent / mass, f.d, 3), f.hessian(x)
+        extra = np.trace(G[-3:, -3:]) / 3 * np.outer(blind, blind)
+        np.testing.assert_allclose(H, G + extra, atol=1e-13)
+        assert np.abs(G @ blind).max() < 1e-13
+
+
+@pytest.mark.parametrize("blocks", [newton_path.BLOCKS, 3 * 2 * 315])
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_several_classes(share, blocks, spent, monkeypatch):
+    """With all Hessians, and with two of them in each fold, from which the other fits borrow."""
+    monkeypatch.setattr(newton_path, "BLOCKS", blocks)
+    rows = [(WINE[j::3], VINE[j::3]) for j in range(3)]
+    model = LogisticRegressionCV(Cs=12, cv=3, l1_ratio=share, tol=1e-10).fit_silos(rows)
+    assert spent()["cross-validation"] <= 25
+    homes = np.concatenate([np.full(len(y), j) for j, (_, y) in enumerate(rows)])
+    Z, y = np.vstack([Z for Z, _ in rows]), np.concatenate([y for _, y in rows])
+    for i, (train, test) in enumerate(folds(y, homes, 3, True)):
+        for j in (0, 5, 9):
+            C = float(model.path_.values[j])
+            alone = pooled.LogisticRegression(
+                C=C, l1_ratio=share, solver="saga" if share else "lbfgs", tol=1e-8, max_iter=20_000, random_state=0
+            )
+            p = alone.fit(Z[train], y[train]).predict_proba(Z[test])
+            np.testing.assert_allclose(model.path_.losses[i, j], log_loss(y[test], p), rtol=2e-3)
+
+
 def test_another_algorithm_takes_the_common_way(spent):
     slow = LogisticRegressionCV(Cs=[1e-3, 1e-2], cv=3, algorithm="lbfgs").fit(A, B, groups=HOME)
     quick = LogisticRegressionCV(Cs=[1e-3, 1e-2], cv=3).fit(A, B, groups=HOME)
@@ -186,7 +229,7 @@ def test_fits_share_points():
         f = LinearModel(A, np.where(B == 1, 1.0, -1.0), Logistic(), intercept="free")
 
         def look(x):
-            return newton_path.Point(x, f.value(x), np.array(f.gradient(x)), f.hessian(x))
+            return newton_path.Point(x, f.value(x), np.array(f.gradient(x)), half(f.hessian(x)))
 
         costs = [newton_path.Cost(Logistic(), ridge) for ridge in strengths]
         fits, rounds = newton_path.Fits(costs, 1.0, look(np.zeros(f.d)), 1e-9), 0

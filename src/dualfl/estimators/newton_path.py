@@ -11,6 +11,10 @@ curvatures jump, those that are left also try the steps from the next best point
 that is no better than what is known is taken back, and its step is a quarter as long. A fit ends where its model
 promises a gain of at most tol times the energy of no model; near a minimiser that gain is E - E* but for terms of third
 order.
+
+Beside several classes a Hessian has many numbers. Then only some of the trials are sent with one, evenly spaced along
+the path, and the others borrow: of all points with a Hessian the one from which <x - y, F'(x) - F'(y)> is least, which
+is how far the two are apart in the curvature between them.
 """
 
 from __future__ import annotations
@@ -22,13 +26,16 @@ from typing import Any
 import numpy as np
 
 from dualfl.errors import DualflError
-from dualfl.objectives import Logistic, Poisson, SquaredHinge
+from dualfl.objectives import Logistic, Poisson, Softmax, SquaredHinge
+from dualfl.objectives.losses import Loss
 from dualfl.silos.costs import Cost
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos
 from dualfl.solvers.coordinate_descent import Separable, minimise_model
 from dualfl.typing import Array
 
 MOST = 2**24  # numbers in one message
+BLOCKS = 2**21  # the same in all Hessians of a message, beside several classes
+LARGEST, FEWEST = 1000, 2  # coefficients of several classes, and Hessians of a fold in a message, for this to pay
 MORE = 4  # points from which a fit tries a step, where there is room and curvatures jump
 SHORTER = 0.25  # of a step that was taken back
 SHORTEST = 1e-5  # below it nothing is left to gain but rounding
@@ -42,23 +49,48 @@ def suits(model: Any) -> bool:
     """Whether this is a loss for which Newton's method needs few safeguards, and nobody wants another algorithm."""
     if getattr(model, "own_intercept", False):  # then a row's loss is not of its predictor alone
         return False
-    return isinstance(model._cost(1.0).loss, Logistic | SquaredHinge | Poisson) and model.algorithm == "auto"
+    return isinstance(model._cost(1.0).loss, Logistic | SquaredHinge | Poisson | Softmax) and model.algorithm == "auto"
 
 
-def small(silos: Silos, fits: int) -> bool:
-    """Whether whole Hessians of so many fits can be sent at once."""
-    d = silos.features + 1
-    return fits * d * (d + 3) // 2 <= MOST
+def small(silos: Silos, loss: Loss, folds: int, penalties: int) -> bool:
+    """Whether whole Hessians of so many fits can be sent at once, or some of them where others may borrow."""
+    D = silos.features + 1
+    if loss.outputs == 1:
+        return folds * penalties * D * (D + 3) // 2 <= MOST
+    gradients = folds * penalties * D * loss.outputs
+    return D * loss.outputs <= LARGEST and spared(D, loss, folds) >= FEWEST and gradients <= MOST
+
+
+def spared(D: int, loss: Loss, folds: int) -> int:
+    """How many Hessians every fold may send in a message."""
+    return BLOCKS // (folds * len(pairs_of(loss.outputs)[0]) * D * (D + 1) // 2)
+
+
+def pairs_of(outputs: int) -> tuple[Any, Any]:
+    """The outputs whose blocks of a Hessian are sent: for a softmax all rows of blocks add up to 0."""
+    free = max(outputs - 1, 1)
+    return np.triu_indices(free)
 
 
 @dataclass
 class Point:
-    """F at a point."""
+    """F at a point; `half` is what silos send of its Hessian, if they do."""
 
     x: Array
     F: float
     g: Array
-    H: Array
+    half: Array | None
+    outputs: int = 1
+    whole: Array | None = None
+
+    @property
+    def H(self) -> Array:
+        if self.whole is not None:
+            return self.whole
+        assert self.half is not None
+        H = unfolded(self.half, len(self.x), self.outputs)
+        self.whole = H if self.outputs == 1 else None  # beside several classes it is large, and seldom asked for
+        return H
 
 
 class Fits:
@@ -69,10 +101,12 @@ class Fits:
         self.cost, self.mass, self.tol = cost.without_penalty, mass, tol
         kept = np.ones(len(start.x))
         if cost.intercept == "free":
-            kept[-1] = 0.0
+            kept[-cost.loss.outputs :] = 0.0
         self.ridge = np.array([one.ridge for one in penalties])[:, None] * kept
         self.l1 = np.array([one.l1 for one in penalties])[:, None] * kept
-        self.m = len(penalties)
+        self.m, self.outputs = len(penalties), cost.loss.outputs
+        self.room = self.m  # Hessians in a message
+        self.curved: list[Point] = []  # points with a Hessian, from which others borrow
         self.more = MORE if isinstance(cost.loss, SquaredHinge) else 1
         self.at: list[Point | None] = [None] * self.m
         self.asked = np.zeros((0, len(start.x)))
@@ -95,6 +129,7 @@ class Fits:
         points = [*known, *(point for point in found if np.isfinite(point.F))]
         if not points:
             raise Stalled("the loss is not finite where the fits start")
+        self.curved = [*self.curved, *(point for point in found if point.half is not None)][-2 * self.room - 1 :]
         E = self.energies(points)
         where = {id(point): i for i, point in enumerate(points)}
         for j in map(int, np.flatnonzero(self.live)):
@@ -106,6 +141,8 @@ class Fits:
             else:
                 self.length[j] *= SHORTER
                 self.live[j] = self.length[j] > SHORTEST
+                if here.half is None:  # perhaps it is known better by now how F is curved there
+                    self.step[j] = self.towards(j, here)[0]
         self.asked = self.trials(points, E)
 
     def trials(self, points: list[Point], E: Array) -> Array:
@@ -124,7 +161,7 @@ class Fits:
     def towards(self, j: int, point: Point) -> tuple[Array, float]:
         """The step from a point to the minimum of the model there, and the gain that it promises."""
         x, ridge, l1 = point.x, self.ridge[j], self.l1[j]
-        Q = point.H + np.diag(ridge)
+        Q = self.nearest(point).H + np.diag(ridge)
         slope = point.g + ridge * x
         if not l1.any():
             p = -solved(Q, slope)
@@ -134,6 +171,19 @@ class Fits:
         z = minimise_model(Q, Q @ x - slope, P, x, 1e-3 * np.sqrt(self.tol) * float(np.abs(slope).max()))
         p = z - x
         return p, -float(slope @ p + p @ Q @ p / 2 + l1 @ (np.abs(z) - np.abs(x)))
+
+    def nearest(self, point: Point) -> Point:
+        """The point whose Hessian serves at this one."""
+        if point.half is not None:
+            return point
+        apart = [float((one.x - point.x) @ (one.g - point.g)) for one in self.curved]
+        return self.curved[int(np.argmin(apart))]
+
+    @property
+    def second(self) -> Array:
+        """Which trials are to be sent with their Hessians: some, evenly spaced."""
+        n = len(self.asked)
+        return np.unique(np.linspace(0, n - 1, min(self.room, n)).round().astype(np.int64))
 
     @property
     def thetas(self) -> list[Array]:
@@ -155,39 +205,76 @@ def solved(Q: Array, b: Array) -> Array:
 
 def fitting(groups: Sequence[Fits], rounds: int, purpose: str) -> Conversation[None]:
     """Until the last fit has come to its end."""
+    for group in groups:
+        if group.outputs > 1:
+            D = group.asked.shape[1] // group.outputs
+            group.room = max(min(group.m, spared(D, group.cost.loss, len(groups))), 1)
     for _ in range(rounds):
         waiting = [group for group in groups if group.live.any()]
         if not waiting:
             return
         asked = [np.ascontiguousarray(group.asked) for group in waiting]
-        (answer,) = yield Exchange(purpose, (looking([group.cost for group in waiting], asked),))
-        for group, found in zip(waiting, points(asked, answer, [group.mass for group in waiting])):
+        some = any(group.room < len(group.asked) for group in waiting)
+        second: bool | list[Array] = [group.second for group in waiting] if some else True
+        (answer,) = yield Exchange(purpose, (looking([group.cost for group in waiting], asked, second),))
+        for group, found in zip(waiting, points(waiting, asked, answer, second)):
             group.take(found)
     raise Stalled(f"{sum(int(group.live.sum()) for group in groups)} fits of the path have not come to an end")
 
 
-def looking(costs: Sequence[Cost], thetas: Sequence[Array]) -> Query:
-    """The question about each of several losses at some points."""
-    return Query("curvatures", {"costs": [cost.as_json() for cost in costs], "thetas": list(thetas)})
+def looking(costs: Sequence[Cost], thetas: Sequence[Array], second: bool | list[Array] = True) -> Query:
+    """The question about each of several losses at some points, `second` of them with Hessians."""
+    given = {"costs": [cost.as_json() for cost in costs], "thetas": list(thetas)}
+    return Query("curvatures", given if second is True else given | {"second": second})
 
 
-def points(thetas: Sequence[Array], answer: Any, masses: Sequence[float]) -> list[list[Point]]:
+def starts(costs: Sequence[Cost], thetas: Sequence[Array], answer: Any, masses: Sequence[float]) -> list[Point]:
+    """Of fits that all begin at one point each."""
+    found = (np.asarray(answer[name]) for name in ("losses", "gradients", "hessians"))
+    return [
+        Point(x[0], float(F / mass), g / mass, h / mass, cost.loss.outputs)
+        for cost, x, mass, F, g, h in zip(costs, thetas, masses, *found)
+    ]
+
+
+def points(
+    groups: Sequence[Fits], thetas: Sequence[Array], answer: Any, second: bool | list[Array]
+) -> list[list[Point]]:
     """What the answer to it says."""
-    found, place = [], 0
-    for some, mass in zip(thetas, masses):
+    found, place, curved = [], 0, 0
+    for i, (group, some) in enumerate(zip(groups, thetas)):
         rows = slice(place, place + len(some))
         place = rows.stop
-        sums = [np.asarray(answer[name])[rows] / mass for name in ("losses", "gradients", "hessians")]
-        found.append([Point(x, float(F), g, unfolded(h, len(x))) for x, F, g, h in zip(some, *sums)])
+        losses, gradients = (np.asarray(answer[name])[rows] / group.mass for name in ("losses", "gradients"))
+        which = np.arange(len(some)) if isinstance(second, bool) else second[i]
+        halves: list[Array | None] = [None] * len(some)
+        for line in map(int, which):
+            halves[line] = np.asarray(answer["hessians"][curved]) / group.mass
+            curved += 1
+        every = zip(some, losses, gradients, halves)
+        found.append([Point(x, float(F), g, half, group.outputs) for x, F, g, half in every])
     return found
 
 
-def unfolded(h: Array, d: int) -> Array:
-    H = np.empty((d, d))
-    upper = np.triu_indices(d)
-    H[upper] = h
-    H.T[upper] = h
-    return H
+def unfolded(half: Array, d: int, outputs: int = 1) -> Array:
+    """The Hessian from what is sent of it. Of a softmax the last row of blocks is what the others lack to 0; and that
+    intercepts may all be larger by one number, to which F is blind, is held back by a curvature of its own."""
+    D = d // outputs
+    blocks = half.reshape(-1, D * (D + 1) // 2)
+    upper = np.triu_indices(D)
+    H = np.zeros((D, outputs, D, outputs))
+    for a, b, block in zip(*pairs_of(outputs), blocks):
+        B = np.empty((D, D))
+        B[upper] = block
+        B.T[upper] = block
+        H[:, a, :, b] = B
+        H[:, b, :, a] = B
+    if outputs > 1:
+        H[:, :-1, :, -1] = -H[:, :-1, :, :-1].sum(axis=3)
+        H[:, -1, :, :-1] = H[:, :-1, :, -1].transpose(0, 2, 1)
+        H[:, -1, :, -1] = -H[:, -1, :, :-1].sum(axis=2)
+        H[-1, :, -1, :] += np.trace(H[-1, :, -1, :]) / outputs
+    return H.reshape(d, d)
 
 
 def judging(groups: Sequence[tuple[Fits, Any]], purpose: str) -> Conversation[list[Array]]:

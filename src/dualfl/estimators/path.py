@@ -182,7 +182,8 @@ class Dealt:
 
     def judged(self, silos: Silos, models: Sequence[Any]) -> Conversation[Array]:
         """Fit every fold with every penalty, all side by side; the loss of each fit on the rows it has not seen."""
-        if self.starts and newton_path.small(silos, len(self.starts) * len(models)):
+        loss = models[0]._cost(1.0).loss
+        if self.starts and newton_path.small(silos, loss, len(self.starts), len(models)):
             try:
                 return (yield from self._by_newton(models))
             except newton_path.Stalled:  # algorithms with more safeguards then do
@@ -245,8 +246,9 @@ def dealing(silos: Silos, model: Any, folds: Sequence[Fold]) -> Conversation[Dea
     rows = choices_of_rows(folds)
     queries = [measurement(rows, model._cost(1.0).loss, model._class_count)]
     costs = [one.without_penalty for fold in folds for one in model._costs(Sample(fold.train, 1.0, 1, 0.0, 0.0))]
-    zeros = [np.zeros((1, silos.features + bool(one.intercept))) for one in costs]
-    newton = newton_path.suits(model) and newton_path.small(silos, len(costs))
+    zeros = [np.zeros((1, (silos.features + bool(one.intercept)) * one.loss.outputs)) for one in costs]
+    newton = newton_path.suits(model) and newton_path.small(silos, costs[0].loss, len(costs), 1)
+    newton = newton and not path_here.suits(silos, model)
     if newton:
         queries.append(newton_path.looking(costs, zeros))
     elif by_spread(model) and model._cost(1.0).l1:
@@ -258,7 +260,7 @@ def dealing(silos: Silos, model: Any, folds: Sequence[Fold]) -> Conversation[Dea
     if not newton:
         return replace(dealt, sums=np.asarray(others[0]["sums"]))
     masses = np.repeat([train.mass for train in dealt.train], len(costs) // len(folds))
-    return replace(dealt, starts=[start for (start,) in newton_path.points(zeros, others[0], list(masses))])
+    return replace(dealt, starts=newton_path.starts(costs, zeros, others[0], list(masses)))
 
 
 def choices_of_rows(folds: Sequence[Fold]) -> list[Rows]:

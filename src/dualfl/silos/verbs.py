@@ -15,7 +15,7 @@ import numpy as np
 from dualfl import kernels
 from dualfl.errors import InputError
 from dualfl.kernels import is_sparse
-from dualfl.objectives import LinearModel, Squared
+from dualfl.objectives import LinearModel, Squared, curvature
 from dualfl.objectives.losses import Loss
 from dualfl.silos.chamber import Chamber, SiloRows
 from dualfl.silos.costs import Cost, Rows, loss_from_json
@@ -229,35 +229,65 @@ def losses(chamber: Chamber, costs: Sequence[Mapping[str, Any]], thetas: Sequenc
 
 @verb
 def curvatures(
-    chamber: Chamber, costs: Sequence[Mapping[str, Any]], thetas: Sequence[Array], second: bool = True
+    chamber: Chamber,
+    costs: Sequence[Mapping[str, Any]],
+    thetas: Sequence[Array],
+    second: bool | Sequence[Array] = True,
 ) -> Wire:
     """The summed losses of several models on each of several choices of rows; with `second` their gradients and the
-    halves of their Hessians, too. One pass over the rows serves all models of a choice."""
+    halves of their Hessians, too, or of those models alone that it names. One pass over the rows serves all models of a
+    choice."""
     return looks([with_model(chamber, cost) for cost in costs], thetas, second)
 
 
-def looks(models: Sequence[tuple[LinearModel, float]], thetas: Sequence[Array], second: bool) -> Wire:
-    parts = [looked_at(f, mass, np.asarray(points), second) for (f, mass), points in zip(models, thetas)]
-    names = ("losses", "gradients", "hessians") if second else ("losses",)
+def looks(
+    models: Sequence[tuple[LinearModel, float]], thetas: Sequence[Array], second: bool | Sequence[Array] = True
+) -> Wire:
+    chosen: Sequence[bool | Array] = [second] * len(models) if isinstance(second, bool) else second
+    parts = [looked_at(f, mass, np.asarray(points), one) for (f, mass), points, one in zip(models, thetas, chosen)]
+    names = ("losses",) if second is False else ("losses", "gradients", "hessians")
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
-def looked_at(f: LinearModel, mass: float, points: Array, second: bool) -> Wire:
-    """A model of one output at several points."""
+def looked_at(f: LinearModel, mass: float, points: Array, second: bool | Array) -> Wire:
+    """A model at several points."""
+    if f.k > 1:
+        return looked_at_classes(f, mass, points, second)
     Z = f.design.forward(np.ascontiguousarray(points.T))
     if f.offset is not None:
         Z += f.offset[:, None]
     columns = np.ascontiguousarray(Z.T)[:, :, None]
-    if not second:
+    if second is False:
         return {"losses": mass * np.array([kernels.value(f.loss, z, f.y, f.s) for z in columns])}
     found = [kernels.residual(f.loss, z, f.y, f.s) for z in columns]
     R = np.column_stack([slopes[:, 0] for _, slopes in found])
     ones = np.ones((f.n, 1))
-    weights = [kernels.curvature_times(f.loss, z, ones, f.y, f.s)[:, 0] for z in columns]
+    some = range(len(points)) if second is True else second
+    weights = [kernels.curvature_times(f.loss, columns[i], ones, f.y, f.s)[:, 0] for i in some]
     return {
         "losses": mass * np.array([value for value, _ in found]),
         "gradients": mass * f.design.backward(R).T,
         "hessians": mass * np.array([half(f.design.gram(w)) for w in weights]),
+    }
+
+
+def looked_at_classes(f: LinearModel, mass: float, points: Array, second: bool | Array) -> Wire:
+    """A softmax at several points. Of a Hessian the halves of its blocks go, and none of the last class: every row of
+    blocks adds up to 0."""
+    predictors = [f.design.forward(np.ascontiguousarray(x.reshape(f.design.D, f.k))) for x in points]
+    if second is False:
+        return {"losses": mass * np.array([kernels.value(f.loss, Z, f.y, f.s) for Z in predictors])}
+    found = [kernels.residual(f.loss, Z, f.y, f.s) for Z in predictors]
+    rows, columns = np.triu_indices(f.k - 1)
+    some = range(len(points)) if second is True else second
+    halves = np.zeros((len(some), len(rows) * f.design.D * (f.design.D + 1) // 2))
+    for line, i in zip(halves, some):
+        W = curvature.curvatures(f.loss, predictors[i], f.y, f.s)
+        line[:] = f.design.grams(np.ascontiguousarray(W[rows, columns].T)).T.ravel()
+    return {
+        "losses": mass * np.array([value for value, _ in found]),
+        "gradients": mass * np.array([f.design.backward(slopes).ravel() for _, slopes in found]),
+        "hessians": mass * halves,
     }
 
 

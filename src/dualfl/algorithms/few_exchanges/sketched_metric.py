@@ -100,6 +100,16 @@ class Basis:
         """The ridge of every direction on its own, q x m x m."""
         return np.asarray(np.einsum("dl,dk,ka,kb->lab", self.V**2, self.ridges, self.B, self.B, optimize=True))
 
+    @property
+    def of_columns(self) -> bool:
+        """Whether V leaves out single columns, few enough that each can have its own ridge."""
+        few = self.D * self.m**2 <= EXACT
+        return few and not self.spans and np.count_nonzero(self.V) == self.q
+
+    def column_ridges(self) -> Array:
+        """The ridge of every column, D x m x m."""
+        return np.asarray(np.einsum("dk,ka,kb->dab", self.ridges, self.B, self.B, optimize=True))
+
     def floats(self, rank: int) -> int:
         """What a metric of this rank weighs."""
         return weight(self.q, rank, self.m)
@@ -192,7 +202,7 @@ class SketchedMetric:
     lead: Array  # Cholesky factor of the leading block, its diagonal scaled to 1, (rm) x (rm), lower
     unit: Array  # what scales it
     tail: Array  # (q - r) x m x m, inverse blocks
-    outside: Array  # m x m
+    outside: Array  # m x m; or D of them, where single columns are left out, each with a ridge of its own
     exact: bool  # whether it is the Hessian, but for what is negligible
 
     def solve(self, basis: Basis, g: Array) -> Array:
@@ -201,7 +211,7 @@ class SketchedMetric:
         G = g.reshape(basis.D, -1)
         A = basis.at.pull(G @ B)
         c = V.T @ A
-        R = np.zeros_like(A) if basis.spans else (A - V @ c) @ self.outside
+        R = np.zeros_like(A) if basis.spans else self.left_out(A - V @ c)
         solved = np.empty_like(c)
         if r:
             right = c[:r].ravel() * self.unit
@@ -217,6 +227,10 @@ class SketchedMetric:
             )  # G - G B B' would be rounding elsewhere
             R += np.where(ridges > 0, basis.at.pull(mean) / np.where(ridges > 0, ridges, 1.0), 0.0)
         return np.asarray(basis.at.to(R).ravel())
+
+    def left_out(self, A: Array) -> Array:
+        """The inverse applied to what V leaves out."""
+        return A @ self.outside if self.outside.ndim == 2 else np.einsum("dab,db->da", self.outside, A)
 
 
 def first_metric(basis: Basis, C: Array | None = None) -> SketchedMetric:
@@ -264,7 +278,9 @@ def built(basis: Basis, lead: Array, tail: Array, outside: Array) -> SketchedMet
     add_ridge(basis, lead)
     floor = FLOOR * float(basis.variances.mean() * np.trace(basis.S)) + 1e-290
     eye = floor * np.eye(m)
-    rest = float(ridges.mean()) * np.eye(m)
+    # Ridges of single columns differ in z. Where one is more than twice what a step takes it for, the step goes too
+    # far, and rounding grows from step to step.
+    rest = basis.column_ridges() if basis.of_columns else float(ridges.mean()) * np.eye(m)
     factor, unit = definite(lead.reshape(r * m, r * m))
     tails = tail + basis.ridge_blocks()[basis.q - len(tail) :] + eye if len(tail) else tail
     exact = len(tail) == 0 and basis.complete
