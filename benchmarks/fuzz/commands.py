@@ -19,7 +19,8 @@ REPRODUCED = ("all", "figure1", "matrix", "network", "table1", "table2")
 ENDLESS = ("--rounds", "--seconds", "--epsilon")  # options by which somebody may ask for very long runs
 LEFT_OUT = ("show", "engine", "check", "times")  # opens a browser, starts a cluster, takes minutes, watches for ever
 # whose words always have a place where nothing can be: they would run for minutes, serve, or ask a network
-ENDED = ("tune", "demo", "try", "start", "serve", "deploy run", *(f"reproduce {name}" for name in REPRODUCED))
+SERVICES = ("start", "serve", "measure", "deploy run")
+ENDED = ("tune", "demo", "try", *SERVICES, *(f"reproduce {name}" for name in REPRODUCED))
 SURVIVAL = ("--time", "days", "--event", "died")
 PLACES = (
     "out",
@@ -85,6 +86,7 @@ def templates(ground: Ground) -> dict[str, list[Any]]:
         "approve": ["deploy", "approve", "silo", "--all", "once"],
         "deploy check": ["deploy", "check", "silo"],
         "deploy run": ["deploy", "run", "mine.txt", "--rounds", "2"],
+        "measure": ["deploy", "measure", "mine.txt"],
         "start": ["deploy", "start", "mine.txt"],
         "serve": ["deploy", "serve", "mine.txt"],
         "try": ["deploy", "try", "--keep", "notes"],
