@@ -22,6 +22,7 @@ from dualfl.objectives import LinearModel, Logistic, Softmax
 from dualfl.silos.chamber import Dealing, SiloRows, dealt
 from dualfl.silos.verbs import half, looked_at
 from dualfl.solvers.coordinate_descent import quick_face_step
+from oracles import l1_logistic
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # some ask for all digits
 X, Y = load_diabetes(return_X_y=True)
@@ -209,9 +210,8 @@ def test_several_classes(share, blocks, spent, monkeypatch):
     for i, (train, test) in enumerate(folds(y, homes, 3, True)):
         for j in (0, 5, 9):
             C = float(model.path_.values[j])
-            alone = pooled.LogisticRegression(
-                C=C, l1_ratio=share, solver="saga" if share else "lbfgs", tol=1e-8, max_iter=20_000, random_state=0
-            )
+            options = {"C": C, "tol": 1e-8, "max_iter": 20_000, "random_state": 0}
+            alone = l1_logistic(solver="saga", **options) if share else pooled.LogisticRegression(**options)
             p = alone.fit(Z[train], y[train]).predict_proba(Z[test])
             np.testing.assert_allclose(model.path_.losses[i, j], log_loss(y[test], p), rtol=2e-3)
 
