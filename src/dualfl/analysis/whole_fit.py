@@ -28,7 +28,7 @@ from dualfl.analysis.site_effects import check_random, random_intercepts
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
 from dualfl.estimators import standard_errors
-from dualfl.estimators.families import searching_dispersion
+from dualfl.estimators.dispersion import searching_dispersion
 from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
 from dualfl.estimators.solving import Task, solving, warn_unless_certified
 from dualfl.names import nearest
