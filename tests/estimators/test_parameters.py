@@ -1,13 +1,14 @@
 """Parameters are declared and described once, in the class that they belong to, and every estimator takes its own."""
 
 import inspect
+import re
 from dataclasses import field
 
 import pytest
 from sklearn.base import clone
 
 from dualfl import estimators as est
-from dualfl.estimators.parameters import estimator
+from dualfl.estimators.parameters import descriptions, estimator
 from dualfl.estimators.regressors import FederatedRegressor
 
 
@@ -19,6 +20,8 @@ class Own(FederatedRegressor):
     ----------
     strength : float, default 2.0
         How strong.
+    tol : float, default 0.5
+        How exactly.
 
     Examples
     --------
@@ -63,7 +66,7 @@ def test_a_parameter_can_be_taken_away():
 def test_inherited_parameters_are_described_before_the_next_section():
     doc = Own.__doc__
     order = [
-        doc.index(one) for one in ("strength : ", "fit_intercept : ", "tol : ", "verbose : ", "Examples\n---", ">>> 1")
+        doc.index(one) for one in ("strength : ", "tol : ", "fit_intercept : ", "verbose : ", "Examples\n---", ">>> 1")
     ]
     assert order == sorted(order) and doc.count("tol : ") == 1 and doc.count("Parameters\n---") == 1
 
@@ -71,3 +74,14 @@ def test_inherited_parameters_are_described_before_the_next_section():
 def test_a_class_that_describes_nothing_itself_gets_the_section():
     assert Less.__doc__.startswith("Without a strength.\n\nParameters\n----------\n") and "tol : " in Less.__doc__
     assert "strength : " not in Less.__doc__
+
+
+@pytest.mark.parametrize("name", [name for name in est.__all__ if hasattr(getattr(est, name), "fit_silos")])
+def test_a_description_has_the_default_that_the_constructor_has(name):
+    """One that is inherited could have another."""
+    made = getattr(est, name)
+    given = inspect.signature(made).parameters
+    for parameter, text in descriptions(made).items():
+        told = re.search(r"default (.+)", text.splitlines()[0])
+        assert (told[1] if told else "None") == repr(given[parameter].default), text
+    assert descriptions(made).keys() == given.keys()

@@ -17,7 +17,7 @@ from dualfl.analysis.separated import separation_sentence
 from dualfl.errors import InputError
 from dualfl.estimators import standard_errors
 from dualfl.estimators.metrics import Evaluation
-from dualfl.estimators.path import PenaltyPath
+from dualfl.estimators.penalty_path import PenaltyPath
 from dualfl.estimators.solving import FitLimits
 from dualfl.estimators.statistics import FEW_SILOS, FitStatistics, fit_statistics, null_predictor
 from dualfl.objectives import (

@@ -29,7 +29,9 @@ from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
 from dualfl.estimators import standard_errors
 from dualfl.estimators.dispersion import searching_dispersion
-from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
+from dualfl.estimators.folds import make_folds
+from dualfl.estimators.path import Dealt, following
+from dualfl.estimators.penalty_path import PenaltyPath
 from dualfl.estimators.solving import Task, solving, warn_unless_certified
 from dualfl.names import nearest
 from dualfl.objectives import CLogLog

@@ -18,10 +18,10 @@ from dualfl.errors import DualflError, InputError, NoMinimiser, NotSupported
 from dualfl.estimators import all_rows
 from dualfl.estimators.inference import Endless, Fitting, Inference, endless, inferring
 from dualfl.estimators.parameters import estimator
-from dualfl.estimators.path import spreads
 from dualfl.estimators.separation import separating
 from dualfl.estimators.silos import KINDS, checked_silos, how_many, one_table, split
 from dualfl.estimators.solving import FitCost, FitLimits, Task, shifted, solving, warn_unless_certified
+from dualfl.estimators.strongest_penalty import spreads
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Cox, Ordered
 from dualfl.objectives.linear import Intercept

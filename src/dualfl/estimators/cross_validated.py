@@ -10,8 +10,10 @@ import numpy as np
 from dualfl.errors import InputError
 from dualfl.estimators import path_here
 from dualfl.estimators.base import FederatedLinear, check_number
+from dualfl.estimators.folds import make_folds
 from dualfl.estimators.parameters import estimator
-from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
+from dualfl.estimators.path import Dealt, following
+from dualfl.estimators.penalty_path import PenaltyPath
 from dualfl.estimators.solving import FitCost, Task
 from dualfl.silos.questions import Conversation, Silos
 from dualfl.typing import Array
