@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import NoMinimiser
 from dualfl.estimators.base import FederatedLinear
 from dualfl.estimators.classifiers import FederatedClassifier, LinearSVC, LogisticRegression

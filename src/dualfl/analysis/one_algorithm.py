@@ -18,10 +18,10 @@ from dualfl.algorithms.registry import from_json as algorithm_from_json
 from dualfl.analysis.agreeing import ColumnWishes, agreeing, check_counts
 from dualfl.data.dataset import Dataset
 from dualfl.data.problem import REGRESSION, choose_loss, parse_loss
-from dualfl.engines.engine import Result
 from dualfl.engines.exchanges import Exchanges
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording
+from dualfl.engines.result import Result
 from dualfl.engines.session import Session
 from dualfl.estimators.solving import side_by_side, starting
 from dualfl.silos.costs import ALL, Cost

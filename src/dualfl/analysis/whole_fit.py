@@ -25,7 +25,7 @@ from dualfl.analysis.models import Recipe
 from dualfl.analysis.proving import SINGULAR, proving
 from dualfl.analysis.separated import proven_separation, separation_sentence
 from dualfl.analysis.site_effects import check_random, random_intercepts
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
 from dualfl.estimators import standard_errors
 from dualfl.estimators.dispersion import searching_dispersion

@@ -13,7 +13,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from dualfl.arguments import conforms, shown
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser, NotSupported
 from dualfl.estimators import all_rows
 from dualfl.estimators.inference import Endless, Fitting, Inference, endless, inferring

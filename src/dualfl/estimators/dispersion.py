@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import NoMinimiser
 from dualfl.estimators.solving import Task
 from dualfl.silos.costs import ALL, Cost, Sample

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import InputError
 from dualfl.estimators.base import check_number
 from dualfl.estimators.classifiers import LogisticRegression, check_ratio, check_strength

@@ -11,7 +11,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import InputError
 from dualfl.estimators.base import FederatedLinear, check_number
 from dualfl.estimators.classifiers import check_ratio

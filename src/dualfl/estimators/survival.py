@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import InputError
 from dualfl.estimators.base import FederatedLinear, check_number
 from dualfl.estimators.classifiers import check_ratio

@@ -19,7 +19,8 @@ import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Place
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer, measured
-from dualfl.engines.engine import bound, check_fit, server_penalty
+from dualfl.engines.engine import server_penalty
+from dualfl.engines.suiting import bound, check_fit
 from dualfl.errors import InputError
 from dualfl.federation import declared, fixed_point
 from dualfl.federation.commitments import Commitment

@@ -22,9 +22,11 @@ from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
 from dualfl.engines.decision import conversing
 from dualfl.engines.driver import Driver
-from dualfl.engines.engine import Ahead, Energy, Engine, Result, check_fit
-from dualfl.engines.exchanges import Exchanges, Gathered, Measured, Measurement, Request, Step
+from dualfl.engines.engine import Engine
+from dualfl.engines.exchanges import Ahead, Exchanges, Gathered, Measured, Measurement, Request, Step
 from dualfl.engines.inprocess import digest
+from dualfl.engines.result import Energy, Result
+from dualfl.engines.suiting import check_fit
 from dualfl.engines.survey import Inquiry
 from dualfl.errors import InputError, NotSupported
 from dualfl.federation import commitments, fixed_point

@@ -15,8 +15,9 @@ import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.engines import exchanges
-from dualfl.engines.engine import Engine, Result
+from dualfl.engines.engine import Engine
 from dualfl.engines.exchanges import Exchanges
+from dualfl.engines.result import Result
 from dualfl.engines.survey import Inquiry
 from dualfl.objectives.base import Objective
 from dualfl.objectives.losses import Loss
