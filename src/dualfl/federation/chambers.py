@@ -35,8 +35,8 @@ from dualfl.federation.two_columns import check_alternatives
 from dualfl.federation.wire import decode, encode
 from dualfl.objectives import L1
 from dualfl.silos.chamber import Chamber, Dealing, Least
+from dualfl.silos.classification_scores import BINS
 from dualfl.silos.costs import Cost
-from dualfl.silos.scores import BINS
 from dualfl.silos.verbs import answered
 from dualfl.solvers.naming import choose_solver
 from dualfl.tables.delimited import is_class_target
