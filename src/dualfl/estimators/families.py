@@ -85,20 +85,6 @@ class TweedieRegressor(LogLink):
         return known.get(power) or Tweedie(power)
 
     def predict(self, X: Any, offset: Any = None) -> Array:
-        """The expected target of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame
-            Rows, with the columns of the fit.
-        offset : array, optional
-            A number for each row that is added to its linear predictor.
-
-        Returns
-        -------
-        array
-            One number a row.
-        """
         if self.power != 0:
             return super().predict(X, offset)
         z = self._predictor(X).ravel()
@@ -165,22 +151,6 @@ class NegativeBinomialRegressor(LogLink):
         self._note(results, sample)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """D^2, the share of the deviance that the model explains.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame
-            Rows, with the columns of the fit.
-        y : array
-            Their targets.
-        sample_weight : array, optional
-            How often each row counts.
-
-        Returns
-        -------
-        float
-            1 if every target is predicted exactly, 0 for a model that knows the mean alone.
-        """
         y = np.asarray(y, dtype=np.float64)
         w = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         own, mean = (self._deviance(y, m) for m in (self.predict(X), np.full(len(y), np.average(y, weights=w))))
@@ -240,18 +210,6 @@ class CLogLogRegression(LogisticRegression):
         return FitCost(CLogLog(), (1 - ratio) * strength, ratio * strength)
 
     def predict_proba(self, X: Any) -> Array:
-        """The probability of each class.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame
-            Rows, with the columns of the fit.
-
-        Returns
-        -------
-        array
-            One row for each row of X, one column for each of `classes_`.
-        """
         none = np.exp(-np.exp(self.decision_function(X)))
         return np.column_stack([none, 1 - none])
 
@@ -261,18 +219,6 @@ class CLogLogRegression(LogisticRegression):
             return np.column_stack([-hazard, np.log(-np.expm1(-hazard))])
 
     def predict(self, X: Any) -> Any:
-        """The more probable class of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame
-            Rows, with the columns of the fit.
-
-        Returns
-        -------
-        array
-            Classes, as they were in the targets.
-        """
         return self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
 
     def __sklearn_tags__(self) -> Any:
