@@ -41,9 +41,9 @@ from dualfl.estimators.all_rows_sparse import by_columns, goal_at, minimise, wor
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.estimators.solving import FitLimits
 from dualfl.objectives import L1, Squared
-from dualfl.objectives.base import Point
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import Huber, Softmax, SquaredHinge
+from dualfl.objectives.points import Point
 from dualfl.objectives.rounding import roundings
 from dualfl.problem import Problem
 from dualfl.solvers.coordinate_descent import Separable, minimise_model

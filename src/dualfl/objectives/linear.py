@@ -24,10 +24,11 @@ from dualfl.arguments import check
 from dualfl.errors import InputError, NotSupported
 from dualfl.kernels import Design, RowsOnDisk
 from dualfl.objectives import curvature, moments, rounding
-from dualfl.objectives.base import Objective, Point, check_factor
+from dualfl.objectives.base import Objective, check_factor
 from dualfl.objectives.inputs import check_features, check_offset, check_scale, check_weights
 from dualfl.objectives.linear_point import LinearPoint
 from dualfl.objectives.losses import Loss
+from dualfl.objectives.points import Point
 from dualfl.objectives.rounding import Rounding
 from dualfl.objectives.spectrum import largest_eigenvalue
 from dualfl.typing import AnyArray, Array, frozen, sealed

@@ -10,7 +10,7 @@ import numpy as np
 
 from dualfl import kernels
 from dualfl.objectives import rounding
-from dualfl.objectives.base import Point, Ray
+from dualfl.objectives.points import Point, Ray
 from dualfl.objectives.rounding import Rounding
 from dualfl.typing import AnyArray, Array, frozen, sealed
 
