@@ -90,7 +90,7 @@ class OneAlgorithm:
         agreed = yield from agreeing(silos, wishes)
         yield Exchange("the rows", (agreed.note,))
         cost = self.problem.cost(agreed.schema)
-        (sample,) = yield from measuring(silos, [ALL], cost.loss, len(agreed.schema.classes), "the rows")
+        (sample,) = yield from measuring([ALL], cost.loss, len(agreed.schema.classes), "the rows")
         check_counts(agreed.overview, sample.n)
         ran: Any = self.running(silos.side(cost, sample))
         (found,) = yield from side_by_side([ran], "the run")

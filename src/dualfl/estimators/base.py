@@ -163,7 +163,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _fitting(self, silos: Silos) -> Conversation[None]:
         """The whole fit, wherever the silos are."""
-        (sample,) = yield from measuring(silos, [ALL], self._cost(1.0).loss, self._class_count, "the fit")
+        (sample,) = yield from measuring([ALL], self._cost(1.0).loss, self._class_count, "the fit")
         (results,) = yield from self._solving(silos, [Task(self, sample)])
         self._note(results, sample)
 

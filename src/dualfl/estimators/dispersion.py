@@ -25,10 +25,10 @@ def searching_dispersion(
     dispersion, start = 1.0, None
     for _ in range(STEPS):
         model = model_of(dispersion)
-        (sample,) = yield from measuring(silos, [ALL], model._cost(1.0).loss, 0, "the dispersion")
+        (sample,) = yield from measuring([ALL], model._cost(1.0).loss, 0, "the dispersion")
         (results,) = yield from model._solving(silos, [Task(model, sample, start)], "the dispersion")
         start = [results[0].theta]
-        found = yield from likeliest(silos, model._costs(sample)[0], results[0].theta, dispersion, sample.mean)
+        found = yield from likeliest(model._costs(sample)[0], results[0].theta, dispersion, sample.mean)
         settled, dispersion = abs(found / dispersion - 1) <= SETTLED, found
         if settled:
             break
@@ -36,7 +36,7 @@ def searching_dispersion(
     return dispersion, results, sample
 
 
-def likeliest(silos: Silos, cost: Cost, theta: Array, dispersion: float, mean: float) -> Conversation[float]:
+def likeliest(cost: Cost, theta: Array, dispersion: float, mean: float) -> Conversation[float]:
     """The dispersion that fits best around these means: Newton's method in the logarithm of the size."""
     size = 1 / dispersion
     for _ in range(STEPS):

@@ -123,7 +123,7 @@ def drive(conversation: Conversation[T], silos: Silos) -> T:
 
 
 def measuring(
-    silos: Silos, rows: Sequence[Rows], loss: Loss, classes: int, purpose: str, centre: float = 0.0
+    rows: Sequence[Rows], loss: Loss, classes: int, purpose: str, centre: float = 0.0
 ) -> Conversation[list[Sample]]:
     """What all silos together have in each of these choices of rows."""
     (answer,) = yield Exchange(purpose, (measurement(rows, loss, classes, centre),))
