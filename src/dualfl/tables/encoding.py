@@ -17,6 +17,7 @@ from dualfl.tables.schema import MISSING, Feature, Schema
 from dualfl.tables.terms import Factor, products
 from dualfl.typing import AnyArray, Array
 
+UNSEEN = ("error", "baseline")
 AS_MODEL = replace(IN_FILES, categorical="fit a model that takes {!r} as categories")
 
 
