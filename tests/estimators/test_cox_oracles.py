@@ -13,7 +13,6 @@ from dualfl.estimators import CoxPH, survival_target
 from dualfl.estimators.standard_errors import robust_errors
 from dualfl.silos import survival_sums as sums
 from dualfl.silos import survival_tests as tests_of
-from dualfl.silos.row_scores import row_scores, summed_products
 from oracle_tables import Table, oracles
 
 TABLES = ["lung", "veteran", "pbc"]
@@ -44,7 +43,7 @@ def test_a_stratified_fit(name, split, ties):
         assert_allclose([test.statistic for test in found], r[key], rtol=1e-5)
         assert found[-1].name == "GLOBAL" and found[-1].df == len(model.coef_)
     cov = np.linalg.inv(model.information())
-    B = sum(summed_products(U, np.arange(len(U))) for U in (row_scores(f, model.coef_) for f in model.costs_.values()))
+    B = sum(sums.meat(sums.score_residuals(f, model.coef_)) for f in model.costs_.values())
     assert_allclose(np.sqrt(np.diag(cov @ B @ cov)), r["robust"], rtol=CLOSE)
     y = survival_target(t["event"], t.y)
     counts = r["concordance"].reshape(5, -1) if r["concordance"].size > 5 else r["concordance"][:, None]
@@ -64,7 +63,7 @@ def test_weights(name):
     assert_allclose(model.coef_, r["coef"], rtol=CLOSE)
     cov = np.linalg.inv(model.information())
     assert_allclose(np.sqrt(np.diag(cov)), r["naive"], rtol=CLOSE)
-    B = sum(summed_products(U, np.arange(len(U))) for U in (row_scores(f, model.coef_) for f in model.costs_.values()))
+    B = sum(sums.meat(sums.score_residuals(f, model.coef_)) for f in model.costs_.values())
     assert_allclose(np.sqrt(np.diag(cov @ B @ cov)), r["robust"], rtol=CLOSE)
     assert model.log_likelihood_ == pytest.approx(r["loglik"][1], rel=1e-10)
 
@@ -93,8 +92,7 @@ def test_robust_errors_of_late_entries_weights_and_strata(ties):
     H = model.information()
     assert_allclose(np.sqrt(np.diag(np.linalg.inv(H))), r["naive"], rtol=CLOSE)
     for by, key in ((np.arange(len(year)), "robust"), (r["id"], "clustered")):
-        number = np.unique(by, return_inverse=True)[1]
-        B = sum(summed_products(row_scores(model.costs_[str(j)], model.coef_), number[rows[j]]) for j in range(3))
+        B = sum(sums.meat(sums.score_residuals(model.costs_[str(j)], model.coef_), by[rows[j]]) for j in range(3))
         found = robust_errors(H, B, len(np.unique(by)), "row", 0.0, len(year), 0, 0.95)
         assert_allclose(found.standard, r[key], rtol=CLOSE)
 

@@ -132,7 +132,7 @@ def _dense(f: CoxPartialLikelihood) -> Array:
 def score_residuals(f: CoxPartialLikelihood, theta: Array) -> Array:
     """One row for each row that was given, in its order: what it adds to the score of the log-likelihood, weighted.
 
-    They stay in the silo; `row_scores.summed_products` makes the sums of them that leave it.
+    They stay in the silo; `meat` makes the sums of them that leave it.
     """
     at, X = partial_at(f, theta), _dense(f)
     sets, rows = f.sets, f.sets.dead_rows
@@ -144,6 +144,16 @@ def score_residuals(f: CoxPartialLikelihood, theta: Array) -> Array:
     out = np.zeros((int(f.order.max(initial=-1)) + 1, f.d))
     out[f.order] = f.mass * U
     return out
+
+
+def meat(scores: Array, cluster: npt.ArrayLike | None = None) -> Array:
+    """sum over clusters of (sum of scores)(sum of scores)'; without clusters every row is one."""
+    if cluster is not None:
+        number = np.unique(np.asarray(cluster)[: len(scores)], return_inverse=True)[1]
+        sums = np.zeros((int(number.max(initial=-1)) + 1, scores.shape[1]))
+        np.add.at(sums, number, scores)
+        scores = sums
+    return np.asarray(scores.T @ scores)
 
 
 # -- concordance --------------------------------------------------------------------------------------------
