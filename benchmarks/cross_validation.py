@@ -40,7 +40,8 @@ from dualfl.analysis.models import Recipe  # noqa: E402
 from dualfl.analysis.whole_fit import LARGEST_RIDGE, SMALLEST_RIDGE, WEAKEST  # noqa: E402
 from dualfl.data import load  # noqa: E402
 from dualfl.estimators import survival_target  # noqa: E402
-from dualfl.estimators.path import Dealt, following, make_folds  # noqa: E402
+from dualfl.estimators.folds import make_folds  # noqa: E402
+from dualfl.estimators.path import Dealt, following  # noqa: E402
 from dualfl.silos.chamber import Chamber, Dealing, SiloRows, dealt  # noqa: E402
 from dualfl.silos.here import SilosHere  # noqa: E402
 from dualfl.silos.questions import Conversation, drive  # noqa: E402

@@ -46,7 +46,7 @@ def check_file(out: Path | None, force: bool = False) -> None:
         raise InputError(f"{out} is a device or a pipe, and --out must be a file; give another name.")
     if place.exists() and not force:
         raise InputError(f"{out} exists already; give another --out, or --force to replace it.")
-    _check_within(place.parent, out)
+    _check_within(place.parent)
 
 
 def check_folder(out: Path, replaced: bool = False) -> None:
@@ -56,10 +56,10 @@ def check_folder(out: Path, replaced: bool = False) -> None:
         raise InputError(f"{out} is a file, and results need a folder; give another --out.")
     if place in (Path(place.anchor), resolved(Path.home())):
         raise InputError(f"{out} holds other things and is not a folder of results; give --out a folder in it.")
-    _check_within(place if place.exists() and not replaced else place.parent, out)
+    _check_within(place if place.exists() and not replaced else place.parent)
 
 
-def _check_within(folder: Path, out: Path) -> None:
+def _check_within(folder: Path) -> None:
     """That files can be made in the folder, or in the nearest one that is there."""
     there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
     if not there.is_dir():

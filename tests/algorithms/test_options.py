@@ -11,7 +11,7 @@ from instances import Case, models, quad, rounds_to, unequal
 from dualfl.algorithms import Codec, FedDR, Quantise, RandK, TopK
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines import Problem, run
-from dualfl.engines.engine import bound
+from dualfl.engines.suiting import bound
 from dualfl.errors import InputError, NotSupported
 from dualfl.objectives import (
     L1,

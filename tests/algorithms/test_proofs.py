@@ -16,7 +16,7 @@ from dualfl.algorithms.few_exchanges import Auto
 from dualfl.algorithms.registry import make
 from dualfl.algorithms.server.gd import GradientDescent
 from dualfl.engines import Problem, run
-from dualfl.engines.engine import Energy
+from dualfl.engines.result import Energy
 from dualfl.engines.session import Best
 from dualfl.estimators import LogisticRegression
 from dualfl.objectives import (

@@ -18,7 +18,7 @@ from dualfl.algorithms.registry import ALGORITHMS
 from dualfl.engines import InProcess, Problem, inprocess, run
 from dualfl.engines.client import ClientMemory, Envelope, OutOfSync, answer
 from dualfl.engines.driver import Driver
-from dualfl.engines.engine import OFFERS
+from dualfl.engines.suiting import OFFERS
 from dualfl.errors import Diverged, InputError, NotSupported
 from dualfl.objectives import (
     L1,

@@ -9,7 +9,7 @@ from sklearn.preprocessing import scale
 
 from dualfl.errors import InputError
 from dualfl.estimators import LassoCV, LinearSVCCV, LogisticRegressionCV, QuantileRegressorCV, RidgeCV
-from dualfl.estimators.path import make_folds
+from dualfl.estimators.folds import make_folds
 from dualfl.silos.chamber import Chamber, Dealing, SiloRows
 
 X, Y = load_diabetes(return_X_y=True)

@@ -6,7 +6,7 @@ import pytest
 from dualfl.analysis.fitted import Counts
 from dualfl.errors import InputError
 from dualfl.estimators import CoxPH, CoxPHCV, OrdinalRegression, OrdinalRegressionCV, RidgeCV, survival_target
-from dualfl.estimators.path import strongest_l1
+from dualfl.estimators.strongest_penalty import strongest_l1
 from dualfl.objectives import CoxPartialLikelihood, Poisson
 from dualfl.silos import ALL, Chamber, Sample, SilosHere, drive
 from dualfl.silos.chamber import Dealing, SiloRows, dealt

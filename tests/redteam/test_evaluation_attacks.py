@@ -16,8 +16,10 @@ from dualfl.federation.fixed_point import BITS
 from dualfl.federation.keeper import Keeper
 from dualfl.silos import drive
 from dualfl.silos.chamber import SiloRows
+from dualfl.silos.classification_scores import classification_sums
+from dualfl.silos.levelled_scores import levelled
 from dualfl.silos.predictor import Predictor
-from dualfl.silos.scores import classification_sums, levelled, regression_sums
+from dualfl.silos.regression_scores import regression_sums
 from dualfl.tables.schema import Feature, Schema
 
 

@@ -28,7 +28,7 @@ from dualfl.silos import drive
 from dualfl.silos.chamber import SiloRows
 from dualfl.silos.predictor import Predictor
 from dualfl.silos.random_effect import SiteMoments
-from dualfl.silos.scores import survival_sums
+from dualfl.silos.survival_scores import survival_sums
 from dualfl.tables.reading import Table
 from dualfl.tables.schema import Feature, Request, Schema
 from dualfl.tables.terms import Factor, Term

@@ -15,7 +15,7 @@ from dualfl.fits import model_folder
 from dualfl.fits.page_facts import thinned
 from dualfl.report.page import fit_data, page
 from dualfl.report.results import read
-from dualfl.silos.scores import ClassificationSums, histograms, squashed
+from dualfl.silos.classification_scores import ClassificationSums, histograms, squashed
 from dualfl.tables.reading import read_table
 from dualfl.tables.schema import INTERCEPT, Request
 

@@ -105,7 +105,7 @@ def agreeing(silos: Silos, wishes: ColumnWishes) -> Conversation[Agreed]:
     if not draft.classes:
         check_target(overview, request, silos)
     if wishes.terms:
-        schema, scaling = yield from forming(silos, schema, columns, wishes.terms)
+        schema, scaling = yield from forming(schema, columns, wishes.terms)
         scaling = wishes.taken(scaling)
     return Agreed(schema, scaling, overview, tuple(None if one is None else own_counts(one) for one in own))
 

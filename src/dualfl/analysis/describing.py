@@ -17,7 +17,7 @@ from dualfl.analysis.separated import separation_sentence
 from dualfl.errors import InputError
 from dualfl.estimators import standard_errors
 from dualfl.estimators.metrics import Evaluation
-from dualfl.estimators.path import PenaltyPath
+from dualfl.estimators.penalty_path import PenaltyPath
 from dualfl.estimators.solving import FitLimits
 from dualfl.estimators.statistics import FEW_SILOS, FitStatistics, fit_statistics, null_predictor
 from dualfl.objectives import (
@@ -31,13 +31,14 @@ from dualfl.objectives import (
     Softmax,
     Tweedie,
 )
+from dualfl.silos.classification_scores import BINS
 from dualfl.silos.costs import Cost, Sample
 from dualfl.silos.here import added
 from dualfl.silos.likelihoods import EXPECTED, information_kind
 from dualfl.silos.predictor import Predictor
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos
 from dualfl.silos.random_effect import RandomIntercept
-from dualfl.silos.scores import BINS, from_wire
+from dualfl.silos.scores import from_wire
 from dualfl.silos.survival_sums import ProportionalitySums, StepFunction
 from dualfl.silos.survival_tests import proportionality
 from dualfl.silos.verbs import whole

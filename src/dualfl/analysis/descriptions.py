@@ -21,9 +21,9 @@ from dualfl.analysis.survival_curves import CurveWishes, drawing
 from dualfl.analysis.tabulating import TableWishes, describing
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
+from dualfl.silos.classification_scores import BINS
 from dualfl.silos.predictor import Predictor
 from dualfl.silos.questions import Conversation, Exchange, Silos
-from dualfl.silos.scores import BINS
 from dualfl.silos.verbs import request_from_json, request_to_json
 from dualfl.tables.refusals import IN_FILES
 from dualfl.tables.schema import Request, Schema

@@ -14,7 +14,7 @@ from dualfl.analysis.models import Recipe
 from dualfl.errors import InputError
 from dualfl.estimators.base import check_number
 from dualfl.estimators.classifiers import check_ratio
-from dualfl.estimators.cv import CrossValidated
+from dualfl.estimators.cross_validated import CrossValidated
 from dualfl.estimators.inference import Inference
 from dualfl.estimators.ordinal import OrdinalRegression
 from dualfl.estimators.survival import CoxPH

@@ -14,7 +14,7 @@ from dualfl.analysis.influence import Without
 from dualfl.analysis.models import Recipe
 from dualfl.estimators import standard_errors
 from dualfl.estimators.metrics import Evaluation
-from dualfl.estimators.path import PenaltyPath
+from dualfl.estimators.penalty_path import PenaltyPath
 from dualfl.estimators.statistics import Coefficients, FitStatistics, coefficients, ratio_name
 from dualfl.silos.ledger import Spent
 from dualfl.silos.survival_tests import ChiSquare

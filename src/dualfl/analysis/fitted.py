@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import expit
 
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import NoMinimiser
-from dualfl.estimators.base import FederatedClassifier, FederatedLinear, FederatedRegressor
-from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
+from dualfl.estimators.base import FederatedLinear
+from dualfl.estimators.classifiers import FederatedClassifier, LinearSVC, LogisticRegression
 from dualfl.estimators.families import CLogLogRegression
-from dualfl.estimators.regressors import LogLink
+from dualfl.estimators.regressors import FederatedRegressor, LogLink
 from dualfl.estimators.solving import FitCost, FitLimits, Task
 from dualfl.objectives import CLogLog, Cox, Loss, Ordered
 from dualfl.silos.costs import Cost, Sample

@@ -16,7 +16,7 @@ import numpy as np
 from dualfl.analysis.quantiles import Search
 from dualfl.errors import InputError
 from dualfl.names import nearest
-from dualfl.silos.questions import Conversation, Exchange, Query, Silos
+from dualfl.silos.questions import Conversation, Exchange, Query
 from dualfl.tables.encoding import Scaling
 from dualfl.tables.moments import corrected
 from dualfl.tables.outlines import Layout
@@ -29,17 +29,17 @@ CUT = 5  # no cell of fewer rows than twice that is cut to find a knot
 
 
 def forming(
-    silos: Silos, schema: Schema, columns: Mapping[str, ColumnSummary], terms: Sequence[Term]
+    schema: Schema, columns: Mapping[str, ColumnSummary], terms: Sequence[Term]
 ) -> Conversation[tuple[Schema, Scaling]]:
     """The schema with its terms, and the scaling of their columns."""
     check_columns(schema, terms)
     wanted = {factor for term in terms for factor in term.factors}
-    knots = yield from searching_knots(silos, columns, sorted(wanted, key=lambda one: one.name))
+    knots = yield from searching_knots(columns, sorted(wanted, key=lambda one: one.name))
     known = {factor: with_state(factor, columns, knots) for factor in wanted}
     whole = [replace(term, factors=tuple(known[one] for one in term.factors)) for term in terms]
     levels = [one.name for one in schema.features if one.kind == "categorical"]
     schema = replace(schema, terms=coded(whole, levels))
-    return (yield from scaling(silos, schema, next(iter(columns.values()))))
+    return (yield from scaling(schema, next(iter(columns.values()))))
 
 
 def check_columns(schema: Schema, terms: Sequence[Term]) -> None:
@@ -70,7 +70,7 @@ def with_state(
 
 
 def searching_knots(
-    silos: Silos, columns: Mapping[str, ColumnSummary], factors: Sequence[Factor]
+    columns: Mapping[str, ColumnSummary], factors: Sequence[Factor]
 ) -> Conversation[dict[Factor, tuple[float, ...]]]:
     """Quantiles over all silos, all splines side by side."""
     splines = [one for one in factors if one.shares]
@@ -107,7 +107,7 @@ def checked_knots(factor: Factor, search: Search) -> tuple[float, ...]:
     return tuple(float(f"{value:.9g}") for value in values)
 
 
-def scaling(silos: Silos, schema: Schema, any_column: ColumnSummary) -> Conversation[tuple[Schema, Scaling]]:
+def scaling(schema: Schema, any_column: ColumnSummary) -> Conversation[tuple[Schema, Scaling]]:
     """Sums of the columns that the terms make, and of their squares around the means."""
     rows = float(any_column.present + any_column.missing)
     plain = Scaling.none(len(schema.names))

@@ -42,7 +42,6 @@ RANGES = {
 }
 
 
-SITE_EFFECTS = ("none", "fixed", "random")
 WITHOUT_OWN_INTERCEPT = ("multinomial", "svm", "squared-hinge", "quantile", "huber", "ordinal", "lasso", "elastic-net")
 
 

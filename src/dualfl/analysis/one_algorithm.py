@@ -18,10 +18,10 @@ from dualfl.algorithms.registry import from_json as algorithm_from_json
 from dualfl.analysis.agreeing import ColumnWishes, agreeing, check_counts
 from dualfl.data.dataset import Dataset
 from dualfl.data.problem import REGRESSION, choose_loss, parse_loss
-from dualfl.engines.engine import Result
 from dualfl.engines.exchanges import Exchanges
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording
+from dualfl.engines.result import Result
 from dualfl.engines.session import Session
 from dualfl.estimators.solving import side_by_side, starting
 from dualfl.silos.costs import ALL, Cost
@@ -90,7 +90,7 @@ class OneAlgorithm:
         agreed = yield from agreeing(silos, wishes)
         yield Exchange("the rows", (agreed.note,))
         cost = self.problem.cost(agreed.schema)
-        (sample,) = yield from measuring(silos, [ALL], cost.loss, len(agreed.schema.classes), "the rows")
+        (sample,) = yield from measuring([ALL], cost.loss, len(agreed.schema.classes), "the rows")
         check_counts(agreed.overview, sample.n)
         ran: Any = self.running(silos.side(cost, sample))
         (found,) = yield from side_by_side([ran], "the run")

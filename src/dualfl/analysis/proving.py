@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.estimators.curvature_proof import INSIDE, LARGEST, MOST, SURE, psi
 from dualfl.objectives.penalties import L1
 from dualfl.objectives.rounding import UNIT, roundings

@@ -25,11 +25,13 @@ from dualfl.analysis.models import Recipe
 from dualfl.analysis.proving import SINGULAR, proving
 from dualfl.analysis.separated import proven_separation, separation_sentence
 from dualfl.analysis.site_effects import check_random, random_intercepts
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
 from dualfl.estimators import standard_errors
-from dualfl.estimators.families import searching_dispersion
-from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
+from dualfl.estimators.dispersion import searching_dispersion
+from dualfl.estimators.folds import make_folds
+from dualfl.estimators.path import Dealt, following
+from dualfl.estimators.penalty_path import PenaltyPath
 from dualfl.estimators.solving import Task, solving, warn_unless_certified
 from dualfl.names import nearest
 from dualfl.objectives import CLogLog
@@ -86,7 +88,7 @@ def fitting(
     check_classes(agreed.schema, recipe)
     yield Exchange("the fit", (agreed.note,))
     classes = len(agreed.schema.classes)
-    sample = yield from whole_sample(silos, recipe, wishes, agreed)
+    sample = yield from whole_sample(recipe, wishes, agreed)
     if wishes.alpha_of_sum:
         recipe = replace(recipe, alpha=recipe.alpha / sample.mass)
 
@@ -98,7 +100,7 @@ def fitting(
     if wishes.cross_validate:
         if say is not None:
             say("choosing alpha by cross-validation")
-        path = yield from choosing(silos, recipe, wishes, classes, sample)
+        path = yield from choosing(silos, recipe, wishes, classes)
         recipe = replace(recipe, alpha=path.value)
     products = np.zeros((0, 0))
     if recipe.penalty == "none":
@@ -148,20 +150,20 @@ def check_classes(schema: Schema, recipe: Recipe) -> None:
         )
 
 
-def whole_sample(silos: Silos, recipe: Recipe, wishes: Wishes, agreed: Agreed) -> Conversation[Sample]:
+def whole_sample(recipe: Recipe, wishes: Wishes, agreed: Agreed) -> Conversation[Sample]:
     """All rows. What was counted tells enough, but for rows with weights and losses that have no least value of 0."""
     overview, classes = agreed.overview, len(agreed.schema.classes)
     weighted = "weights" in wishes.request.roles
     if recipe.class_weight is not None:
         totals = overview.classes
         if weighted:
-            (sample,) = yield from measuring(silos, [ALL], recipe.loss(classes), classes, "the fit")
+            (sample,) = yield from measuring([ALL], recipe.loss(classes), classes, "the fit")
             totals = sample.classes
         factors = class_factors(recipe.class_weight, totals, agreed.schema)
         yield Exchange("the fit", (Query("reweigh", {"factors": factors}, "none"),))
         weighted = True
     if recipe.model != "huber" and (weighted or not recipe.loss(classes).nonnegative):
-        (sample,) = yield from measuring(silos, [ALL], recipe.loss(classes), classes, "the fit")
+        (sample,) = yield from measuring([ALL], recipe.loss(classes), classes, "the fit")
         if not sample.mass > 0:
             raise InputError("All weights are 0, so no row counts; give some rows a positive weight.")
         return sample
@@ -229,7 +231,7 @@ def with_delta(silos: Silos, recipe: Recipe, sample: Sample) -> Conversation[Rec
 # -- the penalty ------------------------------------------------------------------------------------------
 
 
-def choosing(silos: Silos, recipe: Recipe, wishes: Wishes, classes: int, sample: Sample) -> Conversation[PenaltyPath]:
+def choosing(silos: Silos, recipe: Recipe, wishes: Wishes, classes: int) -> Conversation[PenaltyPath]:
     """Cross-validation inside the silos, or over them."""
     if recipe.penalty == "none":
         raise InputError("--alpha cv chooses a penalty, and --penalty is none; take --penalty l2, l1 or elastic-net.")

@@ -19,9 +19,9 @@ from dualfl.analysis.one_algorithm import AlgorithmOutcome, LinearProblem, OneAl
 from dualfl.deploy.network import with_network
 from dualfl.deploy.project import Project, check_algorithm, plain
 from dualfl.deploy.running import submit_and_watch
-from dualfl.engines.engine import Result
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording, check_limits, check_tol
+from dualfl.engines.result import Result
 from dualfl.errors import InputError
 from dualfl.federation.far_silos import AnalysisTerms
 from dualfl.federation.fixed_point import BITS

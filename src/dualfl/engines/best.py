@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dualfl.engines.engine import Energy
+from dualfl.engines.result import Energy
 from dualfl.typing import Array
 
 SMALLEST = float(np.finfo(float).tiny)  # no certificate is 0, not even that of E = 0

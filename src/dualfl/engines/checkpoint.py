@@ -39,6 +39,7 @@ _FORMER = {
     ("Silo", "dualfl.engines.client"): ("ClientMemory", "dualfl.engines.client"),
     ("Best", "dualfl.engines.run"): ("Best", "dualfl.engines.best"),
     ("Best", "dualfl.engines.session"): ("Best", "dualfl.engines.best"),
+    ("Account", "dualfl.engines.engine"): ("Account", "dualfl.engines.result"),
 }
 
 

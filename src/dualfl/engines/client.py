@@ -21,7 +21,8 @@ from dualfl.algorithms.contract import Algorithm, Place
 from dualfl.algorithms.messages import as_remembered
 from dualfl.errors import BrokenAlgorithm, Diverged, DualflError, InputError, NotSupported, OutOfTime
 from dualfl.objectives.base import Objective
-from dualfl.objectives.linear import DRIFT, LinearModel
+from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.linear_point import DRIFT
 from dualfl.objectives.penalties import Penalised
 from dualfl.objectives.rounding import Rounding
 from dualfl.objectives.tilted import Tilted

@@ -21,10 +21,10 @@ import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
 from dualfl.arguments import checked
-from dualfl.engines.engine import Result
 from dualfl.engines.history import History, Row
 from dualfl.engines.launch import run
 from dualfl.engines.request import RunKeywords
+from dualfl.engines.result import Result
 from dualfl.errors import InputError
 from dualfl.objectives.base import Objective
 from dualfl.problem import Problem

@@ -7,10 +7,9 @@ Where the clients are (threads, actors of a cluster, silos of other organisation
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,7 @@ from dualfl.algorithms.messages import RunningTotal, averaged, floats, largest, 
 from dualfl.engines.client import ClientMemory, Envelope, Reply
 from dualfl.engines.driver import Driver
 from dualfl.engines.exchanges import Ahead, Exchanges, Gathered, Measured, Measurement, Step, drive
-from dualfl.engines.history import History
-from dualfl.engines.in_words import result_in_words
+from dualfl.engines.result import Account, Energy
 from dualfl.engines.survey import Survey
 from dualfl.errors import Diverged, InputError, NotSupported
 from dualfl.objectives.base import Objective
@@ -29,97 +27,7 @@ from dualfl.objectives.penalties import Penalised, Penalty
 from dualfl.objectives.rounding import of_mean, roundings
 from dualfl.typing import Array, frozen
 
-__all__ = ["Account", "Ahead", "Energy", "Engine", "Gathered", "Result", "bound", "check_fit"]
-
-
 SMALL = 4096  # numbers: uploads of so many are kept until their block is added up
-
-
-class Account(NamedTuple):
-    """What a run has used up, kept by the engine and by nobody else."""
-
-    exchanges: int = 0
-    floats_up: int = 0
-    floats_down: int = 0
-    local_gradients: float = 0.0
-    seconds: float = 0.0
-    iterations: tuple[int, ...] = ()  # of the local solver of every client, in this round
-    capped: int = 0  # local solves of this round that ended at their cap
-    contacts: int = 0
-    payload: float = 0.0
-
-
-class Energy(NamedTuple):
-    """E at a point as it was computed, and how far off it may be by rounding."""
-
-    value: float
-    rounding: float
-
-
-@dataclass(frozen=True, repr=False)
-class Result:
-    """The result of a run.
-
-    `print(result)` says it in a few lines. It can be pickled, and `result.history.to_csv(path)` writes the account.
-
-    Attributes
-    ----------
-    theta : ndarray
-        The model with the lowest energy seen, flat; of several that rounding does not tell apart, the last one.
-        `result.model` has it in the shape of the model.
-    energy : float or None
-        E(theta).
-    certificate : float or None
-        A proven bound of E(theta) - E*, rounding included. Where it is None, `certificate_reason` says why.
-    stopped : str
-        Why the run ended: "tol" (also by `stop`), "rounds", "time", "interrupted", "diverged", or "contradiction"
-        where what the clients sent proves a lower bound of E* above an energy.
-    history : History
-        One row a round: exchanges, floats, energy, certificate and more.
-    algorithm : Algorithm
-        The one that ran, with every default filled in.
-    choice : str
-        What `auto` picked and why; "" if the algorithm was given.
-
-    Examples
-    --------
-    >>> import dualfl
-    >>> problem = dualfl.make_problem("iris", clients=3, ridge=0.1)
-    >>> result = dualfl.run(problem, dualfl.DualFL(), rounds=200, tol=1e-6)
-    >>> result.stopped, result.model.shape, result.certificate <= 1e-6 * result.energy
-    ('tol', (5, 3), True)
-    """
-
-    theta: Array
-    shape: tuple[int, ...]
-    energy: float | None
-    certificate: float | None
-    certificate_reason: str
-    stopped: str
-    algorithm: Algorithm
-    constants: Constants | None
-    history: History
-    state: Any
-    silos: list[ClientMemory]
-    choice: str = ""
-    rounding: float | None = None  # how far off `energy` may be; the certificate is never below it
-
-    def __repr__(self) -> str:
-        return result_in_words(self)
-
-    @property
-    def model(self) -> Array:
-        """theta in the shape of the model: one row a feature, one column a class."""
-        return self.theta.reshape(self.shape)
-
-    @property
-    def rounds(self) -> int:
-        return self.history[-1].round if len(self.history) else 0
-
-    @property
-    def capped(self) -> int:
-        """How many local solves ended at their cap instead of their rule."""
-        return sum(row.capped for row in self.history)
 
 
 class RunningReduction:
@@ -409,73 +317,6 @@ class ServerPenalty:
 
 def server_penalty(template: Objective, penalty: Penalty | None, origin: Array | None) -> ServerPenalty | None:
     return None if penalty is None else ServerPenalty(Penalised(template, penalty), origin)
-
-
-def bound(
-    f: Objective,
-    weight: float,
-    N: int,
-    algorithm: Algorithm,
-    penalty: Penalty | None,
-    ridge: float | Array | None = None,
-) -> Objective:
-    """A client's objective as this algorithm wants it, with an account of its own.
-
-    For equal weights the data part is multiplied by N w_j. The clients' own ridges then do if they are all the same;
-    where they are not, `ridge` is what each must have instead, the `common_ridge` of all.
-    """
-    mine = f.scaled(N * weight) if algorithm.uniform and N * weight != 1.0 else f.fresh()
-    if algorithm.uniform and ridge is not None:
-        mine = mine.tilted(ridge - mine.convexity)
-    if penalty is not None and algorithm.penalty == "client":
-        mine = Penalised(mine, penalty)
-    return mine
-
-
-# What an objective may offer, as a sentence says it.
-OFFERS = {
-    "gradient": "a gradient",
-    "hessian": "a Hessian",
-    "projected": "a projected Hessian",
-    "moments": "second moments",
-    "samples": "gradients of single samples",
-    "dual": "a dual",
-    "prox": "a prox",
-}
-
-
-def check_fit(clients: Sequence[Objective], penalty: Penalty | None, algorithm: Algorithm, codec: Codec | None) -> None:
-    """Refuse, in one sentence, an algorithm that cannot solve this problem."""
-    if penalty is not None and algorithm.penalty is None:
-        raise NotSupported(
-            f"{algorithm.name} is for smooth problems, and this one has the penalty {penalty}; "
-            f"{names_of(lambda a: a.penalty is not None)} accept one."
-        )
-    if codec is not None and not algorithm.compresses:
-        raise NotSupported(
-            f"{algorithm.name} does not support a codec, because a client would have to remember what it sent; "
-            f"{names_of(lambda a: a.compresses)} can."
-        )
-    for j, f in enumerate(clients):
-        if not f.convex and not algorithm.nonconvex:
-            raise NotSupported(
-                f"{algorithm.name} is for convex costs, and client {j}'s {f.name} is not (convex=False); "
-                f"{names_of(lambda a: a.nonconvex)} run on it."
-            )
-        missing = [need for need in sorted(algorithm.needs - {"local"}) if need not in f.offers]
-        if missing:
-            raise NotSupported(
-                f"{algorithm.name} is not compatible with client {j}'s {f.name}: it must offer {OFFERS[missing[0]]}; "
-                f"{names_of(lambda a: a.penalty == 'client')} need none."
-            )
-
-
-def names_of(fit: Callable[[type[Algorithm]], bool]) -> str:
-    """The names of the algorithms that would do, for a sentence."""
-    from dualfl.algorithms.registry import ALGORITHMS
-
-    names = [name for name, algorithm in ALGORITHMS.items() if fit(algorithm)]
-    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def check_start(start: Array, d: int) -> Array:

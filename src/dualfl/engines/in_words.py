@@ -9,7 +9,7 @@ from dualfl.engines.history import Row
 from dualfl.lines import titled
 
 if TYPE_CHECKING:
-    from dualfl.engines.engine import Result
+    from dualfl.engines.result import Result
 
 STOPPED = {
     "rounds": "that was the limit",

@@ -20,17 +20,12 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import BLOCK, floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, Work, answer, measured
-from dualfl.engines.engine import (
-    Account,
-    Ahead,
-    Engine,
-    Gathered,
-    Result,
-    bound,
-    check_fit,
-)
+from dualfl.engines.engine import Engine
+from dualfl.engines.exchanges import Ahead, Gathered
 from dualfl.engines.request import check_threads
+from dualfl.engines.result import Account, Result
 from dualfl.engines.room import SAMPLE, check_room
+from dualfl.engines.suiting import bound, check_fit
 from dualfl.engines.survey import untilted
 from dualfl.objectives.average import common_ridge
 from dualfl.objectives.base import Objective

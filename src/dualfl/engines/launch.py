@@ -13,7 +13,7 @@ from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.algorithms.registry import make
 from dualfl.arguments import checked
 from dualfl.engines.decision import ClientsHere, decide, with_what_it_took
-from dualfl.engines.engine import Engine, Result
+from dualfl.engines.engine import Engine
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import InProcess
 from dualfl.engines.ray import OnRay
@@ -26,6 +26,7 @@ from dualfl.engines.request import (
     check_recording,
     check_tol,
 )
+from dualfl.engines.result import Result
 from dualfl.engines.session import Session
 from dualfl.errors import InputError
 from dualfl.names import nearest

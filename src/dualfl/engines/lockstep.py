@@ -22,11 +22,11 @@ from typing import Any, Generic
 
 from dualfl.algorithms.messages import floats
 from dualfl.engines.decision import ClientsHere, deciding
-from dualfl.engines.engine import Account, Result
 from dualfl.engines.exchanges import Answer, Exchanges, Gathered, Measured, Measurement, Outcome, Request, Step, drive
 from dualfl.engines.launch import make_engine
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import RunRequest, check_limits, check_recording, check_tol
+from dualfl.engines.result import Account, Result
 from dualfl.engines.session import Session
 from dualfl.errors import InputError, OutOfTime
 from dualfl.kernels.blas_threads import one_blas_thread

@@ -23,8 +23,10 @@ from dualfl.algorithms.contract import Algorithm, Ask, Constants, Place
 from dualfl.algorithms.messages import BLOCK, averaged, floats, mean, not_finite, total
 from dualfl.algorithms.plugins import PluginFile, carried, load_files
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, Work, answer, measured
-from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
+from dualfl.engines.engine import Engine
+from dualfl.engines.exchanges import Ahead, Gathered
 from dualfl.engines.inprocess import bind, check_convexity, fingerprint
+from dualfl.engines.suiting import check_fit
 from dualfl.errors import InputError
 from dualfl.problem import Problem
 from dualfl.typing import Array

@@ -15,11 +15,12 @@ from dualfl.engines.best import Best
 from dualfl.engines.client import ClientMemory
 from dualfl.engines.driver import Driver, Saved
 from dualfl.engines.driver import digest as digest_of_ask
-from dualfl.engines.engine import Account, Engine
+from dualfl.engines.engine import Engine
 from dualfl.engines.history import History, Row
 from dualfl.engines.inprocess import digest
 from dualfl.engines.journal import Journal, Mark
 from dualfl.engines.request import Recording
+from dualfl.engines.result import Account
 from dualfl.errors import DualflError, InputError
 from dualfl.typing import Array
 

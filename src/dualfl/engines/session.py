@@ -10,7 +10,7 @@ import numpy as np
 
 from dualfl.algorithms.contract import Ask
 from dualfl.engines.best import CONTRADICTION, SMALLEST, Best
-from dualfl.engines.engine import Energy, Engine, Result
+from dualfl.engines.engine import Engine
 from dualfl.engines.exchanges import Exchanges, drive
 from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
@@ -18,6 +18,7 @@ from dualfl.engines.request import (
     Limits,
     Recording,
 )
+from dualfl.engines.result import Energy, Result
 from dualfl.engines.resumable import Resumable
 from dualfl.errors import OutOfTime
 from dualfl.kernels.blas_threads import one_blas_thread

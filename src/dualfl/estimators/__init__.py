@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     )
     from dualfl.estimators.metrics import ClassificationSums, Evaluation, RegressionSums, evaluate
     from dualfl.estimators.ordinal import OrdinalRegression
-    from dualfl.estimators.path import PenaltyPath
+    from dualfl.estimators.penalty_path import PenaltyPath
     from dualfl.estimators.regressors import (
         ElasticNet,
         HuberRegressor,
@@ -101,7 +101,7 @@ _HOMES = {
         "evaluate",
     ),
     "ordinal": ("OrdinalRegression",),
-    "path": ("PenaltyPath",),
+    "penalty_path": ("PenaltyPath",),
     "regressors": (
         "ElasticNet",
         "HuberRegressor",

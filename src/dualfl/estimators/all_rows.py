@@ -31,9 +31,9 @@ from dualfl.algorithms.few_exchanges.sketched_metric import EXACT
 from dualfl.algorithms.few_exchanges.sketched_newton import SketchedNewton
 from dualfl.algorithms.server import ServerLBFGS
 from dualfl.engines.best import SMALLEST
-from dualfl.engines.engine import Result
 from dualfl.engines.history import History
 from dualfl.engines.progress import Bar
+from dualfl.engines.result import Result
 from dualfl.estimators.account import Account, Found
 from dualfl.estimators.all_rows_lasso import Lasso
 from dualfl.estimators.all_rows_softmax import FEWEST_PAIRS, PAIR_BYTES, ManyOutputs, balanced
@@ -41,9 +41,9 @@ from dualfl.estimators.all_rows_sparse import by_columns, goal_at, minimise, wor
 from dualfl.estimators.proof import FreeIntercept
 from dualfl.estimators.solving import FitLimits
 from dualfl.objectives import L1, Squared
-from dualfl.objectives.base import Point
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import Huber, Softmax, SquaredHinge
+from dualfl.objectives.points import Point
 from dualfl.objectives.rounding import roundings
 from dualfl.problem import Problem
 from dualfl.solvers.coordinate_descent import Separable, minimise_model

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from dualfl.arguments import conforms, shown
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser, NotSupported
 from dualfl.estimators import all_rows
 from dualfl.estimators.inference import Endless, Fitting, Inference, endless, inferring
-from dualfl.estimators.path import spreads
+from dualfl.estimators.parameters import estimator
 from dualfl.estimators.separation import separating
 from dualfl.estimators.silos import KINDS, checked_silos, how_many, one_table, split
 from dualfl.estimators.solving import FitCost, FitLimits, Task, shifted, solving, warn_unless_certified
+from dualfl.estimators.strongest_penalty import spreads
 from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.objectives import Cox, Ordered
-from dualfl.objectives.joined import stacked
 from dualfl.objectives.linear import Intercept
 from dualfl.silos.chamber import Chamber, Dealing, SiloRows
 from dualfl.silos.costs import ALL, Cost, Sample
@@ -37,9 +36,31 @@ from dualfl.typing import AnyArray, Array
 Models = list[Array]  # flat, one for each problem that is solved; most estimators solve one
 
 
+@estimator
 class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn is untyped
-    """A linear model on silos. Subclasses state their objective in `_cost` and their targets in `_targets`."""
+    """A linear model on silos. Subclasses state their objective in `_cost` and prepare their targets in `_prepared`.
 
+    Parameters
+    ----------
+    algorithm : str or Algorithm, default 'auto'
+        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
+    tol : float, default 1e-06
+        The fit ends when E - E* <= tol |E| is proven.
+    max_iter : int, default 200
+        The largest number of rounds.
+    random_state : int or None, optional
+        The seed of algorithms that draw random numbers, and of folds.
+    verbose : bool, default False
+        Whether a bar shows how far the fit is.
+    """
+
+    algorithm: Any = "auto"
+    tol: float = 1e-6
+    max_iter: int = 200
+    random_state: Any = None
+    verbose: bool = False
+
+    fit_intercept, penalize_intercept = False, False  # unless it is `WithIntercept`
     _no_minimiser: ClassVar = (
         "Without a penalty this model has no minimiser: its coefficients grow for ever; give an alpha > 0."
     )
@@ -142,7 +163,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
 
     def _fitting(self, silos: Silos) -> Conversation[None]:
         """The whole fit, wherever the silos are."""
-        (sample,) = yield from measuring(silos, [ALL], self._cost(1.0).loss, self._class_count, "the fit")
+        (sample,) = yield from measuring([ALL], self._cost(1.0).loss, self._class_count, "the fit")
         (results,) = yield from self._solving(silos, [Task(self, sample)])
         self._note(results, sample)
 
@@ -275,7 +296,7 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         except InputError as error:
             self._told = str(error)
 
-    _told: Inference | str | None = None
+    _told: Inference | str | None = field(init=False, default=None)
 
     @property
     def _searched(self) -> bool:
@@ -325,6 +346,22 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return tags
 
 
+@estimator
+class WithIntercept(FederatedLinear):
+    """A model that may have an intercept.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default True
+        Whether the model has an intercept.
+    penalize_intercept : bool, default False
+        Whether the penalty is on the intercept too; most first-order algorithms need that.
+    """
+
+    fit_intercept: bool = True
+    penalize_intercept: bool = False
+
+
 def coefficients(thetas: Models, shape: tuple[int, ...], intercept: bool) -> tuple[Array, Array]:
     """Flat models as one row of coefficients an output, and their intercepts."""
     columns = np.concatenate([theta.reshape(shape[0], -1) for theta in thetas], axis=1)
@@ -351,113 +388,3 @@ def check_count(name: str, value: Any) -> int:
     if not check_number(name, value, least=1) < np.inf or value != int(value):
         raise InputError(f"{name} must be a whole number >= 1, but it is {shown(value)}.")
     return int(value)
-
-
-# -- classifiers and regressors ---------------------------------------------------------------------------
-
-
-class FederatedClassifier(ClassifierMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
-    """Classes of any kind; a silo may lack some of them."""
-
-    class_weight: Any = None  # of those that take none
-
-    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
-        check_classification_targets(silos[0].y if len(silos) == 1 else stacked([silo.y for silo in silos], copy=True))
-        self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
-        if len(self.classes_) < 2:
-            raise InputError(
-                f"All rows of all silos have the one class {self.classes_.tolist()[0]!r}; "
-                "a classifier needs at least 2 classes."
-            )
-        numbered = [silo.with_targets(np.searchsorted(self.classes_, silo.y)) for silo in silos]
-        return by_class_weight(numbered, getattr(self, "class_weight", None), self.classes_)
-
-    def _keep(self, W: Array, b: Array) -> None:
-        self.coef_, self.intercept_ = W, b
-
-    def decision_function(self, X: Any) -> Array:
-        """The linear predictor.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame
-            Rows, with the columns of the fit.
-
-        Returns
-        -------
-        array
-            For two classes one number a row, positive for the second one; otherwise one number for each class.
-        """
-        z = self._predictor(X)
-        return z.ravel() if z.shape[1] == 1 else z
-
-    def predict(self, X: Any) -> AnyArray:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame
-            Rows, with the columns of the fit.
-
-        Returns
-        -------
-        array
-            Classes, as they were in the targets.
-        """
-        z = self.decision_function(X)
-        number = (z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)
-        labels: AnyArray = self.classes_[number]
-        return labels
-
-
-class FederatedRegressor(RegressorMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
-    """Real targets."""
-
-    _location: ClassVar = True  # whether the loss depends on y - z only
-
-    def _shift(self, sample: Sample) -> float:
-        """The mean of the targets, where an intercept can take it up."""
-        return sample.mean if self._location and self._intercept() == "free" else 0.0
-
-    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
-        return [silo.with_targets(np.asarray(silo.y, dtype=np.float64)) for silo in silos]
-
-    def _keep(self, W: Array, b: Array) -> None:
-        self.coef_, self.intercept_ = W[0], float(b[0])
-
-    def predict(self, X: Any) -> Array:
-        """The predicted target of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame
-            Rows, with the columns of the fit.
-
-        Returns
-        -------
-        array
-            One number a row.
-        """
-        return self._predictor(X).ravel()
-
-
-def by_class_weight(silos: list[SiloRows], given: Any, classes: AnyArray) -> list[SiloRows]:
-    """Rows that count more or less by their class: as a dict says, or so that all classes weigh the same."""
-    if given is None:
-        return silos
-    k = len(classes)
-    if isinstance(given, str) and given == "balanced":
-        totals = sum(np.bincount(silo.y, silo.weights, minlength=k) for silo in silos)
-        factors = np.sum(totals) / (k * np.maximum(totals, 1e-300))
-    elif isinstance(given, dict):
-        unknown = [name for name in given if name not in classes.tolist()]
-        if unknown:
-            raise InputError(f"class_weight names the class {unknown[0]!r}; the classes are {classes.tolist()}.")
-        factors = np.array([check_number("class_weight", given.get(name, 1.0), least=0) for name in classes.tolist()])
-    else:
-        raise InputError(f'class_weight must be None, "balanced" or a dict of numbers, but it is {shown(given)}.')
-    weighed = []
-    for silo in silos:
-        own = np.ones(silo.n) if silo.weights is None else silo.weights
-        weighed.append(replace(silo, weights=own * factors[silo.y]))
-    return [silo for silo in weighed if silo.mass > 0]

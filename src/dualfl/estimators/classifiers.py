@@ -8,15 +8,104 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
 
-from dualfl.engines.engine import Result
+from dualfl.arguments import shown
+from dualfl.engines.result import Result
 from dualfl.errors import InputError
-from dualfl.estimators.base import FederatedClassifier, check_number
+from dualfl.estimators.base import WithIntercept, check_number
+from dualfl.estimators.parameters import estimator
 from dualfl.estimators.solving import FitCost, Task
 from dualfl.objectives import Hinge, Logistic, Softmax, SquaredHinge
+from dualfl.objectives.joined import stacked
+from dualfl.silos.chamber import SiloRows
 from dualfl.silos.costs import Cost
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos
-from dualfl.typing import Array
+from dualfl.typing import AnyArray, Array
+
+
+@estimator
+class FederatedClassifier(ClassifierMixin, WithIntercept):  # type: ignore[misc]  # scikit-learn is untyped
+    """Classes of any kind; a silo may lack some of them.
+
+    Parameters
+    ----------
+    class_weight : dict or 'balanced', optional
+        How much rows of a class count, a dict; "balanced" lets all classes weigh the same.
+    """
+
+    class_weight: Any = None
+
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
+        check_classification_targets(silos[0].y if len(silos) == 1 else stacked([silo.y for silo in silos], copy=True))
+        self.classes_ = np.unique(np.concatenate([np.unique(silo.y) for silo in silos]))
+        if len(self.classes_) < 2:
+            raise InputError(
+                f"All rows of all silos have the one class {self.classes_.tolist()[0]!r}; "
+                "a classifier needs at least 2 classes."
+            )
+        numbered = [silo.with_targets(np.searchsorted(self.classes_, silo.y)) for silo in silos]
+        return by_class_weight(numbered, getattr(self, "class_weight", None), self.classes_)
+
+    def _keep(self, W: Array, b: Array) -> None:
+        self.coef_, self.intercept_ = W, b
+
+    def decision_function(self, X: Any) -> Array:
+        """The linear predictor.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+
+        Returns
+        -------
+        array
+            For two classes one number a row, positive for the second one; otherwise one number for each class.
+        """
+        z = self._predictor(X)
+        return z.ravel() if z.shape[1] == 1 else z
+
+    def predict(self, X: Any) -> AnyArray:
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+
+        Returns
+        -------
+        array
+            Classes, as they were in the targets.
+        """
+        z = self.decision_function(X)
+        number = (z > 0).astype(int) if z.ndim == 1 else z.argmax(axis=1)
+        labels: AnyArray = self.classes_[number]
+        return labels
+
+
+def by_class_weight(silos: list[SiloRows], given: Any, classes: AnyArray) -> list[SiloRows]:
+    """Rows that count more or less by their class: as a dict says, or so that all classes weigh the same."""
+    if given is None:
+        return silos
+    k = len(classes)
+    if isinstance(given, str) and given == "balanced":
+        totals = sum(np.bincount(silo.y, silo.weights, minlength=k) for silo in silos)
+        factors = np.sum(totals) / (k * np.maximum(totals, 1e-300))
+    elif isinstance(given, dict):
+        unknown = [name for name in given if name not in classes.tolist()]
+        if unknown:
+            raise InputError(f"class_weight names the class {unknown[0]!r}; the classes are {classes.tolist()}.")
+        factors = np.array([check_number("class_weight", given.get(name, 1.0), least=0) for name in classes.tolist()])
+    else:
+        raise InputError(f'class_weight must be None, "balanced" or a dict of numbers, but it is {shown(given)}.')
+    weighed = []
+    for silo in silos:
+        own = np.ones(silo.n) if silo.weights is None else silo.weights
+        weighed.append(replace(silo, weights=own * factors[silo.y]))
+    return [silo for silo in weighed if silo.mass > 0]
 
 
 def check_strength(C: Any) -> float:
@@ -24,6 +113,7 @@ def check_strength(C: Any) -> float:
     return check_number("C", C, above=0)
 
 
+@estimator
 class LogisticRegression(FederatedClassifier):
     """Logistic regression on rows in several silos; multinomial for more than two classes.
 
@@ -41,22 +131,6 @@ class LogisticRegression(FederatedClassifier):
         Inverse strength of the penalty; np.inf for none.
     l1_ratio : float, default 0.0
         0 is l2, 1 is l1, between them the elastic net.
-    fit_intercept : bool, default True
-        Whether there is an intercept b.
-    penalize_intercept : bool, default False
-        Whether the penalty acts on b too, as in the paper; scikit-learn's does not.
-    algorithm : str or Algorithm, default 'auto'
-        "auto", the name of any algorithm of the library, or an `Algorithm` with its hyperparameters.
-    tol : float, default 1e-06
-        The accuracy to be proven, E - E* <= tol |E|.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        For algorithms that draw random numbers.
-    verbose : bool, default False
-        Whether to show progress.
-    class_weight : dict or 'balanced', optional
-        How much rows of a class count, a dict; "balanced" lets all classes weigh the same.
 
     Attributes
     ----------
@@ -86,29 +160,13 @@ class LogisticRegression(FederatedClassifier):
     True
     """
 
+    C: float = 1.0
+    l1_ratio: float = 0.0
+
     _no_minimiser = (
         "The classes are separable by a hyperplane, or nearly so, and without a penalty the coefficients then grow for "
         "ever; give a finite C, such as C=1.0."
     )
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        l1_ratio: float = 0.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-        class_weight: Any = None,
-    ) -> None:
-        self.C, self.l1_ratio = C, l1_ratio
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose, self.class_weight = random_state, verbose, class_weight
 
     def _cost(self, mass: float) -> FitCost:
         k = len(self.classes_)
@@ -175,6 +233,7 @@ def separates(cost: Cost, result: Result) -> Conversation[bool]:
     return round(float(answer["wrong"])) == 0
 
 
+@estimator
 class LinearSVC(FederatedClassifier):
     """Linear support vector machine; one class against the rest for more than two.
 
@@ -198,22 +257,6 @@ class LinearSVC(FederatedClassifier):
         "squared_hinge" or "hinge".
     penalty : str, default 'l2'
         "l2", or "l1" for |w|_1 in place of (1/2)|w|^2.
-    fit_intercept : bool, default True
-        Whether the model has an intercept.
-    penalize_intercept : bool, default False
-        Whether the penalty is on the intercept too; most first-order algorithms need that.
-    algorithm : str or Algorithm, default 'auto'
-        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
-    tol : float, default 1e-06
-        The fit ends when E - E* <= tol |E| is proven.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        The seed of algorithms that draw random numbers, and of folds.
-    verbose : bool, default False
-        Whether a bar shows how far the fit is.
-    class_weight : dict or 'balanced', optional
-        Weights of the classes, "balanced", or None.
 
     Examples
     --------
@@ -226,25 +269,9 @@ class LinearSVC(FederatedClassifier):
     ((1, 3), True)
     """
 
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        loss: str = "squared_hinge",
-        penalty: str = "l2",
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-        class_weight: Any = None,
-    ) -> None:
-        self.C, self.loss, self.penalty = C, loss, penalty
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose, self.class_weight = random_state, verbose, class_weight
+    C: float = 1.0
+    loss: str = "squared_hinge"
+    penalty: str = "l2"
 
     def _cost(self, mass: float) -> FitCost:
         strength = 1 / (check_strength(self.C) * mass)

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dualfl.engines.engine import Result
-from dualfl.errors import InputError, NoMinimiser
+from dualfl.engines.result import Result
+from dualfl.errors import InputError
 from dualfl.estimators.base import check_number
 from dualfl.estimators.classifiers import LogisticRegression, check_ratio, check_strength
+from dualfl.estimators.dispersion import searching_dispersion
+from dualfl.estimators.parameters import estimator
 from dualfl.estimators.regressors import LogLink, check_alpha
 from dualfl.estimators.solving import FitCost, Task
 from dualfl.objectives import CLogLog, Gamma, NegativeBinomial, Poisson, Squared, Tweedie
 from dualfl.objectives.inputs import check_offset
 from dualfl.objectives.losses import Loss
-from dualfl.silos.costs import ALL, Cost, Sample
-from dualfl.silos.questions import Conversation, Exchange, Query, Silos, measuring
+from dualfl.silos.questions import Conversation, Silos
 from dualfl.typing import Array
 
-STEPS, SETTLED = 60, 1e-9  # of the search for a dispersion
-BOUNDLESS = 1e6  # sizes, in means of the counts, beyond which there is none: rounding hides what is left of it
 
-
+@estimator
 class GammaRegressor(LogLink):
     """Regression of amounts > 0 whose spread grows with their mean, with the logarithm as link.
 
@@ -31,25 +29,6 @@ class GammaRegressor(LogLink):
     that is the mean of z + y exp(-z) with the paper's mu = alpha.
 
     Attributes are those of `LogisticRegression`.
-
-    Parameters
-    ----------
-    alpha : float, default 1.0
-        The strength of the penalty on the coefficients; the objective above says how it counts.
-    fit_intercept : bool, default True
-        Whether the model has an intercept.
-    penalize_intercept : bool, default False
-        Whether the penalty is on the intercept too; most first-order algorithms need that.
-    algorithm : str or Algorithm, default 'auto'
-        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
-    tol : float, default 1e-06
-        The fit ends when E - E* <= tol |E| is proven.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        The seed of algorithms that draw random numbers, and of folds.
-    verbose : bool, default False
-        Whether a bar shows how far the fit is.
 
     Examples
     --------
@@ -69,6 +48,7 @@ class GammaRegressor(LogLink):
         return FitCost(Gamma(), check_alpha(self.alpha))
 
 
+@estimator
 class TweedieRegressor(LogLink):
     """Regression of amounts that are often zero, with the logarithm as link; the variance is the mean to a power.
 
@@ -81,22 +61,6 @@ class TweedieRegressor(LogLink):
     power : float, default 1.5
         1 is Poisson's, 2 is gamma's, between them are amounts with zeros; 0 is least squares, with the identity as
         link. Others have no convex likelihood, and are refused.
-    alpha : float, default 1.0
-        Strength of the l2 penalty.
-    fit_intercept : bool, default True
-        Whether the model has an intercept.
-    penalize_intercept : bool, default False
-        Whether the penalty is on the intercept too; most first-order algorithms need that.
-    algorithm : str or Algorithm, default 'auto'
-        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
-    tol : float, default 1e-06
-        The fit ends when E - E* <= tol |E| is proven.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        The seed of algorithms that draw random numbers, and of folds.
-    verbose : bool, default False
-        Whether a bar shows how far the fit is.
 
     Examples
     --------
@@ -108,24 +72,7 @@ class TweedieRegressor(LogLink):
     ((10,), True)
     """
 
-    def __init__(
-        self,
-        *,
-        power: float = 1.5,
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.power = power
-        super().__init__(
-            alpha=alpha, fit_intercept=fit_intercept, penalize_intercept=penalize_intercept, algorithm=algorithm,
-            tol=tol, max_iter=max_iter, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
+    power: float = 1.5
 
     def _cost(self, mass: float) -> FitCost:
         return FitCost(self._loss(), check_alpha(self.alpha))
@@ -138,20 +85,6 @@ class TweedieRegressor(LogLink):
         return known.get(power) or Tweedie(power)
 
     def predict(self, X: Any, offset: Any = None) -> Array:
-        """The expected target of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame
-            Rows, with the columns of the fit.
-        offset : array, optional
-            A number for each row that is added to its linear predictor.
-
-        Returns
-        -------
-        array
-            One number a row.
-        """
         if self.power != 0:
             return super().predict(X, offset)
         z = self._predictor(X).ravel()
@@ -167,6 +100,7 @@ class TweedieRegressor(LogLink):
         return tags
 
 
+@estimator
 class NegativeBinomialRegressor(LogLink):
     """Regression of counts that spread more than Poisson's: variance m + dispersion m^2, with the logarithm as link.
 
@@ -180,20 +114,6 @@ class NegativeBinomialRegressor(LogLink):
         a > 0; None searches the most likely one, a model and two sums over silos a step. (R's theta is 1/a.).
     alpha : float, default 0.0
         Strength of the l2 penalty.
-    fit_intercept : bool, default True
-        Whether the model has an intercept.
-    penalize_intercept : bool, default False
-        Whether the penalty is on the intercept too; most first-order algorithms need that.
-    algorithm : str or Algorithm, default 'auto'
-        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
-    tol : float, default 1e-06
-        The fit ends when E - E* <= tol |E| is proven.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        The seed of algorithms that draw random numbers, and of folds.
-    verbose : bool, default False
-        Whether a bar shows how far the fit is.
 
     Examples
     --------
@@ -205,24 +125,8 @@ class NegativeBinomialRegressor(LogLink):
     ((10,), True)
     """
 
-    def __init__(
-        self,
-        *,
-        dispersion: float | None = None,
-        alpha: float = 0.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.dispersion = dispersion
-        super().__init__(
-            alpha=alpha, fit_intercept=fit_intercept, penalize_intercept=penalize_intercept, algorithm=algorithm,
-            tol=tol, max_iter=max_iter, random_state=random_state, verbose=verbose,
-        )  # fmt: skip
+    dispersion: float | None = None
+    alpha: float = 0.0
 
     def _cost(self, mass: float) -> FitCost:
         dispersion = getattr(self, "dispersion_", 1.0) if self.dispersion is None else self.dispersion
@@ -247,22 +151,6 @@ class NegativeBinomialRegressor(LogLink):
         self._note(results, sample)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """D^2, the share of the deviance that the model explains.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame
-            Rows, with the columns of the fit.
-        y : array
-            Their targets.
-        sample_weight : array, optional
-            How often each row counts.
-
-        Returns
-        -------
-        float
-            1 if every target is predicted exactly, 0 for a model that knows the mean alone.
-        """
         y = np.asarray(y, dtype=np.float64)
         w = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         own, mean = (self._deviance(y, m) for m in (self.predict(X), np.full(len(y), np.average(y, weights=w))))
@@ -273,43 +161,7 @@ class NegativeBinomialRegressor(LogLink):
         return np.asarray(2 * (grown - (y + 1 / a) * np.log((1 + a * y) / (1 + a * m))))
 
 
-def searching_dispersion(
-    silos: Silos, model_of: Callable[[float], Any]
-) -> Conversation[tuple[float, list[Result], Sample]]:
-    """The most likely dispersion, and the model around it: one after the other, until both stay what they are."""
-    dispersion, start = 1.0, None
-    for _ in range(STEPS):
-        model = model_of(dispersion)
-        (sample,) = yield from measuring(silos, [ALL], model._cost(1.0).loss, 0, "the dispersion")
-        (results,) = yield from model._solving(silos, [Task(model, sample, start)], "the dispersion")
-        start = [results[0].theta]
-        found = yield from likeliest(silos, model._costs(sample)[0], results[0].theta, dispersion, sample.mean)
-        settled, dispersion = abs(found / dispersion - 1) <= SETTLED, found
-        if settled:
-            break
-    model_of(dispersion)
-    return dispersion, results, sample
-
-
-def likeliest(silos: Silos, cost: Cost, theta: Array, dispersion: float, mean: float) -> Conversation[float]:
-    """The dispersion that fits best around these means: Newton's method in the logarithm of the size."""
-    size = 1 / dispersion
-    for _ in range(STEPS):
-        given = {"cost": cost.as_json(), "theta": theta, "size": size}
-        (sums,) = yield Exchange("the dispersion", (Query("dispersion", given),))
-        slope, bend = size * float(sums["slope"]), size**2 * float(sums["bend"]) - size * float(sums["slope"])
-        step = slope / bend if bend > 0 else np.sign(slope)
-        size *= float(np.exp(np.clip(step, -1.5, 1.5)))
-        if not size < BOUNDLESS * max(mean, 1.0):
-            raise NoMinimiser(
-                "The dispersion has no estimate, as the counts spread no more than Poisson's around this model: take "
-                "Poisson's, or give one."
-            )
-        if abs(step) <= SETTLED / 10:
-            break
-    return 1 / size
-
-
+@estimator
 class CLogLogRegression(LogisticRegression):
     """Two classes with the complementary log-log link, P(second class) = 1 - exp(-exp(x'w + b)).
 
@@ -323,24 +175,6 @@ class CLogLogRegression(LogisticRegression):
     C : float, default inf
         The inverse of the penalty's strength: the objective is the mean loss plus the penalty over C n, as in
         scikit-learn.
-    l1_ratio : float, default 0.0
-        The share of l1 in the penalty: 0 is the ridge, 1 the lasso, between them the elastic net.
-    fit_intercept : bool, default True
-        Whether the model has an intercept.
-    penalize_intercept : bool, default False
-        Whether the penalty is on the intercept too; most first-order algorithms need that.
-    algorithm : str or Algorithm, default 'auto'
-        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
-    tol : float, default 1e-06
-        The fit ends when E - E* <= tol |E| is proven.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        The seed of algorithms that draw random numbers, and of folds.
-    verbose : bool, default False
-        Whether a bar shows how far the fit is.
-    class_weight : dict or 'balanced', optional
-        Weights of the classes, "balanced", or None.
 
     Examples
     --------
@@ -353,25 +187,7 @@ class CLogLogRegression(LogisticRegression):
     ((1, 3), True)
     """
 
-    def __init__(
-        self,
-        *,
-        C: float = np.inf,
-        l1_ratio: float = 0.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-        class_weight: Any = None,
-    ) -> None:
-        super().__init__(
-            C=C, l1_ratio=l1_ratio, fit_intercept=fit_intercept, penalize_intercept=penalize_intercept,
-            algorithm=algorithm, tol=tol, max_iter=max_iter, random_state=random_state, verbose=verbose,
-            class_weight=class_weight,
-        )  # fmt: skip
+    C: float = np.inf
 
     def _prepared(self, silos: Any) -> Any:
         prepared = super()._prepared(silos)
@@ -394,18 +210,6 @@ class CLogLogRegression(LogisticRegression):
         return FitCost(CLogLog(), (1 - ratio) * strength, ratio * strength)
 
     def predict_proba(self, X: Any) -> Array:
-        """The probability of each class.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame
-            Rows, with the columns of the fit.
-
-        Returns
-        -------
-        array
-            One row for each row of X, one column for each of `classes_`.
-        """
         none = np.exp(-np.exp(self.decision_function(X)))
         return np.column_stack([none, 1 - none])
 
@@ -415,18 +219,6 @@ class CLogLogRegression(LogisticRegression):
             return np.column_stack([-hazard, np.log(-np.expm1(-hazard))])
 
     def predict(self, X: Any) -> Any:
-        """The more probable class of each row.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or DataFrame
-            Rows, with the columns of the fit.
-
-        Returns
-        -------
-        array
-            Classes, as they were in the targets.
-        """
         return self.classes_[(self.predict_proba(X)[:, 1] > 0.5).astype(int)]
 
     def __sklearn_tags__(self) -> Any:

@@ -142,7 +142,7 @@ def inferring(
     H = whole(np.asarray(told["information" if "information" in told else "hessian"]))
     if asked and is_flat(H, others[0], loss):
         raise Endless("some direction is flat")
-    beside = free_coefficients(cost, theta.size)
+    beside = free_coefficients(cost)
     penalised = 0 if cost.intercept is True else beside
     errors = standard_errors(H, loss, cost.ridge, sample.mass, float(sums["pearson"]), free=penalised)
     count = theta.size - (loss.outputs > 1) * (theta.size // loss.outputs)
@@ -175,7 +175,7 @@ def products_question(cost: Cost) -> list[Query]:
     return [Query("products", {"rows": {}} | ({"within": True} if isinstance(cost.loss, Cox) else {}))]
 
 
-def free_coefficients(cost: Cost, size: int) -> int:
+def free_coefficients(cost: Cost) -> int:
     """How many rows of the model, the last ones, are an intercept or thresholds."""
     if isinstance(cost.loss, Ordered):
         return cost.loss.levels - 1

@@ -1,4 +1,4 @@
-"""Evaluation of fitted estimators from sums; what a silo sends is in `dualfl.silos.scores`."""
+"""Evaluation of fitted estimators from sums; what a silo sends is in `silos`, in files called `..._scores`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from sklearn.base import is_classifier
 
 from dualfl.errors import InputError
 from dualfl.silos.chamber import SiloRows
-from dualfl.silos.scores import BINS, ClassificationSums, RegressionSums, classification_sums, regression_sums
+from dualfl.silos.classification_scores import BINS, ClassificationSums, classification_sums
+from dualfl.silos.regression_scores import RegressionSums, regression_sums
 
 __all__ = ["OVERALL", "ClassificationSums", "Evaluation", "RegressionSums", "Sums", "evaluate"]
 

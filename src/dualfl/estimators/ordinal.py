@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any, Self
 
 import numpy as np
@@ -10,10 +11,11 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import InputError
 from dualfl.estimators.base import FederatedLinear, check_number
 from dualfl.estimators.classifiers import check_ratio
+from dualfl.estimators.parameters import estimator
 from dualfl.estimators.silos import KINDS
 from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Ordered, ProportionalOdds
@@ -23,6 +25,7 @@ from dualfl.silos.likelihoods import information
 from dualfl.typing import AnyArray, Array
 
 
+@estimator
 class OrdinalRegression(ClassifierMixin, FederatedLinear):  # type: ignore[misc]  # scikit-learn is untyped
     """Proportional odds for an ordered target: log odds of y <= k are threshold_k - x'w (R's polr).
 
@@ -36,8 +39,6 @@ class OrdinalRegression(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
         0 is l2, 1 is l1, between them the elastic net.
     levels : sequence of Any, optional
         The levels from low to high; None sorts what y has.
-    algorithm, tol, max_iter, random_state, verbose : str or Algorithm, float, int, int or None, bool
-        As in `LogisticRegression`.
 
     Attributes
     ----------
@@ -61,23 +62,9 @@ class OrdinalRegression(ClassifierMixin, FederatedLinear):  # type: ignore[misc]
     ['low', 'high']
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.0,
-        *,
-        l1_ratio: float = 0.0,
-        levels: Sequence[Any] | None = None,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha, self.l1_ratio, self.levels = alpha, l1_ratio, levels
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
-
-    fit_intercept, penalize_intercept = False, False
+    alpha: float = field(default=0.0, kw_only=False)
+    l1_ratio: float = 0.0
+    levels: Sequence[Any] | None = None
 
     def fit_silos(self, silos: Any, names: Sequence[str] | None = None, **columns: str) -> Self:
         """Fit to silos.

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.estimators import all_rows
 from dualfl.estimators.solving import Task
 from dualfl.kernels.blas_threads import one_blas_thread

@@ -2,40 +2,70 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.base import RegressorMixin
 
 from dualfl.errors import InputError
-from dualfl.estimators.base import FederatedRegressor, check_number
+from dualfl.estimators.base import WithIntercept, check_number
 from dualfl.estimators.classifiers import check_ratio
+from dualfl.estimators.parameters import estimator
 from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Huber, Poisson, Quantile, Squared
 from dualfl.objectives.inputs import check_offset
+from dualfl.silos.chamber import SiloRows
+from dualfl.silos.costs import Sample
 from dualfl.typing import Array
 
 
+@estimator
+class FederatedRegressor(RegressorMixin, WithIntercept):  # type: ignore[misc]  # scikit-learn is untyped
+    """Real targets."""
+
+    _location: ClassVar = True  # whether the loss depends on y - z only
+
+    def _shift(self, sample: Sample) -> float:
+        """The mean of the targets, where an intercept can take it up."""
+        return sample.mean if self._location and self._intercept() == "free" else 0.0
+
+    def _prepared(self, silos: list[SiloRows]) -> list[SiloRows]:
+        return [silo.with_targets(np.asarray(silo.y, dtype=np.float64)) for silo in silos]
+
+    def _keep(self, W: Array, b: Array) -> None:
+        self.coef_, self.intercept_ = W[0], float(b[0])
+
+    def predict(self, X: Any) -> Array:
+        """The predicted target of each row.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or DataFrame
+            Rows, with the columns of the fit.
+
+        Returns
+        -------
+        array
+            One number a row.
+        """
+        return self._predictor(X).ravel()
+
+
+@estimator
 class Shrunk(FederatedRegressor):
-    """Least squares with a penalty of one strength."""
+    """Least squares with a penalty of one strength.
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        The strength of the penalty on the coefficients; the objective above says how it counts.
+    """
+
+    alpha: float = field(default=1.0, kw_only=False)
 
 
+@estimator
 class Ridge(Shrunk):
     """Least squares with an l2 penalty.
 
@@ -43,25 +73,6 @@ class Ridge(Shrunk):
     half the mean square with the paper's mu = alpha/S. `alpha=0` is least squares.
 
     Attributes are those of `LogisticRegression`.
-
-    Parameters
-    ----------
-    alpha : float, default 1.0
-        The strength of the penalty on the coefficients; the objective above says how it counts.
-    fit_intercept : bool, default True
-        Whether the model has an intercept.
-    penalize_intercept : bool, default False
-        Whether the penalty is on the intercept too; most first-order algorithms need that.
-    algorithm : str or Algorithm, default 'auto'
-        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
-    tol : float, default 1e-06
-        The fit ends when E - E* <= tol |E| is proven.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        The seed of algorithms that draw random numbers, and of folds.
-    verbose : bool, default False
-        Whether a bar shows how far the fit is.
 
     Examples
     --------
@@ -77,6 +88,7 @@ class Ridge(Shrunk):
         return FitCost(Squared(), check_alpha(self.alpha) / mass)
 
 
+@estimator
 class ElasticNet(FederatedRegressor):
     """Least squares with l1 and l2 penalties.
 
@@ -94,20 +106,6 @@ class ElasticNet(FederatedRegressor):
         The strength of the penalty on the coefficients; the objective above says how it counts.
     l1_ratio : float, default 0.5
         The share of l1 in the penalty: 0 is the ridge, 1 the lasso, between them the elastic net.
-    fit_intercept : bool, default True
-        Whether the model has an intercept.
-    penalize_intercept : bool, default False
-        Whether the penalty is on the intercept too; most first-order algorithms need that.
-    algorithm : str or Algorithm, default 'auto'
-        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
-    tol : float, default 1e-06
-        The fit ends when E - E* <= tol |E| is proven.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        The seed of algorithms that draw random numbers, and of folds.
-    verbose : bool, default False
-        Whether a bar shows how far the fit is.
 
     Examples
     --------
@@ -119,29 +117,15 @@ class ElasticNet(FederatedRegressor):
     ((10,), True)
     """
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        l1_ratio: float = 0.5,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha, self.l1_ratio = alpha, l1_ratio
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
+    alpha: float = field(default=1.0, kw_only=False)
+    l1_ratio: float = 0.5
 
     def _cost(self, mass: float) -> FitCost:
         alpha, ratio = check_alpha(self.alpha), check_ratio(self.l1_ratio)
         return FitCost(Squared(), alpha * (1 - ratio), alpha * ratio)
 
 
+@estimator
 class Lasso(Shrunk):
     """Least squares with an l1 penalty.
 
@@ -149,25 +133,6 @@ class Lasso(Shrunk):
     is 0.
 
     Attributes are those of `LogisticRegression`.
-
-    Parameters
-    ----------
-    alpha : float, default 1.0
-        The strength of the penalty on the coefficients; the objective above says how it counts.
-    fit_intercept : bool, default True
-        Whether the model has an intercept.
-    penalize_intercept : bool, default False
-        Whether the penalty is on the intercept too; most first-order algorithms need that.
-    algorithm : str or Algorithm, default 'auto'
-        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
-    tol : float, default 1e-06
-        The fit ends when E - E* <= tol |E| is proven.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        The seed of algorithms that draw random numbers, and of folds.
-    verbose : bool, default False
-        Whether a bar shows how far the fit is.
 
     Examples
     --------
@@ -183,6 +148,7 @@ class Lasso(Shrunk):
         return FitCost(Squared(), 0.0, check_alpha(self.alpha))
 
 
+@estimator
 class HuberRegressor(FederatedRegressor):
     """Regression that is robust against large residuals.
 
@@ -201,20 +167,6 @@ class HuberRegressor(FederatedRegressor):
         Of the residuals that are not outliers.
     alpha : float, default 0.0001
         Strength of the l2 penalty.
-    fit_intercept : bool, default True
-        Whether the model has an intercept.
-    penalize_intercept : bool, default False
-        Whether the penalty is on the intercept too; most first-order algorithms need that.
-    algorithm : str or Algorithm, default 'auto'
-        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
-    tol : float, default 1e-06
-        The fit ends when E - E* <= tol |E| is proven.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        The seed of algorithms that draw random numbers, and of folds.
-    verbose : bool, default False
-        Whether a bar shows how far the fit is.
 
     Examples
     --------
@@ -226,24 +178,9 @@ class HuberRegressor(FederatedRegressor):
     ((10,), True)
     """
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.35,
-        scale: float = 1.0,
-        alpha: float = 0.0001,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.epsilon, self.scale, self.alpha = epsilon, scale, alpha
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
+    epsilon: float = 1.35
+    scale: float = 1.0
+    alpha: float = 0.0001
 
     def _cost(self, mass: float) -> FitCost:
         scale = check_number("scale", self.scale, above=0)
@@ -251,6 +188,7 @@ class HuberRegressor(FederatedRegressor):
         return FitCost(Huber(delta), check_alpha(self.alpha) * scale / mass)
 
 
+@estimator
 class QuantileRegressor(FederatedRegressor):
     """Regression of a quantile.
 
@@ -265,20 +203,6 @@ class QuantileRegressor(FederatedRegressor):
         Between 0 and 1; 0.5 is the median.
     alpha : float, default 1.0
         Strength of the l1 penalty.
-    fit_intercept : bool, default True
-        Whether the model has an intercept.
-    penalize_intercept : bool, default False
-        Whether the penalty is on the intercept too; most first-order algorithms need that.
-    algorithm : str or Algorithm, default 'auto'
-        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
-    tol : float, default 1e-06
-        The fit ends when E - E* <= tol |E| is proven.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        The seed of algorithms that draw random numbers, and of folds.
-    verbose : bool, default False
-        Whether a bar shows how far the fit is.
 
     Examples
     --------
@@ -290,54 +214,30 @@ class QuantileRegressor(FederatedRegressor):
     ((10,), True)
     """
 
-    def __init__(
-        self,
-        *,
-        quantile: float = 0.5,
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.quantile, self.alpha = quantile, alpha
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
+    quantile: float = 0.5
+    alpha: float = 1.0
 
     def _cost(self, mass: float) -> FitCost:
         return FitCost(Quantile(check_number("quantile", self.quantile)), 0.0, check_alpha(self.alpha))
 
 
+@estimator
 class LogLink(FederatedRegressor):
-    """Means of which the logarithm is linear, with an l2 penalty."""
+    """Means of which the logarithm is linear, with an l2 penalty.
 
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        The strength of the penalty on the coefficients; the objective above says how it counts.
+    """
+
+    alpha: float = 1.0
     _location: ClassVar = False
 
     @property
     def _power(self) -> float:
         """Of the mean, to which the variance is proportional."""
         return 1.0
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = False,
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept, self.penalize_intercept = fit_intercept, penalize_intercept
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
 
     def predict(self, X: Any, offset: Any = None) -> Array:
         """The expected target of each row.
@@ -384,6 +284,7 @@ class LogLink(FederatedRegressor):
         return tags
 
 
+@estimator
 class PoissonRegressor(LogLink):
     """Regression of counts, with the logarithm as link.
 
@@ -391,25 +292,6 @@ class PoissonRegressor(LogLink):
     that is the mean of exp(z) - y z with the paper's mu = alpha.
 
     Attributes are those of `LogisticRegression`.
-
-    Parameters
-    ----------
-    alpha : float, default 1.0
-        The strength of the penalty on the coefficients; the objective above says how it counts.
-    fit_intercept : bool, default True
-        Whether the model has an intercept.
-    penalize_intercept : bool, default False
-        Whether the penalty is on the intercept too; most first-order algorithms need that.
-    algorithm : str or Algorithm, default 'auto'
-        The name of an algorithm, an instance of one, or "auto", which takes the one that suits the problem.
-    tol : float, default 1e-06
-        The fit ends when E - E* <= tol |E| is proven.
-    max_iter : int, default 200
-        The largest number of rounds.
-    random_state : int or None, optional
-        The seed of algorithms that draw random numbers, and of folds.
-    verbose : bool, default False
-        Whether a bar shows how far the fit is.
 
     Examples
     --------

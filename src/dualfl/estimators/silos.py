@@ -24,10 +24,6 @@ KINDS = (np.float64, np.float32, np.uint8)  # what the kernels read without a co
 LARGEST_WEIGHT = 1e100  # of a row, and the smallest is one over it
 
 
-def total_mass(silos: Sequence[SiloRows]) -> float:
-    return sum(silo.mass for silo in silos)
-
-
 Parts = dict[str, npt.NDArray[np.intp]]  # the rows of each silo, by name
 
 

@@ -14,12 +14,13 @@ from dualfl.algorithms.contract import Algorithm
 from dualfl.algorithms.registry import ALGORITHMS, make
 from dualfl.engines.best import CONTRADICTION, SMALLEST
 from dualfl.engines.decision import inquiry_of
-from dualfl.engines.engine import Engine, Result
+from dualfl.engines.engine import Engine
 from dualfl.engines.exchanges import Exchanges, drive
 from dualfl.engines.history import Row
 from dualfl.engines.lockstep import together
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording
+from dualfl.engines.result import Result
 from dualfl.engines.session import Session
 from dualfl.errors import DualflError, InputError, NotSupported
 from dualfl.estimators.curvature_proof import CurvatureProof

@@ -140,41 +140,6 @@ class TestResult:
         return float(f.sf(self.statistic / self.df, self.df, self.df_error))
 
 
-def joint_wald(
-    estimate: Array, covariance: Array, which: Sequence[int], df_error: float = np.inf, clusters: int | None = None
-) -> TestResult:
-    """Whether all these coefficients are zero."""
-    which = list(which)
-    if clusters is not None and len(which) >= clusters:
-        raise InputError(
-            f"A covariance from {clusters} clusters has a rank of at most {clusters - 1}, so {len(which)} coefficients "
-            "cannot be tested together with it; take model errors, or robust ones by row."
-        )
-    theta, V = np.asarray(estimate)[which], np.asarray(covariance)[np.ix_(which, which)]
-    return TestResult(float(theta @ np.linalg.solve(V, theta)), len(which), df_error)
-
-
-def likelihood_ratio(small: FitStatistics, large: FitStatistics) -> TestResult:
-    """Of two nested models on the same rows."""
-    if small.rows != large.rows:
-        raise InputError(
-            f"The models were fitted to {small.rows:,.0f} and {large.rows:,.0f} rows; a likelihood-ratio test needs "
-            "the same rows."
-        )
-    df = large.coefficients - small.coefficients
-    if df <= 0:
-        raise InputError(
-            f"The large model has {large.coefficients} coefficients and the small one {small.coefficients}; name the "
-            "larger one second."
-        )
-    gain = 2 * (large.log_likelihood - small.log_likelihood)
-    if not np.isfinite(gain):
-        raise InputError("One of the models has no log-likelihood, so there is no likelihood-ratio test of them.")
-    if gain < -1e-6 * max(abs(small.log_likelihood), 1.0):
-        raise InputError("The larger model is less likely than the smaller one, so they are not nested.")
-    return TestResult(max(gain, 0.0), df)
-
-
 # -- the fit as a whole -------------------------------------------------------------------------------------
 
 

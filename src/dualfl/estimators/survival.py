@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from dualfl.engines.engine import Result
+from dualfl.engines.result import Result
 from dualfl.errors import InputError
 from dualfl.estimators.base import FederatedLinear, check_number
 from dualfl.estimators.classifiers import check_ratio
+from dualfl.estimators.parameters import estimator
 from dualfl.estimators.silos import KINDS, counting, row_weights, rows_by_silo
 from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Cox, CoxPartialLikelihood
@@ -26,6 +27,7 @@ from dualfl.silos.survival_tests import ChiSquare, proportionality
 from dualfl.typing import Array
 
 
+@estimator
 class CoxPH(FederatedLinear):
     """Cox's proportional hazards model; every silo has a baseline hazard of its own, and no time leaves it.
 
@@ -41,8 +43,6 @@ class CoxPH(FederatedLinear):
         0 is l2, 1 is l1, between them the elastic net.
     ties : Ties, default 'efron'
         "efron", or "breslow", which is scikit-survival's default.
-    algorithm, tol, max_iter, random_state, verbose : str or Algorithm, float, int, int or None, bool
-        As in `LogisticRegression`.
 
     Attributes
     ----------
@@ -68,27 +68,14 @@ class CoxPH(FederatedLinear):
     True
     """
 
-    fit_intercept, penalize_intercept = False, False
     _no_minimiser = (
         "Without a penalty this model has no minimiser: some combination of columns orders the events in all silos; "
         "give an alpha > 0."
     )
 
-    def __init__(
-        self,
-        alpha: float = 0.0,
-        *,
-        l1_ratio: float = 0.0,
-        ties: Ties = "efron",
-        algorithm: Any = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.alpha, self.l1_ratio, self.ties = alpha, l1_ratio, ties
-        self.algorithm, self.tol, self.max_iter = algorithm, tol, max_iter
-        self.random_state, self.verbose = random_state, verbose
+    alpha: float = field(default=0.0, kw_only=False)
+    l1_ratio: float = 0.0
+    ties: Ties = "efron"
 
     # -- fit --------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm
-from dualfl.algorithms.registry import ALGORITHMS
 from dualfl.engines import Problem, run
 from dualfl.errors import BrokenAlgorithm, DualflError
 from dualfl.objectives import Hinge, LinearModel, Logistic, Objective, Quadratic
@@ -129,14 +128,3 @@ def check(algorithm: Algorithm, name: str, most: int = MOST) -> Verdict:
         True,
         algorithm.drifts,
     )
-
-
-def check_all(tell: Callable[[Verdict], None] | None = None) -> list[Verdict]:
-    """Every registered algorithm on every problem, with its defaults."""
-    verdicts = []
-    for cls in ALGORITHMS.values():
-        for name in PROBLEMS:
-            verdicts.append(check(cls(), name))
-            if tell is not None:
-                tell(verdicts[-1])
-    return verdicts

@@ -19,7 +19,8 @@ import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Place
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer, measured
-from dualfl.engines.engine import bound, check_fit, server_penalty
+from dualfl.engines.engine import server_penalty
+from dualfl.engines.suiting import bound, check_fit
 from dualfl.errors import InputError
 from dualfl.federation import declared, fixed_point
 from dualfl.federation.commitments import Commitment
@@ -34,8 +35,8 @@ from dualfl.federation.two_columns import check_alternatives
 from dualfl.federation.wire import decode, encode
 from dualfl.objectives import L1
 from dualfl.silos.chamber import Chamber, Dealing, Least
+from dualfl.silos.classification_scores import BINS
 from dualfl.silos.costs import Cost
-from dualfl.silos.scores import BINS
 from dualfl.silos.verbs import answered
 from dualfl.solvers.naming import choose_solver
 from dualfl.tables.delimited import is_class_target

@@ -218,7 +218,8 @@ class Experiment:
 
     def client(self, algorithm: Algorithm) -> tuple[LocalCost, Place, int, float]:
         """(cost, place, number, weight) of this silo under the algorithm that runs, whose surveys see the same."""
-        from dualfl.engines.engine import bound, check_fit, server_penalty
+        from dualfl.engines.engine import server_penalty
+        from dualfl.engines.suiting import bound, check_fit
 
         plan, scaling = self.plan, self.scaling
         objective, solver, size, penalty = self.source

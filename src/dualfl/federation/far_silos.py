@@ -9,41 +9,29 @@ driven again from its beginning, and silos are asked only for what they have not
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
-from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
-from dualfl.engines.decision import conversing
-from dualfl.engines.driver import Driver
-from dualfl.engines.engine import Ahead, Energy, Engine, Result, check_fit
-from dualfl.engines.exchanges import Exchanges, Gathered, Measured, Measurement, Request, Step
-from dualfl.engines.inprocess import digest
-from dualfl.engines.survey import Inquiry
-from dualfl.errors import InputError, NotSupported
+from dualfl.engines.client import ClientMemory, Reply, Work
+from dualfl.engines.exchanges import Gathered, Measured, Measurement, Request, Step
+from dualfl.errors import InputError
 from dualfl.federation import commitments, fixed_point
 from dualfl.federation.analysis_journal import AnalysisJournal
 from dualfl.federation.answers import NAMES
-from dualfl.federation.asks import FitTerms, query_content, step_content, value_content
+from dualfl.federation.asks import query_content, step_content, value_content
 from dualfl.federation.courier import Courier
+from dualfl.federation.far_engine import FarEngine, FarSide
 from dualfl.federation.handing_on import HELLO, NOTHING, Totals, check_hellos
 from dualfl.federation.remote import Federation, Terms
-from dualfl.objectives import L1
-from dualfl.objectives.base import Objective
-from dualfl.objectives.penalties import Penalty
-from dualfl.problem import equalised
-from dualfl.silos.chamber import blank
 from dualfl.silos.costs import ALL, Cost, Rows, Sample
 from dualfl.silos.here import added, numbers_in
 from dualfl.silos.ledger import Ledger
 from dualfl.silos.questions import Exchange, Query
-from dualfl.typing import Array
 
 Content = dict[str, Any]
 Answers = Mapping[str, Content]
@@ -346,123 +334,3 @@ def nested(sums: Mapping[str, Any]) -> Content:
             value.flags.writeable = False
         found[head] = (*found.get(head, ()), value) if dot else value
     return found
-
-
-# -- one fit ------------------------------------------------------------------------------------------------
-
-
-class FarSide:
-    """The clients of one fit among silos far away."""
-
-    def __init__(self, silos: FarSilos, number: int, cost: Cost, sample: Sample) -> None:
-        self.silos, self.number, self.cost, self.sample = silos, number, cost, sample
-        kind = np.intp if cost.positive is None and len(sample.classes) else np.float64
-        self._template: Objective = blank(cost, silos.features, kind)
-        self._penalty = L1(cost.l1) if cost.l1 else None
-
-    @property
-    def auto(self) -> Algorithm:
-        """Silos with few rows send no second-order sums."""
-        from dualfl.algorithms.few_exchanges.auto import Auto
-
-        return Auto()
-
-    @property
-    def template(self) -> Objective:
-        return self._template
-
-    @property
-    def penalty(self) -> Penalty | None:
-        return self._penalty
-
-    def inquiring(self, inquiry: Inquiry) -> Exchanges[Constants]:
-        from dualfl.algorithms.few_exchanges.auto import Auto
-
-        if self.silos.secure:  # what is best for alike silos asks one of them alone, and masks need all
-            inquiry = replace(inquiry, alike=False)
-        engine = self.engine(Auto(), None, 0)
-        found = yield from conversing(
-            inquiry,
-            engine.place,
-            self.template.shape[0],
-            lambda driver, asked: engine.exchanging(inquiry, driver, asked),
-        )
-        return self.surveyed(found)
-
-    def surveyed(self, found: Constants) -> Constants:
-        """Secret maxima are rounded up, so mu is a little low; the ridge, which everybody has, is known exactly."""
-        return replace(found, mu=max(found.mu, self.template.mu)) if self.silos.secure else found
-
-    def engine(self, algorithm: Algorithm, start: Array | None, seed: int) -> FarEngine:
-        return FarEngine(self, algorithm, start, seed)
-
-    def counted(self, result: Result) -> Result:
-        self.silos.ended(self.number)
-        return result
-
-
-class FarEngine(Engine):
-    """Keeps the books of one fit; its requests are carried together with those of others."""
-
-    silos_remember = True
-    _rode = 0.0  # seconds of the measurement with which the next step travelled
-
-    def __init__(self, side: FarSide, algorithm: Algorithm, start: Array | None, seed: int) -> None:
-        self.side = side
-        sizes = side.silos.sizes(side.cost.rows, side.sample)
-        self.counts = [size > 0 for size in sizes]
-        self.names = [name for name, counts in zip(side.silos.names, self.counts) if counts]
-        sizes = [size for size in sizes if size > 0]
-        if not side.silos.secure:
-            sizes = equalised(sizes)
-        check_fit([side.template], side.penalty, algorithm, None)
-        super().__init__(algorithm, side.template, side.penalty, sizes, seed=seed, codec=None, start=start)
-        equal = not side.silos.secure and set(sizes) == {1.0}
-        self.fit = FitTerms(side.number, side.cost, algorithm, seed, start, sum(sizes), equal, tuple(self.names))
-
-    def chosen(self, answers: Sequence[Any]) -> list[Any]:
-        """Those of the silos that have rows in this fit."""
-        return [answer for answer, counts in zip(answers, self.counts) if counts]
-
-    @property
-    def after(self) -> Any:
-        """What all silos have answered last."""
-        return self.silos[0].answered
-
-    def _surveyed(self, found: Constants) -> Constants:
-        return self.side.surveyed(found)
-
-    def measuring(self, theta: Array, ahead: Ahead | None = None) -> Exchanges[Energy]:
-        began = time.perf_counter()
-        found = yield from super().measuring(theta, ahead)
-        self._rode = 0.0 if self.early is None else time.perf_counter() - began
-        return found
-
-    def exchanging(self, algorithm: Algorithm, driver: Driver, asked: Ask) -> Exchanges[SimpleNamespace]:
-        rode, self._rode = self._rode, 0.0
-        means = yield from super().exchanging(algorithm, driver, asked)
-        self.account = self.account._replace(seconds=self.account.seconds + rode)
-        return means
-
-    def _addressed(self, algorithm: Algorithm, asked: Ask) -> Sequence[int]:
-        clients = super()._addressed(algorithm, asked)
-        if len(clients) < self.place.N:
-            raise NotSupported(
-                f"{algorithm.name} asks {len(clients)} of {self.place.N} silos at a time, and two sums that differ by "
-                "one silo are no secret; take an algorithm that asks all, such as auto, dualfl or lbfgs. Without masks "
-                "(--no-secure), which every operator must allow, `dualfl deploy run` takes this one too."
-            )
-        return clients
-
-    def gather(self, algorithm: Algorithm, asked: Ask, request: Envelope, clients: Sequence[int]) -> Gathered:
-        raise InputError("The requests of a fit among many travel with those of the others; drive them together.")
-
-    def mean_value(self, theta: Array, ahead: Ahead | None) -> tuple[float, float]:
-        raise InputError("The requests of a fit among many travel with those of the others; drive them together.")
-
-    @property
-    def solvers(self) -> list[str]:
-        return ["default"]
-
-    def fingerprint(self) -> str:
-        return digest([item.encode() for item in (*self.names, self.side.silos.terms.experiment)])

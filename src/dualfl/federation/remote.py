@@ -22,8 +22,10 @@ from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.contract import Algorithm, Ask, Constants
 from dualfl.algorithms.messages import floats, mean
 from dualfl.engines.client import ClientMemory, Envelope, Reply, Work
-from dualfl.engines.engine import Ahead, Engine, Gathered, check_fit
+from dualfl.engines.engine import Engine
+from dualfl.engines.exchanges import Ahead, Gathered
 from dualfl.engines.inprocess import digest
+from dualfl.engines.suiting import check_fit
 from dualfl.errors import InputError
 from dualfl.federation.courier import Courier
 from dualfl.federation.protocol import PROTOCOL

@@ -1,6 +1,6 @@
 """Objectives, the functions that clients minimise: linear models with losses and penalties, quadratics, your own."""
 
-from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.objectives.base import Objective
 from dualfl.objectives.cox import CoxPartialLikelihood
 from dualfl.objectives.families import CLogLog, Gamma, NegativeBinomial, Tweedie
 from dualfl.objectives.function import Function, JaxFunction, TorchFunction
@@ -29,9 +29,11 @@ from dualfl.objectives.penalties import (
     Penalised,
     Penalty,
 )
+from dualfl.objectives.points import Point, Ray
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.objectives.site_effect import OwnIntercept
 from dualfl.objectives.tilted import Tilted, regularised
+from dualfl.objectives.work import Cost
 
 __all__ = [
     "L1",

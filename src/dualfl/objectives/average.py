@@ -8,8 +8,10 @@ from functools import cached_property, reduce
 import numpy as np
 
 from dualfl.errors import NotSupported
-from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.objectives.base import Objective
+from dualfl.objectives.points import Point, Ray
 from dualfl.objectives.rounding import Rounding, of_mean
+from dualfl.objectives.work import Cost
 from dualfl.typing import Array, frozen, sealed
 
 

@@ -15,92 +15,22 @@ from __future__ import annotations
 
 import copy
 import math
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from dualfl.errors import InputError, NotSupported, OutOfTime
+from dualfl.errors import InputError, NotSupported
 from dualfl.objectives import rounding
+from dualfl.objectives.points import Point, Ray
 from dualfl.objectives.rounding import Rounding
+from dualfl.objectives.work import Cost
 from dualfl.typing import Array, frozen, sealed
 
 if TYPE_CHECKING:
     from dualfl.objectives.penalties import Penalised, Penalty
-
-
-class Cost:
-    """Work done so far. A stochastic gradient of one row counts 1/n.
-
-    All work is booked as passes, and each booking looks at the clock: `until` is when the time is up, by
-    time.perf_counter().
-
-    Parameters
-    ----------
-    gradients : float, default 0.0
-        Gradients of all rows.
-    hessian_products : float, default 0.0
-        Hessian products.
-    passes : float, default 0.0
-        Passes over the rows. A product with X or with X' alone is half a pass.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import dualfl
-    >>> f = dualfl.LinearModel(np.eye(2), [1.0, 2.0], dualfl.Squared())
-    >>> _ = f.gradient(np.zeros(2))
-    >>> f.cost.passes
-    1.0
-    """
-
-    def __init__(self, gradients: float = 0.0, hessian_products: float = 0.0, passes: float = 0.0) -> None:
-        self.gradients, self.hessian_products, self._passes = gradients, hessian_products, passes
-        self.until = math.inf
-
-    @property
-    def passes(self) -> float:
-        return self._passes
-
-    @passes.setter
-    def passes(self, passes: float) -> None:
-        self._passes = passes
-        self.look_at_time()
-
-    def look_at_time(self) -> None:
-        if self.until < math.inf and time.perf_counter() > self.until:
-            raise OutOfTime
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cost) and self.totals == other.totals
-
-    def __repr__(self) -> str:
-        return "Cost(gradients={:g}, hessian_products={:g}, passes={:g})".format(*self.totals)
-
-    @property
-    def totals(self) -> tuple[float, float, float]:
-        return self.gradients, self.hessian_products, self.passes
-
-    def copy(self) -> Cost:
-        return copy.copy(self)
-
-    def __sub__(self, other: Cost) -> Cost:
-        return Cost(
-            self.gradients - other.gradients,
-            self.hessian_products - other.hessian_products,
-            self.passes - other.passes,
-        )
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.gradients + other.gradients,
-            self.hessian_products + other.hessian_products,
-            self.passes + other.passes,
-        )
 
 
 class Objective(ABC):
@@ -330,60 +260,6 @@ def check_factor(factor: float) -> float:
     if not 0 <= factor < np.inf:
         raise InputError(f"factor must be a finite number >= 0, but it is {factor}.")
     return float(factor)
-
-
-class Point(ABC):
-    """An objective at one place. Value and gradient are computed on demand, and once.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import dualfl
-    >>> dualfl.Quadratic(np.eye(2), np.ones(2)).at(np.zeros(2)).gradient
-    array([-1., -1.])
-    """
-
-    def __init__(self, x: Array) -> None:
-        self.x = x
-
-    @property
-    @abstractmethod
-    def value(self) -> float: ...
-
-    @property
-    @abstractmethod
-    def gradient(self) -> Array: ...
-
-    @abstractmethod
-    def hessian_times(self, v: Array) -> Array: ...
-
-    @abstractmethod
-    def ray(self, p: Array) -> Ray: ...
-
-
-class Ray(ABC):
-    """t -> f(x + t p).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import dualfl
-    >>> dualfl.Quadratic(np.eye(2), np.ones(2)).at(np.zeros(2)).ray(np.ones(2)).value(1.0)
-    -1.0
-    """
-
-    @abstractmethod
-    def value(self, t: float) -> float: ...
-
-    @abstractmethod
-    def slope(self, t: float) -> float: ...
-
-    @abstractmethod
-    def point(self, t: float) -> Point: ...
-
-    def values(self, steps: Sequence[float]) -> Array:
-        """The values at several steps."""
-        return np.array([self.value(t) for t in steps])
 
 
 class PlainPoint(Point):

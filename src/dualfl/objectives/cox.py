@@ -33,8 +33,9 @@ from dualfl import kernels
 from dualfl.arguments import check
 from dualfl.errors import InputError
 from dualfl.kernels import Design, RiskSets, sorted_risk_sets
-from dualfl.objectives.base import Objective, Point, check_factor
+from dualfl.objectives.base import Objective, check_factor
 from dualfl.objectives.inputs import check_features, check_weights
+from dualfl.objectives.points import Point
 from dualfl.objectives.predictors import PredictorPoint
 from dualfl.objectives.rounding import UNIT, Rounding, roundings
 from dualfl.typing import AnyArray, Array, frozen, sealed

@@ -27,8 +27,9 @@ import scipy.sparse as sp
 from dualfl.arguments import check
 from dualfl.errors import InputError
 from dualfl.kernels import Design
-from dualfl.objectives.base import Objective, Point, check_factor
+from dualfl.objectives.base import Objective, check_factor
 from dualfl.objectives.inputs import check_features, check_offset, check_weights
+from dualfl.objectives.points import Point
 from dualfl.objectives.predictors import PredictorPoint
 from dualfl.objectives.rounding import Rounding, roundings
 from dualfl.typing import AnyArray, Array, frozen, sealed

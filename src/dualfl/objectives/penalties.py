@@ -18,8 +18,10 @@ import numpy.typing as npt
 
 from dualfl.arguments import check, checked
 from dualfl.errors import InputError, NotSupported
-from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.objectives.base import Objective
+from dualfl.objectives.points import Point, Ray
 from dualfl.objectives.rounding import Rounding, roundings
+from dualfl.objectives.work import Cost
 from dualfl.typing import Array
 
 ROUNDING = 16 * float(np.finfo(np.float64).eps)  # of a sum over clients, relative

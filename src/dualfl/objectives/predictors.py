@@ -11,8 +11,8 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from dualfl.objectives.base import Point, Ray
-from dualfl.objectives.linear import DRIFT
+from dualfl.objectives.linear_point import DRIFT
+from dualfl.objectives.points import Point, Ray
 from dualfl.objectives.rounding import UNIT
 from dualfl.typing import Array, frozen, sealed
 

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from dualfl import kernels
-from dualfl.objectives.base import PlainRay, Point, Ray
-from dualfl.objectives.linear import LinearModel, LinearPoint
+from dualfl.objectives.base import PlainRay
+from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.linear_point import LinearPoint
+from dualfl.objectives.points import Point, Ray
 from dualfl.typing import AnyArray, Array, frozen, sealed
 
 BLOCK = 1 << 19  # numbers of rows, or of their predictors, in a block

@@ -26,9 +26,11 @@ import scipy.sparse as sp
 
 from dualfl import kernels
 from dualfl.errors import NotSupported
-from dualfl.objectives.base import Objective, Point
-from dualfl.objectives.linear import LinearModel, LinearPoint
+from dualfl.objectives.base import Objective
+from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.linear_point import LinearPoint
 from dualfl.objectives.losses import Loss
+from dualfl.objectives.points import Point
 from dualfl.objectives.predictors import PredictorPoint
 from dualfl.objectives.rounding import Rounding
 from dualfl.typing import AnyArray, Array, sealed

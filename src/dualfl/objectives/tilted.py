@@ -12,8 +12,10 @@ import numpy.typing as npt
 
 from dualfl.arguments import checked
 from dualfl.errors import InputError
-from dualfl.objectives.base import Cost, Objective, Point, Ray
+from dualfl.objectives.base import Objective
+from dualfl.objectives.points import Point, Ray
 from dualfl.objectives.rounding import Rounding, roundings
+from dualfl.objectives.work import Cost
 from dualfl.typing import Array, frozen, sealed
 
 

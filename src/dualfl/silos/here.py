@@ -13,10 +13,10 @@ from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.messages import floats
 from dualfl.engines.decision import ClientsHere
-from dualfl.engines.engine import Result
 from dualfl.engines.exchanges import Answer, Exchanges, Gathered, Measurement, Request
 from dualfl.engines.history import History
 from dualfl.engines.inprocess import InProcess
+from dualfl.engines.result import Result
 from dualfl.engines.survey import Inquiry
 from dualfl.objectives import L1
 from dualfl.objectives.base import Objective

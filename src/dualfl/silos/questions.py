@@ -15,8 +15,9 @@ import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.engines import exchanges
-from dualfl.engines.engine import Engine, Result
+from dualfl.engines.engine import Engine
 from dualfl.engines.exchanges import Exchanges
+from dualfl.engines.result import Result
 from dualfl.engines.survey import Inquiry
 from dualfl.objectives.base import Objective
 from dualfl.objectives.losses import Loss
@@ -122,7 +123,7 @@ def drive(conversation: Conversation[T], silos: Silos) -> T:
 
 
 def measuring(
-    silos: Silos, rows: Sequence[Rows], loss: Loss, classes: int, purpose: str, centre: float = 0.0
+    rows: Sequence[Rows], loss: Loss, classes: int, purpose: str, centre: float = 0.0
 ) -> Conversation[list[Sample]]:
     """What all silos together have in each of these choices of rows."""
     (answer,) = yield Exchange(purpose, (measurement(rows, loss, classes, centre),))

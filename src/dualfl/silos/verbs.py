@@ -18,9 +18,12 @@ from dualfl.kernels import is_sparse
 from dualfl.objectives import LinearModel, Squared, curvature
 from dualfl.objectives.losses import Loss
 from dualfl.silos.chamber import Chamber, SiloRows
+from dualfl.silos.classification_scores import classification_sums
 from dualfl.silos.costs import Cost, Rows, loss_from_json
 from dualfl.silos.predictor import Predictor
-from dualfl.silos.scores import classification_sums, regression_sums, survival_sums, to_wire
+from dualfl.silos.regression_scores import regression_sums
+from dualfl.silos.scores import to_wire
+from dualfl.silos.survival_scores import survival_sums
 from dualfl.tables.dates import is_date
 from dualfl.tables.encoding import Scaling
 from dualfl.tables.refusals import Remedies, Unfit

@@ -21,9 +21,11 @@ import numpy as np
 
 from dualfl.arguments import checked
 from dualfl.errors import Diverged, NotSupported
-from dualfl.objectives.base import Cost, Objective, Point
+from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalised
+from dualfl.objectives.points import Point
 from dualfl.objectives.quadratic import Quadratic
+from dualfl.objectives.work import Cost
 from dualfl.solvers.stopping import GradientNorm, PrimalDualGap, Progress, StopRule
 from dualfl.typing import Array, frozen
 

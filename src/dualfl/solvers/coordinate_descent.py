@@ -27,10 +27,11 @@ from scipy.linalg import lapack
 
 from dualfl import kernels
 from dualfl.errors import NotSupported
-from dualfl.objectives.base import Objective, Point
+from dualfl.objectives.base import Objective
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.losses import Squared
 from dualfl.objectives.penalties import L1, BoxConstraint, ElasticNetPenalty, Penalised
+from dualfl.objectives.points import Point
 from dualfl.objectives.quadratic import Quadratic
 from dualfl.objectives.tilted import Tilted
 from dualfl.solvers.base import Solution, Watch

@@ -18,7 +18,8 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.arguments import checked
 from dualfl.errors import InputError
-from dualfl.objectives.base import Objective, Point
+from dualfl.objectives.base import Objective
+from dualfl.objectives.points import Point
 from dualfl.solvers.base import HessianSolver, Solution, Watch
 from dualfl.solvers.line_search import EPS, Plateau
 from dualfl.solvers.moment_metric import MomentMetric, choose_metric

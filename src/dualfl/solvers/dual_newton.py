@@ -29,7 +29,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.errors import InputError
 from dualfl.kernels import Design
-from dualfl.objectives.base import Cost
+from dualfl.objectives.work import Cost
 from dualfl.typing import Array
 
 SYSTEM = 3000  # the largest linear system to factorise

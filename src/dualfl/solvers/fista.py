@@ -30,7 +30,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dualfl.arguments import checked
-from dualfl.objectives.base import Objective, Point
+from dualfl.objectives.base import Objective
+from dualfl.objectives.points import Point
 from dualfl.solvers.base import Solution, Watch
 from dualfl.solvers.proximal import ProximalSolver, Split
 from dualfl.solvers.stopping import StopRule

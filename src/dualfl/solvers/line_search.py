@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dualfl.objectives.base import Cost, Point, Ray
+from dualfl.objectives.points import Point, Ray
+from dualfl.objectives.work import Cost
 
 EXACT, ROUGH = 0.1, 0.9  # |phi'(t)| against |phi'(0)| at which the search ends, where asking is free and where not
 MOST = 40  # trials

@@ -30,9 +30,11 @@ from dualfl import kernels
 from dualfl.errors import InputError, NotSupported
 from dualfl.kernels import Design
 from dualfl.kernels.blas_threads import one_blas_thread
-from dualfl.objectives.base import Objective, Point
-from dualfl.objectives.linear import LinearModel, LinearPoint
+from dualfl.objectives.base import Objective
+from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.linear_point import LinearPoint
 from dualfl.objectives.losses import Loss
+from dualfl.objectives.points import Point
 from dualfl.objectives.tilted import Tilted, TiltedPoint
 from dualfl.typing import AnyArray, Array
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from dualfl.errors import NotSupported
-from dualfl.objectives.base import Objective, Point
+from dualfl.objectives.base import Objective
 from dualfl.objectives.penalties import Penalised
+from dualfl.objectives.points import Point
 from dualfl.solvers.base import Solver, Watch
 from dualfl.typing import Array
 

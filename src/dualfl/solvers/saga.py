@@ -23,7 +23,7 @@ import numpy as np
 from dualfl import kernels
 from dualfl.arguments import checked
 from dualfl.objectives.base import Objective
-from dualfl.objectives.linear import LinearPoint
+from dualfl.objectives.linear_point import LinearPoint
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
 from dualfl.solvers.row_view import RowView, check_samples, check_seed, check_step, generator, row_step, rows_of
 from dualfl.solvers.stopping import StopRule

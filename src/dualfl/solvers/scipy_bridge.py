@@ -25,7 +25,8 @@ import numpy as np
 
 from dualfl.arguments import checked
 from dualfl.errors import InputError, NotSupported
-from dualfl.objectives.base import Objective, Point
+from dualfl.objectives.base import Objective
+from dualfl.objectives.points import Point
 from dualfl.solvers.base import SmoothSolver, Solution, Watch
 from dualfl.solvers.line_search import Plateau
 from dualfl.solvers.stopping import StopRule

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from dualfl.errors import Diverged
-from dualfl.objectives.base import Point, Ray
+from dualfl.objectives.points import Point, Ray
 
 SHRINK, GROW = 0.5, 0.9
 NOISE = 1e-9  # of |F|; a decrease below it is not to be trusted

@@ -179,7 +179,18 @@ class FedAdagrad(FedOpt):
 
 
 @dataclass(frozen=True)
-class FedYogi(FedOpt):
+class Forgetting(FedOpt):
+    """What Yogi and Adam share: a v that forgets by beta2."""
+
+    beta2: float = 0.99
+
+    def check(self, k: Constants) -> None:
+        super().check(k)
+        self.require(0 <= self.beta2 < 1, "beta2", "it must lie in [0, 1)")
+
+
+@dataclass(frozen=True)
+class FedYogi(Forgetting):
     """FedAvg with Yogi at the server.
 
     Parameters
@@ -208,22 +219,16 @@ class FedYogi(FedOpt):
     True
     """
 
-    beta2: float = 0.99
-
     name = "fedyogi"
     grid: ClassVar = ADAPTIVE_GRID
     card = described("FedYogi")
-
-    def check(self, k: Constants) -> None:
-        super().check(k)
-        self.require(0 <= self.beta2 < 1, "beta2", "it must lie in [0, 1)")
 
     def second_moment(self, v: Array, square: Array) -> Array:
         return v - (1 - self.beta2) * square * np.sign(v - square)
 
 
 @dataclass(frozen=True)
-class FedAdam(FedOpt):
+class FedAdam(Forgetting):
     """FedAvg with Adam at the server, without its bias correction, as in the paper.
 
     Parameters
@@ -252,15 +257,9 @@ class FedAdam(FedOpt):
     True
     """
 
-    beta2: float = 0.99
-
     name = "fedadam"
     grid: ClassVar = ADAPTIVE_GRID
     card = described("FedAdam")
-
-    def check(self, k: Constants) -> None:
-        super().check(k)
-        self.require(0 <= self.beta2 < 1, "beta2", "it must lie in [0, 1)")
 
     def second_moment(self, v: Array, square: Array) -> Array:
         return self.beta2 * v + (1 - self.beta2) * square

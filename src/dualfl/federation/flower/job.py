@@ -25,10 +25,10 @@ from dualfl.algorithms.contract import Algorithm, Constants
 from dualfl.algorithms.few_exchanges.auto import Auto
 from dualfl.algorithms.few_exchanges.time_model import Network
 from dualfl.engines.decision import decide
-from dualfl.engines.engine import Result
 from dualfl.engines.history import Row
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import Limits, Recording
+from dualfl.engines.result import Result
 from dualfl.engines.session import Session
 from dualfl.errors import DualflError
 from dualfl.federation.courier import Came, Courier, Traffic, Transport

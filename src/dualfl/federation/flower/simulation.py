@@ -15,11 +15,11 @@ from pathlib import Path
 
 from dualfl.algorithms import plugins
 from dualfl.algorithms.registry import ALGORITHMS
-from dualfl.engines.engine import Result
 from dualfl.engines.history import Row
 from dualfl.engines.inprocess import fingerprint
 from dualfl.engines.progress import Bar
 from dualfl.engines.request import RunRequest
+from dualfl.engines.result import Result
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
 from dualfl.federation.flower.job import Job
