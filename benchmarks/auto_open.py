@@ -6,7 +6,7 @@ many   fedipm with 1,000 clients (svm a8a, shuffled and Dirichlet 0.3): does it 
 wide   3,000 features, too many for d x d sums: which of the others is closest after 20 and 60 exchanges?
 limit  what one-shot costs up to its limit of 2,000 coefficients: a lasso on 8 clients with 1,000 rows each
 start  how far inside the box the mean of the local solutions should start: t_B by |b|, or by the bound of E*?
-short  sketched-newton whose second-order sums travel with fewer digits: how few are enough?
+short  sketched-newton whose metrics travel with fewer digits: how few are enough?
 losses Poisson's and Huber's loss, alike and sorted clients: auto against L-BFGS
 crowd  sketched-newton with 8, 100 and 1,000 clients (softmax, MNIST, 20,000 rows shuffled, three seeds)
 units  columns as people have them: breast cancer as it is and scaled, and one column far from zero
@@ -15,21 +15,20 @@ units  columns as people have them: breast cancer as it is and scaled, and one c
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
 from benchmarks.auto import dataset
 from benchmarks.auto_nonsmooth import CASES, LEVELS, PARTITIONS, RIDGES, measure, median, minimum, problem
-from dualfl.algorithms.contract import client_step
-from dualfl.algorithms.few_exchanges import OneShot, SketchedNewton
+from dualfl.algorithms.few_exchanges import OneShot, SketchedNewton, sketched_newton
 from dualfl.algorithms.few_exchanges.fedipm import FedIPM, Server
 from dualfl.algorithms.registry import make
 from dualfl.data import load, make_problem
 from dualfl.engines import Problem, run
-from dualfl.objectives import L1, Hinge, Huber, LinearModel, Logistic, Poisson, Squared
+from dualfl.objectives import L1, Hinge, Huber, LinearModel, Logistic, Poisson, Softmax, Squared
 from dualfl.optimum import reference
 from dualfl.solvers import SDCA, PrimalDualGap, minimise
 
@@ -135,38 +134,27 @@ def limit() -> None:
         )
 
 
-class Shorter:
-    """A client's cost whose second-order sums keep so many binary digits each."""
+def rounded(bits: int) -> Any:
+    """What takes the place of `in_16_bits`: metrics on a grid of so many bits, as doubles."""
 
-    def __init__(self, cost: Any, digits: int) -> None:
-        self.cost, self.digits = cost, digits
+    def treat(sums: dict[str, Any]) -> dict[str, Any]:
+        return {name: on_grid(x, bits) if name.rstrip("0123456789") in ("M", "T") else x for name, x in sums.items()}
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.cost, name)
-
-    def moment(self, x: Any) -> Any:
-        C, S = self.cost.moment(x)
-        return self.rounded(C), S
-
-    def metric(self, *words: Any) -> Any:
-        return tuple(self.rounded(part) for part in self.cost.metric(*words))
-
-    def rounded(self, A: Any) -> Any:
-        mantissa, exponent = np.frexp(A)
-        return np.ldexp(np.round(np.ldexp(mantissa, self.digits)), exponent - self.digits)
+    return treat
 
 
-@dataclass(frozen=True)
-class ShortNewton(SketchedNewton):
-    digits: int = 53
+def on_grid(x: Any, bits: int) -> Any:
+    top = float(np.abs(x).max(initial=0.0))
+    step = 2.0 ** (np.ceil(np.log2(top)) - bits + 1) if top else 1.0
+    return np.rint(x / step) * step
 
-    @client_step
-    def first(self, f: Any, c: Any, at: Any, columns: int) -> Any:
-        return super().first(Shorter(f, self.digits), c, at, columns)
 
-    @client_step
-    def look(self, f: Any, c: Any, at: Any, **message: Any) -> Any:
-        return super().look(Shorter(f, self.digits), c, at, **message)
+def mixed(seed: int, rows: int = 900, D: int = 130, k: int = 10) -> tuple[Any, Any]:
+    """Columns that depend on each other, in units from 1 to 0.2, and ten classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, 20)) @ rng.standard_normal((20, D)) / 5 + rng.standard_normal((rows, D))
+    X *= np.geomspace(1, 0.2, D)
+    return X, (3 * X @ rng.standard_normal((D, k)) + rng.gumbel(size=(rows, k))).argmax(axis=1).astype(float)
 
 
 def exchanges(problem: Problem, algorithm: Any, E: float, level: float = 1e-6, most: int = 100) -> str:
@@ -180,17 +168,25 @@ def exchanges(problem: Problem, algorithm: Any, E: float, level: float = 1e-6, m
 
 
 def short() -> None:
-    print("sketched-newton, exchanges to 1e-6 when second-order sums have so many binary digits")
-    digits = (53, 24, 11, 8, 5, 3)
+    print("sketched-newton, exchanges to 1e-6 when the numbers of a metric have so many bits")
+    digits = (53, 16, 14, 13, 12, 11, 10, 8)
     print(f"  {'':40s}" + "".join(f"{b:6d}" for b in digits))
-    for name in ("digits", "a8a", "mnist"):
-        data = dataset(name)
-        for mu in (1e-2, 1e-4):
-            for part in ("even", "label"):
-                split = make_problem(data, partition=part, ridge=mu)
-                E = reference(split)
-                counts = [exchanges(split, ShortNewton(least_rows=1, digits=b), E) for b in digits]
-                print(f"  {f'{name}, mu = {mu:g}, {part}':40s}" + "".join(f"{n:>6s}" for n in counts), flush=True)
+    problems = {}
+    for mu in (1e-2, 1e-3, 1e-4, 1e-5):
+        X, y = mixed(0)
+        parts = np.array_split(np.argsort(y), 3)
+        problems[f"900 x 130, ten classes, mu = {mu:g}"] = Problem(
+            [LinearModel(X[rows], y[rows], Softmax(10), mu) for rows in parts]
+        )
+    for mu in (1e-2, 1e-4):
+        for part in ("even", "label"):
+            problems[f"mnist, mu = {mu:g}, {part}"] = make_problem(dataset("mnist"), partition=part, ridge=mu)
+    for name, split in problems.items():
+        E, counts = reference(split), []
+        for b in digits:
+            with patch.object(sketched_newton, "in_16_bits", rounded(b)):
+                counts.append(exchanges(split, SketchedNewton(least_rows=1), E))
+        print(f"  {name:40s}" + "".join(f"{n:>6s}" for n in counts), flush=True)
 
 
 def losses() -> None:

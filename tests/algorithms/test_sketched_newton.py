@@ -152,7 +152,7 @@ def test_the_tail_is_the_doubled_diagonal_of_the_hessian() -> None:
     basis = rotated(f)
     r = 3
     H0 = sketch.metric(basis, *f.metric(x, basis.U, basis.B, r))
-    V = np.kron(basis.U, basis.B)
+    V = np.kron(basis.V, basis.B)
     projected = V.T @ (f.hessian(x) - 0.1 * np.eye(f.d)) @ V
     m = basis.m
     for row in range(r, basis.q):

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dualfl.errors import InputError
-from dualfl.typing import Array, sealed
+from dualfl.typing import AnyArray, Array, sealed
 
 BLOCK = 32
 SCALARS = frozenset({float, int, bool})  # asked for first: most of what a small message holds
@@ -69,20 +69,21 @@ class LowRank:
 
 @dataclass(frozen=True)
 class Quantised:
-    """A vector rounded to few bits a number; it counts as the floats that its bits fill."""
+    """Numbers rounded to few bits each, as multiples of `step`; they count as the floats that their bits fill."""
 
-    value: Array
+    value: AnyArray  # of whole numbers, in a type that may have more bits
     bits: int
+    step: float = 1.0
 
     @property
     def floats(self) -> int:
-        return 1 + -(-self.value.size * self.bits // 64)  # one float for the scale
+        return 1 + -(-self.value.size * self.bits // 64)  # one float for the step
 
     def dense(self) -> Array:
-        return self.value
+        return self.value * self.step
 
     def add_to(self, total: Array, factor: float) -> None:
-        total += factor * self.value
+        total += factor * self.dense()
 
 
 def canonical(value: Any) -> Any:
@@ -153,6 +154,8 @@ def not_finite(value: Any) -> bool:
         return any(not_finite(v) for v in value)
     if isinstance(value, LowRank):
         return not_finite(value.value) or not_finite(value.vectors)
+    if isinstance(value, Quantised):
+        return not_finite(value.value) or not_finite(value.step)
     return not np.isfinite(getattr(value, "value", value)).all()
 
 

@@ -6,8 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from dualfl.algorithms.messages import Quantised
 from dualfl.objectives.moments import REMEMBERED, pairs
 from dualfl.typing import Array
+
+SHORT = 16  # bits
+LEAST = -1000  # exponent of a step: what is smaller is nothing
 
 
 def upper(H: Array) -> Array:
@@ -29,6 +33,22 @@ def symmetric(triangle: Array, d: int) -> Array:
         H[i, i:] = H[i:, i] = triangle[first : first + d - i]
         first += d - i
     return H
+
+
+def short(x: Array) -> Quantised:
+    """x in 16 bits a number: multiples of one power of two, the smallest that the largest number allows."""
+    top = largest(x)
+    if not top < np.inf:
+        return Quantised(np.zeros(x.shape, dtype=np.int16), SHORT, np.nan)
+    share, exponent = np.frexp(top)
+    exponent += share > 1 - 2.0**-SHORT  # the largest would be rounded to one more than there is
+    step = 2.0 ** max(int(exponent) - SHORT + 1, LEAST)
+    return Quantised(np.rint(x / step).astype(np.int16), SHORT, step)
+
+
+def largest(x: Array) -> float:
+    """The largest number, whatever its sign, or NaN; no copy is made."""
+    return float(np.maximum(np.max(x, initial=0.0), -np.min(x, initial=0.0)))
 
 
 def part(means: SimpleNamespace, prefix: str) -> SimpleNamespace:

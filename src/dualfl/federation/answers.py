@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dualfl.algorithms.messages import Quantised
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.chambers import CHECKS, TABLE_NAMES, FarChamber
@@ -67,10 +68,10 @@ class Record:
         weight: float | None = None,
         value: Content | None = None,
         work: Any = None,
-        bits: Mapping[str, int] | None = None,
+        points: Mapping[str, fixed_point.Point] | None = None,
     ) -> None:
         self.summed, self.shown, self.weight, self.value, self.work = summed, shown, weight, value, work
-        self.bits = bits or {}
+        self.points = points or {}
         self.maxima = dict(maxima or {})
 
     def plain(self) -> Content:
@@ -85,9 +86,13 @@ class Record:
             for name, x in (self.summed or {}).items():
                 parts |= fixed_point.limbs(name, x, silos)
             return parts
-        for name, x in fixed_point.flatten(self.summed or {}).items():
-            if np.size(x) >= fixed_point.LONG and name in self.bits:
-                parts[name] = self._one_word(self.weight * x, self.bits[name])
+        for name, value in fixed_point.flatten(self.summed or {}).items():
+            x, point = fixed_point.dense(value), self.points.get(name)
+            long = np.size(x) >= fixed_point.LONG and point is not None
+            if long and isinstance(value, Quantised):
+                parts[name] = self._kept(self.weight * x, point.short, point.slot)
+            elif long and point.bits is not None:
+                parts[name] = self._kept(self.weight * x, point.bits, fixed_point.WORD)
             elif np.shape(x):
                 parts |= fixed_point.limbs(name, self.weight * x, silos, fixed_point.VECTOR)
             else:
@@ -99,16 +104,16 @@ class Record:
         return parts
 
     @staticmethod
-    def _one_word(x: Any, bits: int) -> fixed_point.Part:
+    def _kept(x: Any, bits: int, slot: int) -> fixed_point.Part:
         """Numbers that do not fit are left out: the maximum that travels with them makes the sums void for all."""
-        lost = fixed_point.largest_of(x) * 2.0**bits >= fixed_point.LARGEST
-        return fixed_point.Part(np.zeros(np.shape(x)) if lost else x, bits)
+        fits = fixed_point.carried(x, bits, slot)
+        return fixed_point.Part(x if fits else np.zeros(np.shape(x)), bits, slot=slot)
 
     def sizes(self) -> dict[str, float]:
         """Of long vectors the largest number, whatever its sign, as it is added up."""
         if self.weight is None:
             return {}
-        flat = fixed_point.flatten(self.summed or {})
+        flat = {name: fixed_point.dense(x) for name, x in fixed_point.flatten(self.summed or {}).items()}
         return {
             f"{SIZE}{name}": self.weight * fixed_point.largest_of(x)
             for name, x in flat.items()
@@ -116,7 +121,7 @@ class Record:
         }
 
 
-def one_answer(far: FarChamber, ask: Content, bits: Mapping[str, int]) -> Record:
+def one_answer(far: FarChamber, ask: Content, points: Mapping[str, fixed_point.Point]) -> Record:
     if "verb" in ask:
         return query_answer(far, ask)
     if not far.takes_part(ask["fit"]):
@@ -124,11 +129,11 @@ def one_answer(far: FarChamber, ask: Content, bits: Mapping[str, int]) -> Record
     if ask.get("step") is None:
         measured, weight = far.value(ask)
         return Record({}, weight=weight, value=measured)
-    reply, value, weight = far.step(ask, bits)
+    reply, value, weight = far.step(ask, points)
     if ask["reduce"] == "max":  # a silo without rows in this fit is below everybody
         maxima = reply.wire if weight else dict.fromkeys(reply.wire, -np.inf)
         return Record(maxima=maxima, weight=weight)
-    return Record(reply.wire, weight=weight, value=value, work=reply.work, bits=bits)
+    return Record(reply.wire, weight=weight, value=value, work=reply.work, points=points)
 
 
 def query_answer(far: FarChamber, ask: Content) -> Record:

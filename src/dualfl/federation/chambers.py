@@ -240,18 +240,18 @@ class FarChamber:
         """Whether this silo has rows in the fit, as far as the coordinator knows."""
         return self.home.name in fit["among"]
 
-    def step(self, asked: Content, bits: Mapping[str, int]) -> tuple[Reply, Content | None, float]:
+    def step(self, asked: Content, points: Mapping[str, fixed_point.Point]) -> tuple[Reply, Content | None, float]:
         """A client step of one fit, the value at the probe, and how much this silo counts in it.
 
-        `bits`: after the point, of fields that take one word a number.
+        `points`: where the points of long vectors stand.
         """
         self.check_suits("step")
         algorithm = algorithm_of(asked["algorithm"])
         cost, place, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
         if asked["reduce"] == "max" or weight == 0:  # maxima are compared, and what counts nothing is not rounded
             place = replace(place, codec=None)
-        elif bits and place.codec is not None:
-            place = replace(place, codec=fixed_point.FixedPoint(weight, bits))
+        elif points and place.codec is not None:
+            place = replace(place, codec=fixed_point.FixedPoint(weight, points))
         value = None if asked["probe"] is None else measured(cost.objective, asked["probe"])
         surveys = asked["round"] < 0 and algorithm.name in SURVEYS
         number = int(asked["fit"]["number"])

@@ -4,7 +4,8 @@ A number travels in several words, each of which holds what the one before it ha
 silo of weight w sends as w x, two words are sent: the sum of all is the weighted mean to within N 2^-(BITS+1), up to
 1e15. What a silo keeps is what it sent, divided by w: rounding that the silo did not know of would break the sums that
 algorithms rely on. Scalars, and sums of raw columns, whose size nobody knows, take all words and lose nothing. Long
-vectors of whose size something is known take one word a number (`scales`).
+vectors of whose size something is known take one word a number (`scales`), and of numbers that are short anyway
+several share a word (`packed_words`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import numpy as np
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import Quantised, canonical
+from dualfl.algorithms.packing import largest as largest_of
 from dualfl.errors import InputError
+from dualfl.federation import packed_words
 from dualfl.federation.field import P, Words, pieces, signed_to_words, words_to_signed
 from dualfl.streams import Stream
 from dualfl.typing import Array
@@ -30,8 +33,17 @@ LIMBS = {"high": -39, "coarse": 9, "fine": 57, "finer": 105, "finest": 153}
 ALL = tuple(LIMBS)
 VECTOR = ("coarse", "fine")  # words of a number in a vector
 BITS = LIMBS["fine"]  # the grid of vectors: 7e-18
+WORD = 61  # bits
 LONG = 4096  # numbers of a vector that may take one word each; two words are nothing beside the rest of a message
 LARGEST = 2.0**59  # sums of whole numbers stay below it, so a quarter of p away from wrapping around
+
+
+class Point(NamedTuple):
+    """Where the point of a long vector stands: bits after it."""
+
+    bits: int | None  # where each number has a word of its own; None: it needs two
+    short: int  # where several share one
+    slot: int  # what each of these has of it
 
 
 @dataclass(frozen=True)
@@ -39,12 +51,13 @@ class FixedPoint(Codec):
     """Rounds uploads to the grid on which they will be added. It compresses nothing and remembers nothing."""
 
     weight: float
-    bits: Mapping[str, int] = field(default_factory=dict)  # after the point, of fields that take one word a number
+    points: Mapping[str, Point] = field(default_factory=dict)  # of fields of which something is known
 
     @property
     def step(self) -> float:
-        """Of the coarsest grid, for what this silo sends."""
-        return float(1 / (self.weight * 2.0 ** min(self.bits.values(), default=BITS)))
+        """Of the coarsest grid, for what this silo sends, short numbers apart: nothing that is proven has these."""
+        known = [point.bits for point in self.points.values() if point.bits is not None]
+        return float(1 / (self.weight * 2.0 ** min(known, default=BITS)))
 
     def compress(self, x: Array, stream: Stream) -> Quantised:
         raise NotImplementedError  # `encode` is all there is
@@ -61,11 +74,24 @@ class FixedPoint(Codec):
         x = np.asarray(dense(value))
         if not x.shape:  # scalars travel in five words, and lose nothing
             return canonical(value)
-        bits = self.bits.get(name)
-        if bits is not None and x.size >= LONG and carried(self.weight * x, bits):
-            return canonical(np.rint(x * (self.weight * 2.0**bits)) / (self.weight * 2.0**bits))
+        point = self.points.get(name) if x.size >= LONG else None
+        if point is not None and isinstance(value, Quantised):
+            return self._in_a_slot(name, x, point)
+        if point is not None and point.bits is not None and carried(self.weight * x, point.bits):
+            return canonical(np.rint(x * (self.weight * 2.0**point.bits)) / (self.weight * 2.0**point.bits))
+        return canonical(self._in_two_words(name, x))
+
+    def _in_two_words(self, name: str, x: Array) -> Array:
         sent = whole({limb: part.x for limb, part in limbs(name, self.weight * x, 1, VECTOR).items()})[name]
-        return canonical(sent / self.weight)
+        return np.asarray(sent / self.weight)
+
+    def _in_a_slot(self, name: str, x: Array, point: Point) -> Quantised:
+        """Numbers that do not fit stay as they are, and are asked for again."""
+        bits = 64 // (packed_words.BITS // point.slot)
+        if not carried(self.weight * x, point.short, point.slot):
+            return Quantised(self._in_two_words(name, x), bits)
+        step = 1 / (self.weight * 2.0**point.short)
+        return Quantised(np.rint(x / step).astype(np.int64), bits, step)
 
 
 def dense(value: Any) -> Any:
@@ -73,14 +99,14 @@ def dense(value: Any) -> Any:
     return value.dense() if hasattr(value, "dense") else value
 
 
-def carried(x: Any, bits: int) -> bool:
-    """Whether one word with so many bits after the point carries each of these numbers."""
-    return bool(largest_of(x) * 2.0**bits < LARGEST)
+def carried(x: Any, bits: int, slot: int = WORD) -> bool:
+    """Whether a word, or a slot of it, with so many bits after the point carries each of these numbers."""
+    return bool(largest_of(x) * 2.0**bits < limit(slot))
 
 
-def largest_of(x: Any) -> float:
-    """The largest number, whatever its sign; no copy is made."""
-    return float(max(np.max(x, initial=0.0), -np.min(x, initial=0.0)))
+def limit(slot: int, silos: int = 1) -> float:
+    """What the whole numbers of so many silos may add up to in a word, or in a slot of it."""
+    return LARGEST if slot == WORD else packed_words.room(slot, silos)
 
 
 class Part(NamedTuple):
@@ -89,13 +115,21 @@ class Part(NamedTuple):
     x: Any
     bits: int
     added: int = 1
+    slot: int = WORD  # what one of them has of a word
+
+    @property
+    def kind(self) -> tuple[int, ...]:
+        """As it is told beside its name and shape."""
+        return (self.bits,) if self.slot == WORD else (self.bits, self.slot)
 
 
-def to_words(name: str, x: Any, bits: int, added: int = 1) -> Words:
+def to_words(name: str, x: Any, bits: int, added: int = 1, slot: int = WORD) -> Words:
     """round(x 2^bits) modulo p, flat; refused where the sum could wrap around."""
     if type(x) is float:
         return np.array([_to_whole(name, x, bits, added) % P], dtype=np.uint64)
     x = np.asarray(x, dtype=np.float64).ravel()
+    if slot != WORD:
+        return signed_to_words(packed_words.packed(np.rint(x * 2.0**bits).astype(np.int64), slot))
     _check_size(name, largest_of(x), bits, added)
     words = np.empty(x.size, dtype=np.uint64)
     for piece in pieces(x.size):
@@ -124,7 +158,17 @@ def number_from(word: int, bits: int) -> float:
     return (word - P if word > P >> 1 else word) / 2.0**bits
 
 
-def from_words(words: Words, bits: int) -> Array:
+def count_of(size: int, slot: int = WORD) -> int:
+    """How many words so many numbers take."""
+    return size if slot == WORD else packed_words.words(size, slot)
+
+
+def from_words(words: Words, bits: int, slot: int = WORD, size: int | None = None) -> Array:
+    """The numbers that were added up; of several in a word, so many."""
+    if slot != WORD:
+        each = packed_words.BITS // slot
+        numbers = packed_words.unpacked(words_to_signed(words), slot, each * words.size if size is None else size)
+        return np.asarray(numbers / 2.0**bits)
     x = np.empty(words.size)
     for piece in pieces(words.size):
         x[piece] = words_to_signed(words[piece]) / 2.0**bits
@@ -180,11 +224,11 @@ def whole(sums: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flatten(wire: Mapping[str, Any]) -> dict[str, Any]:
-    """Every field dense, items of tuples as fields of their own."""
+    """Items of tuples as fields of their own."""
     flat: dict[str, Any] = {}
     for name, value in wire.items():
         if isinstance(value, tuple):
             flat |= flatten({f"{name}.{i}": v for i, v in enumerate(value)})
         else:
-            flat[name] = dense(value)
+            flat[name] = value
     return flat

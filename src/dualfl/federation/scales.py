@@ -6,7 +6,8 @@ every long vector travels a secret maximum (`ladders`): a power of two above the
 vector of its kind has its point by it, with room for numbers 16 times as large. The maximum that travels with this one
 proves, to everybody, whether it had its place; where it had not, or where nothing went before, numbers take two words.
 
-What is lost is at most what adding up floating point numbers of that size may lose, and never more than 2^-40.
+What is lost is at most what adding up floating point numbers of that size may lose, and never more than 2^-40. Short
+numbers, which only steer, lose more: they share a word (`packed_words`), with room for numbers 4 times as large.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.federation.fixed_point import BITS, LARGEST
+from dualfl.federation import packed_words
+from dualfl.federation.fixed_point import BITS, LARGEST, WORD, Point, limit
 from dualfl.federation.ladders import SIZES
 
 Content = dict[str, Any]
 Kind = tuple[int, str, str]
 SIZE = "size:"  # before the name of a vector: the power of two above its largest number
-HEADROOM, COARSEST = 16.0, 40
+HEADROOM, SHORT_HEADROOM, COARSEST = 16.0, 4.0, 40
 LEAST = float(SIZES[0])  # below it is nothing but zeros, of which the next may be anything
 
 
@@ -35,12 +37,22 @@ def bits_for(largest: float, silos: int) -> int | None:
     return bits if bits >= COARSEST else None
 
 
-def too_large(fields: Iterable[tuple[str, Any, int]], largest: Mapping[str, float], silos: int) -> bool:
+def point_for(largest: float, silos: int) -> Point | None:
+    """Where the point stands after numbers up to `largest`; None if these tell nothing."""
+    if not LEAST < largest < np.inf:
+        return None
+    slot = packed_words.width(silos)
+    short = int(np.floor(np.log2(packed_words.room(slot, silos) / SHORT_HEADROOM / silos / largest)))
+    return Point(bits_for(largest, silos), short, slot)
+
+
+def too_large(fields: Iterable[Sequence[Any]], largest: Mapping[str, float], silos: int) -> bool:
     """Whether numbers of some vector that took one word each may have left their place."""
-    for name, _, bits in fields:
+    for name, _, bits, *packed in fields:
+        slot = packed[0] if packed else WORD
         place, _, field = name.partition("/")
         above = largest.get(f"{place}/{SIZE}{field}")
-        if above is not None and not silos * above * 2.0**bits < LARGEST:
+        if above is not None and not silos * above * 2.0**bits < limit(slot, silos):
             return True
     return False
 
@@ -50,29 +62,29 @@ class Scales:
 
     def __init__(self, silos: int) -> None:
         self.silos = silos
-        self._bits: dict[Kind, dict[str, int]] = {}
+        self._points: dict[Kind, dict[str, Point]] = {}
 
-    def of(self, ask: Mapping[str, Any]) -> dict[str, int]:
+    def of(self, ask: Mapping[str, Any]) -> dict[str, Point]:
         """By field of the answer to this question; those that are not named take two words."""
         kind = kind_of(ask)
-        return {} if kind is None else self._bits.get(kind, {})
+        return {} if kind is None else self._points.get(kind, {})
 
     def note(self, asks: Sequence[Mapping[str, Any]], largest: Mapping[str, float]) -> None:
         """What came of an exchange."""
-        found: dict[Kind, dict[str, int]] = {}
+        found: dict[Kind, dict[str, Point]] = {}
         for name, above in largest.items():
             place, _, field = name.partition("/")
             kind = kind_of(asks[int(place)])
             if kind is None or not field.startswith(SIZE):
                 continue
-            bits = bits_for(above, self.silos)
-            found.setdefault(kind, {}).update({} if bits is None else {field.removeprefix(SIZE): bits})
-        self._bits |= found
+            point = point_for(above, self.silos)
+            found.setdefault(kind, {}).update({} if point is None else {field.removeprefix(SIZE): point})
+        self._points |= found
 
     def forget(self, numbers: Iterable[int]) -> None:
         """Fits that have ended."""
         gone = set(numbers)
-        self._bits = {kind: bits for kind, bits in self._bits.items() if kind[0] not in gone}
+        self._points = {kind: points for kind, points in self._points.items() if kind[0] not in gone}
 
 
 def kind_of(ask: Mapping[str, Any]) -> Kind | None:

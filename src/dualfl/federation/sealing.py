@@ -43,7 +43,7 @@ class Seal:
 
     def sums(self, parts: Mapping[str, fixed_point.Part]) -> Content:
         words = [fixed_point.to_words(name, *part) for name, part in parts.items()]
-        fields = [(name, np.shape(part.x), part.bits) for name, part in parts.items()]
+        fields = [(name, np.shape(part.x), *part.kind) for name, part in parts.items()]
         return {"words": self._sealed(SUMS, np.concatenate(words)), "fields": json.dumps(fields)}
 
     def largest(self, numbers: Mapping[str, Any]) -> Content:
@@ -74,7 +74,7 @@ class Total:
 
     @cached_property
     def fields(self) -> Any:
-        """(name, shape, bits after the point) of sums, names of maxima."""
+        """(name, shape, bits after the point, bits of a slot if several share a word) of sums, names of maxima."""
         return json.loads(self.text)
 
     @staticmethod
@@ -96,18 +96,19 @@ class Total:
         """How many words the fields take."""
         if what == LARGEST:
             return sum(len(ladder(name)) for name in self.fields)
-        return sum(math.prod(shape) for _, shape, _ in self.fields)
+        return sum(fixed_point.count_of(math.prod(shape), *slot) for _, shape, _, *slot in self.fields)
 
     def sums(self) -> Content:
         found: Content = {}
         place = 0
-        for name, shape, bits in self.fields:
-            size = math.prod(shape)
+        for name, shape, *kind in self.fields:
+            numbers = math.prod(shape)
+            size = fixed_point.count_of(numbers, *kind[1:])
             words = self.words[place : place + size]
             if shape:
-                found[name] = fixed_point.from_words(words, bits).reshape(shape)
+                found[name] = fixed_point.from_words(words, *kind, size=numbers).reshape(shape)
             else:
-                found[name] = fixed_point.number_from(int(words[0]), bits)
+                found[name] = fixed_point.number_from(int(words[0]), *kind)
             place += size
         return fixed_point.whole(found)
 

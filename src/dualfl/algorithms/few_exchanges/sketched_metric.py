@@ -48,6 +48,7 @@ class Basis:
     S: Array  # k x k, at the start: E'' - ridge = C (x) S
     at: Coordinates
     M: Array  # D x k, the ridge
+    units: Array | None = None  # q powers of two, by which the clients are given each direction shorter; None: by 1
     still: tuple[int, ...] = ()  # columns that are others exactly, and need not move: see `dependence`
     dull: tuple[
         tuple[float, float], ...
@@ -60,8 +61,8 @@ class Basis:
 
     @property
     def U(self) -> Array:
-        """The directions as the clients see them."""
-        return np.ascontiguousarray(self.at.to(self.V))
+        """The directions as the clients are given them."""
+        return np.ascontiguousarray(self.at.to(self.V if self.units is None else self.V / self.units))
 
     @property
     def q(self) -> int:
@@ -164,7 +165,14 @@ def eigenbasis(Z: Array, B: Array, S: Array, at: Coordinates, M: Array) -> Basis
     values[apart:], V[: D - apart, apart:] = np.maximum(found[::-1], 0.0), vectors[:, ::-1]
     basis = Basis(V, values, B, S, at, M)
     q = max(int((values * np.abs(S).max() >= NEGLIGIBLE * basis.ridge).sum()), 1)
-    return Basis(np.ascontiguousarray(V[:, :q]), values, B, S, at, M)
+    V = np.ascontiguousarray(V[:, :q])
+    return Basis(V, values, B, S, at, M, unit_sizes(values[:q]))
+
+
+def unit_sizes(variances: Array) -> Array:
+    """Units in which all directions vary alike, so that sums of few digits lose the same of each."""
+    _, exponent = np.frexp(np.maximum(variances, NOTHING * float(variances.max())))
+    return np.asarray(2.0 ** (exponent // 2))
 
 
 def nystroem(Y: Array, Omega: Array, own: Array, S: Array, at: Coordinates, M: Array, noise: float = 0.0) -> Basis:
@@ -184,7 +192,8 @@ def nystroem(Y: Array, Omega: Array, own: Array, S: Array, at: Coordinates, M: A
     rest = np.full(len(Y) - len(found), min(left, float(found[-1])))
     V = np.zeros((D, apart + len(found)))
     V[D - apart :, :apart], V[: D - apart, apart:] = np.eye(apart), vectors
-    return Basis(V, np.concatenate([own[D - apart :], found, rest]), outputs(S), S, at, M)
+    variances = np.concatenate([own[D - apart :], found, rest])
+    return Basis(V, variances, outputs(S), S, at, M, unit_sizes(variances[: V.shape[1]]))
 
 
 def diagonal(own: Array, S: Array, at: Coordinates, M: Array) -> Basis:
@@ -246,17 +255,21 @@ def first_metric(basis: Basis, C: Array | None = None) -> SketchedMetric:
 def metric(basis: Basis, M: Array, T: Array, S: Array) -> SketchedMetric:
     """The metric from the sums M, T and S that the clients sent."""
     m = basis.m
+    r = basis.q - len(T)
     tail = DOUBLED * unpacked(T, m) if len(T) else np.zeros((0, m, m))
+    if basis.units is not None:
+        tail *= basis.units[r:, None, None] ** 2
     # The mean curvature, spread over directions as the data are.
-    return built(basis, leading(basis, M, basis.q - len(T)), tail, DOUBLED * basis.left_out * unpacked(S, m))
+    return built(basis, leading(basis, M, r), tail, DOUBLED * basis.left_out * unpacked(S, m))
 
 
 def leading(basis: Basis, M: Array, r: int) -> Array:
     """The block of the first r directions, r x m x r x m, without the ridge."""
     m = basis.m
     lead = np.empty((r, m, r, m))
+    across = 1.0 if basis.units is None else np.outer(basis.units[:r], basis.units[:r])
     for i, j, column in zip(*pairs(m), M.T):  # one pair of outputs at a time: all of them would be twice the matrix
-        lead[:, i, :, j] = lead[:, j, :, i] = unpacked(column, r)
+        lead[:, i, :, j] = lead[:, j, :, i] = unpacked(column, r) * across
     return lead
 
 

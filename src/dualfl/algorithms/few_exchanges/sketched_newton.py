@@ -60,6 +60,7 @@ from dualfl.algorithms.few_exchanges.sketched_sums import (
     Wanted,
     directions,
     first_sums,
+    in_16_bits,
     scaled_directions,
     sums_at,
     without_second_order,
@@ -216,7 +217,7 @@ class SketchedNewton(Algorithm):
         m = yield ask(
             self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more),
             scale=where[0], centre=where[1], prove=prove, radius=radius(s), inner=inner,
-            guesses=NONE if s.guesses is None else s.guesses,
+            guesses=NONE if s.guesses is None else s.guesses, **({} if s.prove else {"short": True}),
         )  # fmt: skip
         s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)))
         if s.guesses is not None:
@@ -418,4 +419,5 @@ class SketchedNewton(Algorithm):
         if len(asked["U"]):
             c = Local(asked["U"], asked["B"])
         sums = sums_at(f, at, c.U, c.B, Wanted(**asked))
-        return at.send(**(without_second_order(sums) if has_few_rows(f.objective, self.least_rows) else sums)), c
+        sums = without_second_order(sums) if has_few_rows(f.objective, self.least_rows) else sums
+        return at.send(**(in_16_bits(sums) if "short" in asked else sums)), c

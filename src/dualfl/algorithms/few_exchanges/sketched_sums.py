@@ -17,7 +17,7 @@ from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
 from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, row_reach
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
-from dualfl.algorithms.packing import upper
+from dualfl.algorithms.packing import short, upper
 from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
@@ -41,6 +41,11 @@ def without_second_order(sums: dict[str, Any], among: Sequence[str] = SECOND_ORD
     if "unlike" in found:  # whether columns are others is not told, so none is taken to be
         found["unlike"] = np.ones_like(sums["unlike"])
     return found
+
+
+def in_16_bits(sums: dict[str, Any]) -> dict[str, Any]:
+    """The same, with short numbers for the metrics: they decide how fast steps are, and nothing that is proven."""
+    return {name: short(x) if name.rstrip("0123456789") in ("M", "T") else x for name, x in sums.items()}
 
 
 def first_sums(f: MomentCost, at: Place, columns: int, widest: int, local: bool) -> dict[str, Any]:
@@ -88,6 +93,7 @@ class Wanted:
     radius: float
     inner: Array
     guesses: Array  # of columns that are others
+    short: bool = False  # whether metrics only steer, and travel in 16 bits
 
 
 def sums_at(f: MomentCost, at: Place, U: Array, B: Array, asked: Wanted) -> dict[str, Any]:

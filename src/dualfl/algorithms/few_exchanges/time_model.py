@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dualfl.algorithms.contract import Constants, Facts
+from dualfl.algorithms.packing import SHORT
 
 SPEED = 2e9  # multiply-adds a second, of one processor
 BITS = 64  # of a number
@@ -99,8 +100,9 @@ def predicted(name: str, k: Constants, facts: Facts) -> Prediction:
     exchanges = 6 * 1.45**orders
     sketch = max(16 * d, 2**20) + 2 * max(4 * d, 2**15)
     moment = min(triangle, 256.0 * D)
-    floats = 3 * moment + exchanges * 2 * d + sketch * (1 + orders / 4)
-    return Prediction(exchanges, floats, n * (moment + sketch * (1 + orders / 4)) + exchanges * (gradient + 2 * sketch))
+    metrics = sketch * (1 + orders / 4)
+    floats = 3 * moment + exchanges * 2 * d + metrics * SHORT / BITS
+    return Prediction(exchanges, floats, n * (moment + metrics) + exchanges * (gradient + 2 * sketch))
 
 
 def orders_of(mu: float) -> float:
