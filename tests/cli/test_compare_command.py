@@ -57,6 +57,25 @@ def test_hyperparameters_seeds_tolerance_and_partitions(tmp_path):
         assert (tmp_path / folder / "seeds.csv").exists()
 
 
+def test_a_column_says_how_many_clients_there_are(tmp_path):
+    file = tmp_path / "patients.csv"
+    rows = [f"{i % 7},{('north', 'south', 'east')[i % 3]},{i % 2}" for i in range(30)]
+    file.write_text("\n".join(["age,hospital,sick", *rows]) + "\n")
+    words = ["--dataset", file, "--target", "sick", "--rounds", "2"]
+    split = ["--partition", "column:hospital", "--partition", "even"]
+    out = tmp_path / "out"
+    said = dualfl("compare", *words, *split, "--algorithms", "gd", "--no-report", "--out", out).stdout
+    assert "patients.csv, 3 clients (column:hospital)" in said and "patients.csv, 8 clients (even)" in said
+    record = json.loads((out / "column-hospital" / "comparison.json").read_text())
+    assert record["settings"]["clients"] == 3
+    two = dualfl("compare", *words, *split[:2], "--clients", 2, "--algorithms", "gd", "--no-report", "--out", out / "2")
+    assert "2 clients (column:hospital)" in two.stdout
+    for _ in range(2):  # the second time it finds its own results
+        dualfl("run", *words, *split[:2], "--out", tmp_path / "run")
+    assert "3 clients (column:hospital)" in (tmp_path / "run" / "report.html").read_text()
+    assert "3 clients, column:hospital" in dualfl("datasets", file, "--target", "sick", *split[:2]).stdout
+
+
 def test_tuned_values_are_packaged_searched_or_in_a_file(tmp_path):
     small = ["--clients", "3", "--rounds", "3", "--algorithms", "gd,dualfl", "--no-report"]
     iris = ["compare", "--dataset", "iris", *small]

@@ -70,6 +70,7 @@ def compare_command(
       dualfl compare --algorithms fedavg,dualfl --set fedavg.K=5 --tuned now
     """
     from dualfl.data import load, rows_of_clients
+    from dualfl.data.problem import how_many
     from dualfl.outputs import alone, check_folder
     from dualfl.report.comparison import FILES
     from dualfl.report.folder import check_names
@@ -80,8 +81,10 @@ def compare_command(
     folders = [out] if len(partitions) == 1 else [out / text.replace(":", "-").replace("/", "-") for text in partitions]
     check_folder(out)
     dataset = load(given["dataset"], scale=given["scale"], target=given["target"], task=given["task"])
+    wanted = given.pop("clients")
+    clients = {partition: how_many(dataset, wanted, partition) for partition in partitions}
     for partition in partitions:  # a wrong one is known before the first comparison has run
-        rows_of_clients(dataset, given["clients"], partition, given["seed"])
+        rows_of_clients(dataset, clients[partition], partition, given["seed"])
     interrupted = False
     for partition, folder in zip(partitions, folders):
         check_folder(folder)
@@ -89,7 +92,7 @@ def compare_command(
             there = check_names(folder, FILES)
             if there and not force:
                 raise InputError(f"{folder} has results already ({', '.join(there)}); give another --out, or --force.")
-            settings = {"partition": partition, **given}
+            settings = {"clients": clients[partition], "partition": partition, **given}
             interrupted = perform(algorithms, dataset, folder, command_line(ctx), page, settings)
         if interrupted:
             sys.exit(INTERRUPTED)
