@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 from dualfl.algorithms.registry import ALGORITHMS, algorithm_class
 from dualfl.data.partitions import parse
-from dualfl.errors import InputError
 from dualfl.data.problem import how_many
+from dualfl.errors import InputError
 from dualfl.experiments.cells import Cell, check_minutes
 from dualfl.experiments.running import dataset_of
 from dualfl.names import nearest
