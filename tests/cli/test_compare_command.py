@@ -57,6 +57,17 @@ def test_hyperparameters_seeds_tolerance_and_partitions(tmp_path):
         assert (tmp_path / folder / "seeds.csv").exists()
 
 
+def test_two_settings_of_one_algorithm(tmp_path):
+    words = [*SMALL[:-1], "dualfl,gd,dualfl", "--no-report", "--out", tmp_path]
+    dualfl(*words, "--set", "dualfl-1.rho=0.001", "--set", "dualfl-2.rho=0.002", "--set", "dualfl.nu=0.01")
+    first, gd, second = summary(tmp_path)
+    assert [first["name"], gd["name"], second["name"]] == ["dualfl-1", "gd", "dualfl-2"]
+    values = [json.loads(each["hyperparameters"]) for each in (first, second)]
+    assert [(each["rho"], each["nu"]) for each in values] == [(0.001, 0.01), (0.002, 0.01)]
+    assert "rho twice" in refused(*words, "--force", "--set", "dualfl.rho=0.1", "--set", "dualfl-2.rho=0.2")
+    assert "dualfl-3 is not compared" in refused(*words, "--force", "--set", "dualfl-3.rho=0.2")
+
+
 def test_a_column_says_how_many_clients_there_are(tmp_path):
     file = tmp_path / "patients.csv"
     rows = [f"{i % 7},{('north', 'south', 'east')[i % 3]},{i % 2}" for i in range(30)]
