@@ -16,7 +16,7 @@ from dualfl.colours import COLOURS, style_of
 from dualfl.experiments.matrix import FAMILY, LEVELS, MOST
 from dualfl.experiments.matrix_auto import NETWORKS, Runs, regrets
 from dualfl.experiments.matrix_scores import MatrixTable
-from dualfl.report.comparison import GREY, spread
+from dualfl.report.comparison import GREY, spread, write_name
 from dualfl.report.figure import LINES
 
 if TYPE_CHECKING:
@@ -64,32 +64,17 @@ def profile_figure(found: MatrixTable, about: str) -> Figure:
             linewidth=width,
         )
     order = best_first(found)  # where curves end together, the better one's name is the higher one
-    ends = [float(np.isfinite(exchanges(found, name)).mean()) - 1e-6 * order.index(name) for name in coloured]
-    for name, height in zip(coloured, spread(ends, 0.05)):
-        look = style_of(name)
-        axes.plot(  # a sample of its line: colours are fewer than methods
-            [1.01, 1.055],
-            [height, height],
-            color=look.colour,
-            linestyle=LINES[look.line],
-            linewidth=2.6 if name in NAMED else 1.6,
-            transform=axes.get_yaxis_transform(),
-            clip_on=False,
-        )
-        axes.text(
-            *(1.065, height, name),
-            transform=axes.get_yaxis_transform(),
-            color=look.colour,
-            va="center",
-            fontsize=9,
-            fontweight="bold",
-        )
     axes.set_xscale("log")
     axes.set_xlim(1, MOST)
     axes.set_ylim(-0.01, 1.02)
     axes.set_xlabel(f"exchanges to a relative error of {LEVEL:.0e}")
     axes.set_ylabel("share of the problems that are solved")
     _plain(axes)
+    low, high = axes.get_ylim()
+    ends = [float(np.isfinite(exchanges(found, name)).mean()) - 1e-6 * order.index(name) for name in coloured]
+    heights = spread([(end - low) / (high - low) for end in ends], 0.05)
+    for name, height in zip(coloured, heights):
+        write_name(axes, height, name, style_of(name), 2.6 if name in NAMED else 1.6)
     figure.suptitle(
         f"How good is DualFL? {len(found.rows)} problems, {about};\n{len(found.used)} methods, the best in colour",
         fontsize=10.5,
