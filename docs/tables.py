@@ -189,7 +189,7 @@ def unfinished() -> str:
     """The rows of the matrix that have not been run to their end, by task and mu."""
     text = (RESULTS / "matrix-small" / "unfinished.md").read_text(encoding="utf-8")
     open_rows = Counter((task, mu) for task, mu in re.findall(r"\(`([^/`]+)/[^`]*/([^/`]+)`\)", text))
-    parts = [f"{task} with mu = {mu} ({count} rows)" for (task, mu), count in open_rows.items()]
+    parts = [f"{task} with mu = {mu} ({count} row{'s'[: count - 1]})" for (task, mu), count in open_rows.items()]
     return f"Not finished: {', '.join(parts) or 'nothing'}.\n"
 
 
