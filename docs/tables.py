@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -176,23 +175,7 @@ def claims(dataset: str) -> str:
     return in_markdown(["claim", "verdict", "measured"], rows)
 
 
-def network() -> str:
-    """results/network/log.txt, what the command says of each run, as medians over the seeds; lowest energy first."""
-    found: dict[str, list[list[float]]] = {}
-    for line in (RESULTS / "network" / "log.txt").read_text(encoding="utf-8").splitlines():
-        words = line.split()
-        if "energy" in words:
-            after = {name: words[words.index(name) + 1] for name in ("times", "energy", "|E'|", "accuracy")}
-            found.setdefault(words[0], []).append([float(word.rstrip("%")) for word in after.values()])
-    middle = {name: [median(column) for column in zip(*rows)] for name, rows in found.items()}
-    heads = ["algorithm", "energy", "gradient", "accuracy", "factor of L"]
-    lines = ["| " + " | ".join(heads) + " |", "|---" + "|---:" * (len(heads) - 1) + "|"]
-    for name, (factor, energy, length, accuracy) in sorted(middle.items(), key=lambda item: item[1][1]):
-        lines.append(f"| {name} | {energy:.4f} | {length:.1e} | {accuracy:.1f}% | {factor:g} |")
-    return "\n".join(lines) + "\n"
-
-
-# -- what `dualfl reproduce matrix` has written -----------------------------------------------------------
+# -- what `dualfl reproduce matrix` and `network` have written --------------------------------------------
 
 
 def matrix(file: str, head: str, folder: str = "matrix-small") -> str:
@@ -206,7 +189,7 @@ def unfinished() -> str:
     """The rows of the matrix that have not been run to their end, by task and mu."""
     text = (RESULTS / "matrix-small" / "unfinished.md").read_text(encoding="utf-8")
     open_rows = Counter((task, mu) for task, mu in re.findall(r"\(`([^/`]+)/[^`]*/([^/`]+)`\)", text))
-    parts = [f"{task} with mu = {mu} ({count} rows)" for (task, mu), count in open_rows.items()]
+    parts = [f"{task} with mu = {mu} ({count} row{'s'[: count - 1]})" for (task, mu), count in open_rows.items()]
     return f"Not finished: {', '.join(parts) or 'nothing'}.\n"
 
 
@@ -217,8 +200,8 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "measures": ("docs/algorithms.md", measures),
     "claims-mnist": ("docs/experiments.md", partial(claims, "mnist")),
     "claims-cifar10": ("docs/experiments.md", partial(claims, "cifar10")),
-    "network": ("docs/experiments.md", network),
-    "network-100": ("docs/experiments.md", partial(matrix, "network.md", "| clients | algorithm", "network")),
+    "network": ("docs/experiments.md", partial(matrix, "network.md", "| clients | algorithm", "network")),
+    "network-100": ("docs/experiments.md", partial(matrix, "network.md", "| clients | algorithm", "network-100")),
     "matrix-places": ("docs/experiments.md", partial(matrix, "matrix.md", "| problem | place of dualfl")),
     "matrix-auto": ("docs/experiments.md", partial(matrix, "auto.md", "| problem | auto")),
     "matrix-networks": ("docs/experiments.md", partial(matrix, "auto.md", "| network |")),

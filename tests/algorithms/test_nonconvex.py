@@ -124,6 +124,9 @@ def test_a_missing_L_is_one_sentence_and_can_be_estimated() -> None:
     by_differences = Function(3, H.value, H.gradient)
     for g in (known, by_differences):
         assert estimated_L(g, np.ones(3)) == pytest.approx(np.linalg.norm(np.asarray(H.A), 2), rel=1e-3)
+    broken = Function(3, lambda x: 0.0, lambda x: np.full(3, np.nan), convex=False, name="mine")
+    with pytest.raises(InputError, match="the curvature of mine is not finite"):
+        estimated_L(broken, np.ones(3))
 
 
 def test_bad_input() -> None:

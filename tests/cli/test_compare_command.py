@@ -57,6 +57,36 @@ def test_hyperparameters_seeds_tolerance_and_partitions(tmp_path):
         assert (tmp_path / folder / "seeds.csv").exists()
 
 
+def test_two_settings_of_one_algorithm(tmp_path):
+    words = [*SMALL[:-1], "dualfl,gd,dualfl", "--no-report", "--out", tmp_path]
+    dualfl(*words, "--set", "dualfl-1.rho=0.001", "--set", "dualfl-2.rho=0.002", "--set", "dualfl.nu=0.01")
+    first, gd, second = summary(tmp_path)
+    assert [first["name"], gd["name"], second["name"]] == ["dualfl-1", "gd", "dualfl-2"]
+    values = [json.loads(each["hyperparameters"]) for each in (first, second)]
+    assert [(each["rho"], each["nu"]) for each in values] == [(0.001, 0.01), (0.002, 0.01)]
+    assert "rho twice" in refused(*words, "--force", "--set", "dualfl.rho=0.1", "--set", "dualfl-2.rho=0.2")
+    assert "dualfl-3 is not compared" in refused(*words, "--force", "--set", "dualfl-3.rho=0.2")
+
+
+def test_a_column_says_how_many_clients_there_are(tmp_path):
+    file = tmp_path / "patients.csv"
+    rows = [f"{i % 7},{('north', 'south', 'east')[i % 3]},{i % 2}" for i in range(30)]
+    file.write_text("\n".join(["age,hospital,sick", *rows]) + "\n")
+    words = ["--dataset", file, "--target", "sick", "--rounds", "2"]
+    split = ["--partition", "column:hospital", "--partition", "even"]
+    out = tmp_path / "out"
+    said = dualfl("compare", *words, *split, "--algorithms", "gd", "--no-report", "--out", out).stdout
+    assert "patients.csv, 3 clients (column:hospital)" in said and "patients.csv, 8 clients (even)" in said
+    record = json.loads((out / "column-hospital" / "comparison.json").read_text())
+    assert record["settings"]["clients"] == 3
+    two = dualfl("compare", *words, *split[:2], "--clients", 2, "--algorithms", "gd", "--no-report", "--out", out / "2")
+    assert "2 clients (column:hospital)" in two.stdout
+    for _ in range(2):  # the second time it finds its own results
+        dualfl("run", *words, *split[:2], "--out", tmp_path / "run")
+    assert "3 clients (column:hospital)" in (tmp_path / "run" / "report.html").read_text()
+    assert "3 clients, column:hospital" in dualfl("datasets", file, "--target", "sick", *split[:2]).stdout
+
+
 def test_tuned_values_are_packaged_searched_or_in_a_file(tmp_path):
     small = ["--clients", "3", "--rounds", "3", "--algorithms", "gd,dualfl", "--no-report"]
     iris = ["compare", "--dataset", "iris", *small]

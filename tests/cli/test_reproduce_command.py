@@ -219,7 +219,7 @@ def patients(tmp_path):
 
 def test_a_table_of_ones_own_has_its_natural_clients(tmp_path, patients):
     out = tmp_path / "out"
-    words = ("matrix", "--dataset", patients, "--target", "outcome", "--clients", 4, "--only", "dualfl,lbfgs")
+    words = ("matrix", "--dataset", patients, "--target", "outcome", "--only", "dualfl,lbfgs")
     words += ("--partition", "column:hospital", "--partition", "shuffled", "--rows", "0.01", "--processes", 1)
     done = run(*words, "--no-report", "--out", out)
     assert "patients.csv, column:hospital, mu = 0.01" in done.stdout
@@ -227,6 +227,8 @@ def test_a_table_of_ones_own_has_its_natural_clients(tmp_path, patients):
     assert {(row["task"], row["partition"]) for row in rows} == {("own", "column:hospital"), ("own", "shuffled")}
     assert all(row["ended_by"] == "reached" for row in rows)
     assert "`own/column:hospital/0.0001`" in (out / "unfinished.md").read_text()
+    cells = [json.loads(file.read_text())["cell"] for file in (out / "cells").glob("*.json")]
+    assert {cell["partition"]: cell["clients"] for cell in cells} == {"column:hospital": 4, "shuffled": 8}
 
 
 @pytest.mark.parametrize(

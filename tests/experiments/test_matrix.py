@@ -218,7 +218,7 @@ def test_auto_against_the_others(tmp_path):
     # auto: 1 exchange and 125,000 floats over a line; lbfgs: 2 and 10,000
     assert slow.factor == pytest.approx((0.05 + 125_000 * 64e-6) / (2 * 0.05 + 10_000 * 64e-6))
     drawn = fastest_figure(runs, "some rows").axes[0]
-    assert {text.get_text() for text in drawn.texts} == {"lbfgs 1", "auto 1"}
+    assert {text.get_text() for text in drawn.texts} == {"lbfgs: 1", "auto: 1"}
     text = auto_markdown(runs)
     assert f"| {ROW.title} | 1 | 2 | lbfgs | 2 | 12 | 12 |" in text
     assert auto_markdown({ROW: {"lbfgs": rival}}).splitlines()[4] == f"| {ROW.title} | - | - | lbfgs | 2 | - | - |"

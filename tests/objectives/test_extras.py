@@ -154,3 +154,25 @@ def test_a_module_on_two_devices():
     module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1, device="meta"))
     with pytest.raises(InputError, match="on cpu and on meta; move them to one device"):
         TorchFunction(module, lambda m: m(torch.ones(1, 2)).sum())
+
+
+def test_data_that_do_not_suit_the_module():
+    torch = pytest.importorskip("torch")
+    A, module = torch.from_numpy(X), torch.nn.Linear(5, 1)
+
+    def built(loss, **options):
+        return TorchFunction(module, loss, convex=False, **options)
+
+    with pytest.raises(InputError, match=r"float64 on cpu; convert them by \.double\(\) and \.to\('cpu'\)\.$"):
+        built(lambda m: m(A.float()).mean()).value(np.zeros(6))
+    with pytest.raises(InputError, match=r"float64 on cpu; convert"):
+        built(lambda m: m(A.to("meta")).mean()).gradient(np.zeros(6))
+    with pytest.raises(InputError, match=r"one number, such as a mean, but it is a tensor of shape \(40, 1\)"):
+        built(lambda m: m(A)).value(np.zeros(6))
+    with pytest.raises(InputError, match="but it is a float"):
+        built(lambda m: float(m(A).mean())).gradient(np.zeros(6))
+    with pytest.raises(RuntimeError, match="mine"):
+        built(lambda m: (_ for _ in ()).throw(RuntimeError("mine"))).value(np.zeros(6))
+    with pytest.raises(InputError, match=r"L cannot be estimated: the curvature of .* is not finite"):
+        built(lambda m: m(A).pow(2).mean() * float("nan"), L="estimate")
+    assert built(lambda m: m(A).mean().reshape(1)).gradient(np.zeros(6)).shape == (6,)  # one number in a vector

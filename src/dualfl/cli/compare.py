@@ -30,7 +30,11 @@ SETTING = ("dataset", "clients", "partition", "scale", "loss", "ridge", "l1")  #
     "--algorithms", "chosen", default="dualfl,fedpd,scaffnew,lbfgs", help="Names separated by commas, or all."
 )
 @click.option(
-    "--set", "values", multiple=True, metavar="NAME.KEY=VALUE", help="A hyperparameter of one algorithm; repeatable."
+    "--set",
+    "values",
+    multiple=True,
+    metavar="NAME.KEY=VALUE",
+    help="A hyperparameter of one algorithm; repeatable. One that is named twice is dualfl-1 and dualfl-2.",
 )
 @click.option(
     "--tuned",
@@ -68,8 +72,10 @@ def compare_command(
       dualfl compare --algorithms dualfl,fedpd,lbfgs --out runs/three
       dualfl compare --algorithms all --tol 1e-6 --seeds 3 --rounds 500
       dualfl compare --algorithms fedavg,dualfl --set fedavg.K=5 --tuned now
+      dualfl compare --algorithms dualfl,dualfl --set dualfl-2.rho=0.1
     """
     from dualfl.data import load, rows_of_clients
+    from dualfl.data.problem import how_many
     from dualfl.outputs import alone, check_folder
     from dualfl.report.comparison import FILES
     from dualfl.report.folder import check_names
@@ -80,8 +86,10 @@ def compare_command(
     folders = [out] if len(partitions) == 1 else [out / text.replace(":", "-").replace("/", "-") for text in partitions]
     check_folder(out)
     dataset = load(given["dataset"], scale=given["scale"], target=given["target"], task=given["task"])
+    wanted = given.pop("clients")
+    clients = {partition: how_many(dataset, wanted, partition) for partition in partitions}
     for partition in partitions:  # a wrong one is known before the first comparison has run
-        rows_of_clients(dataset, given["clients"], partition, given["seed"])
+        rows_of_clients(dataset, clients[partition], partition, given["seed"])
     interrupted = False
     for partition, folder in zip(partitions, folders):
         check_folder(folder)
@@ -89,26 +97,30 @@ def compare_command(
             there = check_names(folder, FILES)
             if there and not force:
                 raise InputError(f"{folder} has results already ({', '.join(there)}); give another --out, or --force.")
-            settings = {"partition": partition, **given}
+            settings = {"clients": clients[partition], "partition": partition, **given}
             interrupted = perform(algorithms, dataset, folder, command_line(ctx), page, settings)
         if interrupted:
             sys.exit(INTERRUPTED)
 
 
 def algorithms_with(chosen: str, values: Sequence[str]) -> list[Algorithm]:
-    """The algorithms by name, each with what --set says of it."""
+    """The algorithms by name, each with what --set says of it. One that is named twice is dualfl-1 and dualfl-2, as in
+    the results, so that its settings can be compared; dualfl means both."""
     from dualfl.algorithms.registry import ALGORITHMS, make
+    from dualfl.experiments.compare import numbered
 
-    names = list(ALGORITHMS) if chosen == "all" else [name.strip() for name in chosen.split(",") if name.strip()]
+    plain = list(ALGORITHMS) if chosen == "all" else [name.strip() for name in chosen.split(",") if name.strip()]
+    names = numbered(plain)
     own: dict[str, list[str]] = {}
     for text in values:
         name, dot, rest = text.partition(".")
         if not dot or "=" not in rest:
             raise InputError(f"--set needs NAME.KEY=VALUE, such as fedavg.K=5, but it is {text!r}.")
-        if name not in names:
+        if name not in plain and name not in names:
             raise InputError(f"--set {text}: {name} is not compared; there are {', '.join(names)}.")
         own.setdefault(name, []).append(rest)
-    return [make(name, **parse_set(tuple(own.get(name, ())))) for name in names]
+    given = [[*own.get(name, ()), *(own.get(one, ()) if one != name else ())] for name, one in zip(plain, names)]
+    return [make(name, **parse_set(tuple(texts))) for name, texts in zip(plain, given)]
 
 
 def perform(

@@ -6,6 +6,7 @@ import textwrap
 
 import click
 
+from dualfl.cli.options import clients_option
 from dualfl.data.catalogue import DATASETS, Entry
 from dualfl.data.download import OFFLINE
 from dualfl.data.folders import VARIABLE, data_folders
@@ -17,9 +18,9 @@ WIDTH = 80
 @click.argument("name", required=False)
 @click.option("--target", help="The column to predict, if NAME is a file.")
 @click.option("--partition", default="even", help="How rows are split, such as shuffled or dirichlet:0.5.")
-@click.option("--clients", default=8, help="Number of clients.")
+@clients_option
 @click.option("--seed", default=0, help="Seed of the partition.")
-def datasets_command(name: str | None, target: str | None, partition: str, clients: int, seed: int) -> None:
+def datasets_command(name: str | None, target: str | None, partition: str, clients: int | None, seed: int) -> None:
     """List the data sets and where they were found, or show a partition.
 
     With NAME, or the path of a file, it shows the labels that each client has.
@@ -73,14 +74,14 @@ def _wrapped(text: str, first: str, later: str) -> list[str]:
     )
 
 
-def show(name: str, target: str | None, partition: str, clients: int, seed: int) -> None:
+def show(name: str, target: str | None, partition: str, clients: int | None, seed: int) -> None:
     """One data set and the picture of a partition."""
     from dualfl.data import Mix, load, rows_of_clients
 
     data = load(name, target=target)
     mix = Mix.of(data, rows_of_clients(data, clients, partition, seed))
     click.echo(beside(f"{data.title}, from ", data.source))
-    click.echo(f"{clients:,} clients, {partition}, seed {seed}\n")
+    click.echo(f"{len(mix.counts):,} clients, {partition}, seed {seed}\n")
     click.echo(mix.picture())
 
 

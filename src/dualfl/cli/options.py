@@ -10,6 +10,9 @@ from dualfl.experiments.settings import RunSettings
 HERE = RunSettings()
 
 SPLIT = "How rows are split: even (file order), shuffled, label, dirichlet:0.5, labels:2, quantity:1000, column:NAME."
+clients_option = click.option(
+    "--clients", type=int, help="Number of clients.  [default: 8, or one for each value of column:NAME]"
+)
 BEFORE = (
     click.option(
         "--dataset", default=HERE.dataset, help="A name from `dualfl datasets`, or a file (CSV, npz, LIBSVM, ...)."
@@ -20,7 +23,7 @@ BEFORE = (
         type=click.Choice(["classification", "regression"]),
         help="Kind of target, if the data are a file.  [default: guessed]",
     ),
-    click.option("--clients", default=HERE.clients, help="Number of clients."),
+    clients_option,
 )
 PARTITION = click.option("--partition", default=HERE.partition, help=SPLIT)
 PARTITIONS = click.option(

@@ -41,7 +41,9 @@ CELLS = "cells.zip"  # all finished cells, small enough to keep
 )
 @click.option("--dataset", help="A file or a named set, in the place of the matrix's own problems.")
 @click.option("--target", help="The column to predict, if the data are a file.")
-@click.option("--clients", type=int, help="Number of clients of --dataset.  [default: 8]")
+@click.option(
+    "--clients", type=int, help="Number of clients of --dataset.  [default: 8, or one for each value of column:NAME]"
+)
 @click.option(
     "--partition", multiple=True, help="How rows of --dataset are split, such as column:hospital; repeatable."
 )
@@ -85,7 +87,7 @@ def matrix_command(ctx: click.Context, /, **given: Any) -> None:
       dualfl reproduce matrix --quick --rows svm --out runs/svm
       dualfl reproduce matrix --rows logistic --tune 10 --out runs/logistic
       dualfl reproduce matrix --dataset patients.csv --target outcome
-        --partition column:hospital --clients 3 --out runs/patients
+        --partition column:hospital --out runs/patients
     """
     with drawing():
         run_matrix(command_line(ctx, kept=True), **given)
@@ -114,7 +116,7 @@ def run_matrix(
     page: bool = True,
 ) -> None:
     from dualfl.experiments.cells import check_minutes
-    from dualfl.experiments.matrix import Matrix, N, own_task
+    from dualfl.experiments.matrix import Matrix, own_task
     from dualfl.experiments.matrix_scores import unfinished
     from dualfl.experiments.matrix_tuning import read_tuned
     from dualfl.experiments.network import Network
@@ -129,7 +131,7 @@ def run_matrix(
     size = "whole" if whole else "quick" if quick else "small"
     own = None
     if dataset is not None:
-        own = own_task(dataset, target, N if clients is None else clients, tuple(partition) or ("shuffled",))
+        own = own_task(dataset, target, clients, tuple(partition) or ("shuffled",), size)
     elif target is not None or clients is not None or partition:
         raise InputError("--target, --clients and --partition say how --dataset is taken; give that too.")
     matrix = Matrix(tuple(rows), names, cell_minutes, size, seeds, own=own, full=full)

@@ -13,6 +13,7 @@ import click
 
 from dualfl.cli.command_line import command_line
 from dualfl.cli.commands import INTERRUPTED
+from dualfl.cli.options import clients_option
 from dualfl.cli.plugins import plugin_option
 from dualfl.errors import InputError
 from dualfl.experiments.settings import RunSettings
@@ -23,7 +24,7 @@ TABLE, TUNED, CELLS = "table2.csv", "tuned.json", "cells"
 
 @click.command("tune", context_settings={"show_default": True})
 @click.option("--dataset", default=HERE.dataset, help="A name from `dualfl datasets`.")
-@click.option("--clients", default=HERE.clients, help="Number of clients.")
+@clients_option
 @click.option("--partition", default=HERE.partition, help="How rows are split, such as even or dirichlet:0.5.")
 @click.option("--scale", default=HERE.scale, help="Scale of the features: default, raw, or a number.")
 @click.option("--loss", default=HERE.loss, help="Loss: auto, softmax, logistic, squared, huber, ...")
@@ -61,6 +62,7 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
     """
     from dualfl.cli.watching import Watching, check_out
     from dualfl.data import load
+    from dualfl.data.problem import how_many
     from dualfl.experiments.cells import Cell, check_minutes
     from dualfl.experiments.store import Store, processors
     from dualfl.experiments.table2 import ALGORITHMS
@@ -75,6 +77,7 @@ def tune_command(ctx: click.Context, /, **given: Any) -> None:
         raise InputError(f"rounds must be at least 1, but it is {given['rounds']}.")
     check_minutes(minutes)
     data = load(given["dataset"], scale=given["scale"])
+    given["clients"] = how_many(data, given["clients"], given["partition"])
     out = Path("runs", f"tune-{Path(given['dataset']).name}") if out is None else out
     check_out(out)
     names = ALGORITHMS if chosen is None else tuple(name.strip() for name in chosen.split(",") if name.strip())

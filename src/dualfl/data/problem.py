@@ -9,7 +9,7 @@ import numpy as np
 from dualfl.arguments import checked
 from dualfl.data.catalogue import load
 from dualfl.data.dataset import Dataset
-from dualfl.data.partitions import Rows, take
+from dualfl.data.partitions import Rows, parse, take
 from dualfl.data.partitions import partition as split
 from dualfl.errors import InputError
 from dualfl.names import nearest
@@ -43,12 +43,13 @@ REGRESSION: dict[str, Callable[..., Loss]] = {
 }
 WITH_NUMBER = {"huber": "huber:1", "quantile": "quantile:0.9", "epsilon-insensitive": "epsilon-insensitive:0.1"}
 LOSSES = ("auto", "softmax", *TWO_CLASSES, *REGRESSION)
+CLIENTS = 8  # where neither a number nor a column says how many
 
 
 @checked
 def make_problem(
     dataset: Dataset | str,
-    clients: int = 8,
+    clients: int | None = None,
     partition: str = "even",
     ridge: float = 1e-2,
     loss: str | Loss = "auto",
@@ -64,8 +65,8 @@ def make_problem(
     ----------
     dataset : Dataset or str
         A data set, or the name of one; `dualfl.data.DATASETS` has the names.
-    clients : int, default 8
-        How many clients.
+    clients : int, optional
+        How many clients; by default 8, or one for each value of column:NAME.
     partition : str, default 'even'
         How rows are split: even, shuffled, label, dirichlet:0.5, labels:2, quantity:1000, column:NAME.
     ridge : float, default 0.01
@@ -105,15 +106,15 @@ def make_problem(
 
 
 @checked
-def rows_of_clients(data: Dataset, clients: int, partition: str, seed: int = 0) -> list[Rows]:
+def rows_of_clients(data: Dataset, clients: int | None, partition: str, seed: int = 0) -> list[Rows]:
     """For each client, the numbers of its rows.
 
     Parameters
     ----------
     data : Dataset
         The data set.
-    clients : int
-        How many clients.
+    clients : int or None
+        How many clients; None is 8, or one for each value of column:NAME.
     partition : str
         The name of a partition.
     seed : int, default 0
@@ -130,7 +131,20 @@ def rows_of_clients(data: Dataset, clients: int, partition: str, seed: int = 0) 
     >>> [len(rows) for rows in dualfl.data.rows_of_clients(dualfl.load("iris"), 3, "shuffled", 0)]
     [50, 50, 50]
     """
-    return split(partition, data.y, clients, seed, data.column)
+    return split(partition, data.y, how_many(data, clients, partition), seed, data.column)
+
+
+def how_many(data: Dataset, clients: int | None, partition: str) -> int:
+    """The number of clients, also where nobody gave one.
+
+    >>> iris = load("iris")
+    >>> how_many(iris, None, "even"), how_many(iris, None, "column:petal width (cm)"), how_many(iris, 3, "even")
+    (8, 22, 3)
+    """
+    if clients is not None:
+        return clients
+    kind, name = parse(partition)
+    return len(np.unique(data.column(name))) if kind == "column" else CLIENTS
 
 
 def choose_loss(loss: str | Loss, data: Dataset) -> Loss:

@@ -272,7 +272,7 @@ def compare(
     if tol is not None:
         options["stop"] = lambda row, theta: row.relative_error is not None and row.relative_error <= tol
     entries = []
-    for name, algorithm in zip(names(chosen), chosen):
+    for name, algorithm in zip(numbered([each.name for each in chosen]), chosen):
         entry = replace(one(problem, name, algorithm, range(seed, seed + seeds), **options), levels=levels_to(tol))
         entries.append(entry)
         if tell is not None:
@@ -282,9 +282,12 @@ def compare(
     return Comparison(tuple(entries), levels_to(tol))
 
 
-def names(algorithms: list[Algorithm]) -> list[str]:
-    """Their names, numbered where one occurs twice."""
-    plain = [algorithm.name for algorithm in algorithms]
+def numbered(plain: list[str]) -> list[str]:
+    """Names, numbered where one occurs twice.
+
+    >>> numbered(["gd", "dualfl", "gd"])
+    ['gd-1', 'dualfl', 'gd-2']
+    """
     return [n if plain.count(n) == 1 else f"{n}-{plain[: i + 1].count(n)}" for i, n in enumerate(plain)]
 
 

@@ -19,12 +19,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dualfl.algorithms.registry import ALGORITHMS, algorithm_class
 from dualfl.data.partitions import parse
+from dualfl.data.problem import how_many
 from dualfl.errors import InputError
 from dualfl.experiments.cells import Cell, check_minutes
+from dualfl.experiments.running import dataset_of
 from dualfl.names import nearest
 
 LEVELS = (1e-4, 1e-6)
@@ -55,20 +58,32 @@ class Task(NamedTuple):
     partitions: tuple[str, ...] = tuple(PARTITIONS)
     target: str | None = None  # the column to predict, of a file
     tuned_as: str = ""  # the task whose hyperparameters it takes, if not its own
+    natural: Mapping[str, int] = MappingProxyType({})  # how many clients a partition has, where a column says it
+
+    def clients_of(self, partition: str) -> int:
+        return self.labels if partition == "labels:1" else self.natural.get(partition, self.clients)
 
 
 OWN = "own"  # what rows of a table of one's own are called
 
 
-def own_task(dataset: str, target: str | None, clients: int, partitions: tuple[str, ...]) -> Task:
-    """A table of one's own, or any named set: its loss suits its target."""
-    for given in partitions:
-        parse(given)
-    if clients < 1:
+def own_task(
+    dataset: str, target: str | None, clients: int | None, partitions: tuple[str, ...], size: str = "small"
+) -> Task:
+    """A table of one's own, or any named set: its loss suits its target. Where nobody says how many clients there are,
+    a column does, by its values in the rows that are taken."""
+    columns = [given for given in partitions if parse(given)[0] == "column"]
+    if clients is not None and clients < 1:
         raise InputError(f"clients must be at least 1, but it is {clients}.")
     if not partitions:
         raise InputError("A data set of your own needs a partition at least, such as column:hospital or shuffled.")
-    return Task(dataset, "auto", Path(dataset).name, clients, clients=clients, partitions=partitions, target=target)
+    natural = {}
+    if clients is None and columns:
+        data = dataset_of(dataset, "default", SIZES[size], target)
+        natural = {given: how_many(data, None, given) for given in columns}
+    many = N if clients is None else clients
+    title = Path(dataset).name
+    return Task(dataset, "auto", title, many, clients=many, partitions=partitions, target=target, natural=natural)
 
 
 # In the order in which they are run: what is cheap first.
@@ -238,7 +253,7 @@ class Matrix:
             algorithm,
             given,
             rows=SIZES[self.size],
-            clients=task.labels if row.partition == "labels:1" else task.clients,
+            clients=task.clients_of(row.partition),
             partition=row.partition,
             scale=task.scale,
             loss=task.loss,

@@ -14,7 +14,7 @@ class RunSettings:
     dataset: str = "digits"  # a name, or the path of a file
     target: str | None = None  # of a file: what to predict, and whether it is a class
     task: str | None = None
-    clients: int = 8
+    clients: int | None = None  # 8, or one for each value of column:NAME
     partition: str = "even"
     scale: str = "default"
     loss: str = "auto"

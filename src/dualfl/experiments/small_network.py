@@ -257,12 +257,12 @@ def summary(lines: Sequence[dict[str, Any]]) -> str:
     def middle(own: list[dict[str, Any]], name: str) -> float:
         return float(np.median([line[name] for line in own]))
 
-    heads = ["clients", "algorithm", "energy", "gradient", "accuracy", "local gradients"]
-    text = [f"| {' | '.join(heads)} |", "|---|---|---:|---:|---:|---:|"]
+    heads = ["clients", "algorithm", "energy", "gradient", "accuracy", "local gradients", "factor of L"]
+    text = [f"| {' | '.join(heads)} |", "|---|---|---:|---:|---:|---:|---:|"]
     for (clients, name), own in sorted(last.items(), key=lambda item: (item[0][0], middle(item[1], "energy"))):
         if own[0]["status"] != "ok":
-            text.append(f"| {clients} | {name} | {own[0]['status']} | | | |")
+            text.append(f"| {clients} | {name} | {own[0]['status']} | | | | |")
             continue
         cells = f"{middle(own, 'energy'):.4f} | {middle(own, 'gradient'):.1e} | {middle(own, 'accuracy'):.1%}"
-        text.append(f"| {clients} | {name} | {cells} | {middle(own, 'local_gradients'):,.0f} |")
+        text.append(f"| {clients} | {name} | {cells} | {middle(own, 'local_gradients'):,.0f} | {own[0]['scale']:g} |")
     return "\n".join(text) + "\n"

@@ -141,6 +141,10 @@ def estimated_L(f: Function, x: Array, *, points: int = 4, steps: int = 30, seed
                 else (f.gradient(at + h * v) - f.gradient(at - h * v)) / (2 * h)
             )
             curvature = float(np.linalg.norm(Hv))
+            if not np.isfinite(curvature):
+                raise InputError(
+                    f"L cannot be estimated: the curvature of {f.name} is not finite near its first point."
+                )
             if curvature == 0:
                 break
             v = Hv / curvature
@@ -207,6 +211,24 @@ def TorchFunction(
             "module.to(...)."
         )
 
+    name = f"TorchFunction({type(module).__name__})"
+
+    def loss_here() -> Any:
+        """The loss of the module as it is, a tensor with one number; PyTorch's own words name tensors, not data."""
+        try:
+            found = loss(module)
+        except RuntimeError as error:
+            if not any(word in str(error) for word in ("dtype", "scalar type", "device")):
+                raise
+            raise InputError(
+                f"The loss of {name} has data that do not suit the module, which is in float64 on {device}; convert "
+                f"them by .double() and .to({str(device)!r})."
+            ) from error
+        if not torch.is_tensor(found) or found.numel() != 1:
+            given = f"a tensor of shape {tuple(found.shape)}" if torch.is_tensor(found) else f"a {type(found).__name__}"
+            raise InputError(f"The loss of {name} must be a tensor with one number, such as a mean, but it is {given}.")
+        return found
+
     def tensor(x: Array) -> Any:
         return torch.from_numpy(np.array(x)).to(device)
 
@@ -220,23 +242,22 @@ def TorchFunction(
     def value(x: Array) -> float:
         load(x)
         with torch.no_grad():
-            return float(loss(module)) + ridge / 2 * float(x @ x)
+            return float(loss_here()) + ridge / 2 * float(x @ x)
 
     def gradient(x: Array) -> Array:
         load(x)
-        slope = flat(torch.autograd.grad(loss(module), parameters))
+        slope = flat(torch.autograd.grad(loss_here().reshape(()), parameters))
         return np.asarray(slope.cpu().numpy()) + ridge * x
 
     def hessian_times(x: Array, v: Array) -> Array:
         load(x)
-        slope = flat(torch.autograd.grad(loss(module), parameters, create_graph=True)) @ tensor(v)
+        slope = flat(torch.autograd.grad(loss_here().reshape(()), parameters, create_graph=True)) @ tensor(v)
         if not slope.requires_grad:  # the loss is linear, at least here
             return ridge * v
         Hv = flat(torch.autograd.grad(slope, parameters, materialize_grads=True))
         return np.asarray(Hv.cpu().numpy()) + ridge * v
 
     d = sum(p.numel() for p in parameters)
-    name = f"TorchFunction({type(module).__name__})"
     mu, known = (ridge if convex else 0.0), np.inf if L == "estimate" else L
     if L == "estimate":
         first = np.asarray(flat(parameters).detach().cpu().numpy())

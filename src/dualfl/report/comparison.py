@@ -105,14 +105,17 @@ def write_names(axes: Axes, drawn: Sequence[Entry], looks: Sequence[Style | None
     ends = [np.clip(np.median(curves(entry, MAIN[0])[1], axis=0)[-1], FLOOR, CEILING) for entry in drawn]
     heights = spread([(np.log10(end) - low) / (high - low) for end in ends[:SHOWN]], GAP)
     for entry, height, look in zip(drawn, heights, looks):
-        axes.text(
-            *(1.01, height, entry.name),
-            transform=axes.transAxes,
-            color=GREY if look is None else look.colour,
-            fontsize=8,
-            va="center",
-            fontweight="bold",
-        )
+        write_name(axes, height, entry.name, look)
+
+
+def write_name(axes: Axes, height: float, name: str, look: Style | None, width: float = 1.6, end: float = 1.06) -> None:
+    """A name at the right edge, `height` between 0 and 1, behind a sample of its line: there are more methods than
+    colours."""
+    colour = GREY if look is None else look.colour
+    line = "-" if look is None else LINES[look.line]
+    place = {"transform": axes.transAxes, "color": colour, "clip_on": False}
+    axes.plot([1.015, end], [height, height], linestyle=line, linewidth=width, **place)
+    axes.text(end + 0.01, height, name, fontsize=8, va="center", fontweight="bold", **place)
 
 
 def spread(heights: Sequence[float], gap: float) -> list[float]:

@@ -16,7 +16,7 @@ from dualfl.colours import COLOURS, style_of
 from dualfl.experiments.matrix import FAMILY, LEVELS, MOST
 from dualfl.experiments.matrix_auto import NETWORKS, Runs, regrets
 from dualfl.experiments.matrix_scores import MatrixTable
-from dualfl.report.comparison import GREY, spread
+from dualfl.report.comparison import GREY, spread, write_name
 from dualfl.report.figure import LINES
 
 if TYPE_CHECKING:
@@ -64,15 +64,17 @@ def profile_figure(found: MatrixTable, about: str) -> Figure:
             linewidth=width,
         )
     order = best_first(found)  # where curves end together, the better one's name is the higher one
-    ends = [float(np.isfinite(exchanges(found, name)).mean()) - 1e-6 * order.index(name) for name in coloured]
-    for name, height in zip(coloured, spread(ends, 0.05)):
-        axes.text(1.05 * MOST, height, name, color=style_of(name).colour, va="center", fontsize=9, fontweight="bold")
     axes.set_xscale("log")
     axes.set_xlim(1, MOST)
     axes.set_ylim(-0.01, 1.02)
     axes.set_xlabel(f"exchanges to a relative error of {LEVEL:.0e}")
     axes.set_ylabel("share of the problems that are solved")
     _plain(axes)
+    low, high = axes.get_ylim()
+    ends = [float(np.isfinite(exchanges(found, name)).mean()) - 1e-6 * order.index(name) for name in coloured]
+    heights = spread([(end - low) / (high - low) for end in ends], 0.05)
+    for name, height in zip(coloured, heights):
+        write_name(axes, height, name, style_of(name), 2.6 if name in NAMED else 1.6)
     figure.suptitle(
         f"How good is DualFL? {len(found.rows)} problems, {about};\n{len(found.used)} methods, the best in colour",
         fontsize=10.5,
@@ -122,12 +124,12 @@ def fastest_figure(runs: Runs, about: str) -> Figure:
         found = Counter("auto" if regret.fastest in FAMILY else regret.fastest for regret in regrets(runs, network))
         total = max(found.total(), 1)
         shares[i, j] = found["auto"] / total
-        lines = [f"{name} {count}" for name, count in found.most_common(SHOWN)]
+        lines = [f"{name}: {count}" for name, count in found.most_common(SHOWN)]
         rest = found.total() - sum(count for _, count in found.most_common(SHOWN))
-        text = "\n".join([*lines, *([f"others {rest}"] if rest else [])])
+        text = "\n".join([*lines, *([f"others: {rest}"] if rest else [])])
         axes.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if shares[i, j] > 0.6 else "black")
     axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-    axes.set_xticks(range(len(bandwidths)), [f"{bandwidth:g} Mbit/s" for bandwidth in bandwidths])
+    axes.set_xticks(range(len(bandwidths)), [line_speed(bandwidth) for bandwidth in bandwidths])
     axes.set_yticks(range(len(latencies)), [f"{t:g} s" if t >= 1 else f"{1e3 * t:g} ms" for t in latencies])
     axes.set_xlabel("bandwidth of a client's line")
     axes.set_ylabel("a round trip")
@@ -139,6 +141,10 @@ def fastest_figure(runs: Runs, about: str) -> Figure:
     )
     figure.suptitle(title, fontsize=10.5, x=0.01, ha="left")
     return figure
+
+
+def line_speed(bandwidth: float) -> str:
+    return f"{bandwidth / 1000:g} Gbit/s" if bandwidth >= 1000 else f"{bandwidth:g} Mbit/s"
 
 
 def _plain(axes: Axes) -> None:

@@ -9,14 +9,14 @@ import numpy as np
 
 from dualfl.colours import COLOURS, Style, styles
 from dualfl.errors import InputError
-from dualfl.report.comparison import GAP, GREY, spread
+from dualfl.report.comparison import GAP, GREY, spread, write_name
 from dualfl.report.figure import LINES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PANELS = {"energy": "energy", "gradient": "length of the gradient", "accuracy": "accuracy, rows of nobody"}
+PANELS = {"energy": "energy", "gradient": "length of the gradient", "accuracy": "accuracy on other rows"}
 
 
 def network_figure(lines: Sequence[dict[str, Any]]) -> Figure:
@@ -49,9 +49,7 @@ def network_figure(lines: Sequence[dict[str, Any]]) -> Figure:
         low, high = row[-1].get_ylim()
         heights = spread([(end - low) / (high - low) for end in ends], 1.8 * GAP)
         for name, height in zip(looks, heights):
-            row[-1].text(
-                1.01, height, name, transform=row[-1].transAxes, color=looks[name].colour, fontsize=8, va="center"
-            )
+            write_name(row[-1], height, name, looks[name], end=1.11)
     rounds, seeds = max(line["round"] for line in good), len({line["seed"] for line in good})
     title = f"A network with one hidden layer, {rounds} rounds; medians and bands of {seeds} seeds"
     figure.suptitle(title, fontsize=10.5, x=0.01, ha="left")

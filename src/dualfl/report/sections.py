@@ -77,7 +77,8 @@ def subtitle(found: Sequence[Results]) -> str:
 
 
 def problem(results: Results) -> str:
-    clients, ridge = setting(results, "clients"), setting(results, "ridge")
+    ridge, held = setting(results, "ridge"), results.part("data").get("rows of each client")
+    clients = len(held) if isinstance(held, list) else setting(results, "clients")
     if results.coefficients:
         data = results.part("data")
         names = data.get("silos")
