@@ -186,7 +186,7 @@ def test_the_bound_of_the_curvature_holds_and_is_attained(loss):
 
 
 def test_a_conjugate_far_in_the_tail_takes_few_turns(monkeypatch):
-    """Slopes of the complementary log-log fall like exp(-exp(z)), where Newton's steps creep through a hundred turns."""
+    """Slopes of the complementary log-log fall like exp(-exp(z)); Newton's steps alone creep through 110 turns."""
     turns, look = [], twin_losses.values_and_slopes
 
     def watched(*given):

@@ -48,6 +48,9 @@ def answered(chamber: Chamber, name: str, given: Mapping[str, Any]) -> Wire:
     return VERBS[name](chamber, **given)
 
 
+ABOVE_0 = float(np.nextafter(0.0, 1.0))  # the least number that is
+
+
 # -- tables -----------------------------------------------------------------------------------------------
 
 
