@@ -51,7 +51,7 @@ SILOS, FOLDS = 5, 5
 MOST, MOST_SQUARES = 25, 2
 ACCURACY, PATIENCE = 1e-6, 600.0
 lines: list[str] = []
-kept: list[SilosHere] = []  # whoever was asked last
+kept: list[SilosHere] = []  # whoever was asked in the last fit
 apart = [False]  # whether silos are computed one by one, as they are between organisations
 
 
@@ -65,12 +65,13 @@ class Watched(SilosHere):
 
     def __init__(self, chambers: Sequence[Chamber], joined: bool = False) -> None:
         super().__init__(chambers, joined and not apart[0])
-        kept[:] = [self]
+        kept.append(self)
 
 
 def fitted(model: Any, X: Any, y: Any) -> tuple[Any, float]:
     """The model, and the processor time that it took."""
     groups = np.arange(len(y)) % SILOS
+    kept.clear()
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -79,7 +80,7 @@ def fitted(model: Any, X: Any, y: Any) -> tuple[Any, float]:
 
 
 def spent() -> dict[str, int]:
-    return {entry.what: entry.exchanges for entry in kept[0].ledger.entries}
+    return {entry.what: entry.exchanges for silos in kept for entry in silos.ledger.entries}
 
 
 # -- exchanges ------------------------------------------------------------------------------------------------
@@ -200,7 +201,7 @@ def exchanges(penalties: int, chosen: list[str]) -> None:
         found, most = spent(), MOST_SQUARES if title in ("ridge", "lasso", "elastic net") else MOST
         took = found.pop("cross-validation")
         verdict = "" if took <= most else f"missed: {most}"
-        numbers, rest = kept[0].ledger.numbers, sum(found.values()) or ""
+        numbers, rest = sum(silos.ledger.numbers for silos in kept), sum(found.values()) or ""
         say(f"| {title} | {took} | {rest} | {numbers:,} | {seconds:.2f} | {verdict} |")
     apart[0] = False
     say()

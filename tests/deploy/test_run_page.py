@@ -16,11 +16,12 @@ from test_same_as_fit import HOSPITALS, fitted, hospitals
 
 from dualfl.algorithms.registry import make
 from dualfl.deploy.project import ProjectSettings, plain
-from dualfl.deploy.results import write
+from dualfl.deploy.results import summary, write
 from dualfl.deploy.runs import Finished, open_experiment
 from dualfl.deploy.study import called
 from dualfl.errors import InputError
 from dualfl.federation.remote import Terms
+from dualfl.silos.ledger import Spent
 
 
 @pytest.fixture
@@ -69,3 +70,23 @@ def test_an_evaluation_of_a_model_with_arrays_is_opened_again_by_all_its_digits(
     assert not begun and open_experiment(tmp_path, wanted[0], fresh=False) == (id, True)
     with pytest.raises(InputError, match="has another run"):
         open_experiment(tmp_path, wanted[1], fresh=False)
+
+
+def test_a_run_has_one_account_of_all_that_travelled(finished):
+    """On the console, in run.json and on the page: the columns and the scaling as well as the rounds."""
+    last = finished.result.history[-1]
+    spent = (Spent("columns and levels", 2, 30, 12), Spent("the run", last.exchanges, last.floats_up, last.floats_down))
+    run = replace(finished, spent=spent)
+    run.folder.mkdir()
+    write(run, "dualfl deploy run study")
+    found = json.loads((run.folder / "run.json").read_text())
+    numbers = 42 + last.floats_up + last.floats_down
+    assert found["results"]["exchanges"] == last.exchanges + 2 and found["results"]["numbers up and down"] == numbers
+    assert found["results"]["of the algorithm alone"]["exchanges"] == last.exchanges
+    assert found["spent"][0] == {"for": "columns and levels", "exchanges": 2, "numbers": 42}
+    text = " ".join(summary(run).split())
+    assert (
+        f"exchanges {last.exchanges + 2}: 2 for columns and levels, {last.exchanges} for the run; {numbers:,} " in text
+    )
+    page = (run.folder / "report.html").read_text(encoding="utf-8")
+    assert "All that silos and server sent" in page and "everything included" in page and "of the run" not in page

@@ -213,6 +213,30 @@ def test_evaluation_is_that_of_the_files(tmp_path):
     assert found.overall.table() == pytest.approx(expected.overall.table(), rel=1e-12)
 
 
+def test_held_out_rows_may_have_levels_that_the_model_does_not_know(tmp_path):
+    """Held-out files are small, so some level is rare there. The analyst hears what to do, and not which it is."""
+    homes = started(tmp_path, show_own_numbers=True)
+    fit = far_fit(far_silos(homes, None, experiment="a"), LOGISTIC, READMITTED)
+    model_folder.write(fit, tmp_path / "model", "a test", page=False)
+    model = model_folder.read(tmp_path / "model")
+    for home in homes:
+        text = (tmp_path / f"{home.name}.csv").read_text()
+        (home / "held.csv").write_text(text.replace(",former", ",pipe"))
+        settings = json.loads((home / "silo.json").read_text())
+        (home / "silo.json").write_text(json.dumps(settings | {"held_out": "held.csv"}))
+    tables = [read_table(home / "held.csv") for home in sorted(homes)]
+    expected, _ = evaluate_model(model, tables, "baseline")
+    asked = ModelEvaluation.of(model)
+    with pytest.raises(InputError, match=r"column .smoker. has a level that .* --unseen baseline") as refused:
+        drive(asked.conversation(silos := far_silos(homes, None, experiment="b", analysis=asked.as_json())), silos)
+    assert "pipe" not in str(refused.value) and "held.csv" not in str(refused.value)
+    asked = from_json(json.loads(json.dumps(ModelEvaluation.of(model, unseen="baseline").as_json(), default=list)))
+    silos = far_silos(homes, None, experiment="c", analysis=asked.as_json())
+    found = drive(asked.conversation(silos), silos)
+    assert found.overall.table() == pytest.approx(expected.overall.table(), rel=1e-9)
+    assert expected.overall.table() != fit.evaluation.overall.table()
+
+
 def test_estimators_fit_silos_far_away(tmp_path):
     homes = started(tmp_path)
     silos = far_silos(homes, None)

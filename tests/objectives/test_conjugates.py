@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 from objective_cases import KINKED, LOSSES, SMOOTH, formula, names, random_targets, some
 
 from dualfl.errors import NotSupported
+from dualfl.kernels import twin_losses
 from dualfl.objectives import (
     CLogLog,
     Gamma,
@@ -182,3 +183,21 @@ def test_the_bound_of_the_curvature_holds_and_is_attained(loss):
         value = [formula(loss, (z + s)[:, None], np.full(len(z), 1.0)) for s in (-h, 0, h)]
         top = ((value[0] - 2 * value[1] + value[2]) / h**2).max()
     assert top == pytest.approx(loss.curvature, rel=1e-5)
+
+
+def test_a_conjugate_far_in_the_tail_takes_few_turns(monkeypatch):
+    """Slopes of the complementary log-log fall like exp(-exp(z)); Newton's steps alone creep through 110 turns."""
+    turns, look = [], twin_losses.values_and_slopes
+
+    def watched(*given):
+        turns.append(len(given[1]))
+        return look(*given)
+
+    z = np.linspace(-30, 6, 200)
+    y = np.ones(len(z))
+    slopes = look(CLogLog(), z[:, None], y)[1][:, 0]
+    monkeypatch.setattr(twin_losses, "values_and_slopes", watched)
+    found = CLogLog().conjugate(slopes, y)
+    assert len(turns) <= 45 and sum(turns) < 20 * len(z)
+    value = look(CLogLog(), z[:, None], y)[0]
+    assert (np.abs(found - (slopes * z - value)) <= 1e-14 * (np.abs(slopes * z) + np.abs(value))).all()

@@ -111,6 +111,15 @@ def test_numbers_have_no_roc_and_a_path_has_its_choice(tmp_path):
     assert ["all", "460", f"{linear.loss:.4g}", f"{overall:.4g}"] in reader.rows
 
 
+def test_without_standard_errors_changes_have_no_column_of_them(shown, tmp_path):
+    tables = [read_table(HOSPITALS / f"{name}.csv") for name in ("hill", "north", "river")]
+    sparse = fit_tables(tables, Recipe("linear", "l1", 0.1), Wishes(Request("days", True)))
+    found, reader = written(sparse, tmp_path / "sparse")
+    assert found.influence and "How much each silo moved the answer" in reader.text
+    assert "in standard errors" not in reader.text
+    assert "in standard errors" in Reader(without_library(page([shown[0]]))).text
+
+
 # -- ROC and calibration -------------------------------------------------------------------------------------
 
 

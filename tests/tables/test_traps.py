@@ -6,6 +6,7 @@ By the commands, so that reading, agreeing and encoding are all in it.
 import csv
 import json
 import os
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 
@@ -167,6 +168,20 @@ def test_points_among_decimal_commas_are_not_guessed():
     said = fit("--decimal", ",", code=2)
     assert "in column 'age', row 1, where commas are decimal" in said and "--drop 'age'" in said
     assert [one["name"] for one in fit("--decimal", ",", "--drop", "age")["schema"]["features"]] == ["ward"]
+
+
+def test_a_comma_among_points_is_mended_by_itself():
+    """To read the whole column by commas would then be refused, so that is not what is advised."""
+    for seed, name in enumerate(("one.csv", "two.csv")):
+        table = rows(seed=seed)
+        table[3]["age"] = "41,5"
+        write(name, table)
+    said = run("check", "one.csv", "two.csv", "--target", "y", code=1).stdout
+    remedy = """--recode 'age="41,5:41.5"'"""
+    assert "commas in some numbers, and points in others" in said and remedy in said and "--decimal" not in said
+    means = [41.5 if i == 3 else float(row["age"]) for seed in (0, 1) for i, row in enumerate(rows(seed=seed))]
+    model = fit(*shlex.split(remedy))
+    assert feature(model, "age")["mean"] == pytest.approx(np.mean(means), rel=1e-14)
 
 
 def test_a_run_names_a_column_with_decimal_commas():

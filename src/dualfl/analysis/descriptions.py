@@ -124,31 +124,34 @@ class ModelEvaluation:
     schema: Schema
     bins: int = BINS
     quantile: float = 0.5
+    unseen: str = "error"  # levels that the model does not know; or "baseline", the reference level
 
     def conversation(self, silos: Silos) -> Conversation[Any]:
-        return evaluating(silos, self.predictor, self.schema, self.bins, self.quantile)
+        return evaluating(silos, self.predictor, self.schema, self.bins, self.quantile, self.unseen)
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        content = {
             "analysis": "evaluate",
             "predictor": self.predictor.as_json(),
             "schema": self.schema.as_json(),
             "bins": self.bins,
             "quantile": self.quantile,
         }
+        return content if self.unseen == "error" else content | {"unseen": self.unseen}
 
     @staticmethod
-    def of(model: Any, bins: int = BINS) -> ModelEvaluation:
+    def of(model: Any, bins: int = BINS, unseen: str = "error") -> ModelEvaluation:
         """Of a model as its folder has it."""
         kind = model.recipe.estimator(len(model.schema.classes)).kind
         W, b = np.atleast_2d(model.W), model.b if len(model.b) else np.zeros(1)
         predictor = Predictor.from_json({"kind": kind, "W": W, "b": b, "classes": len(model.schema.classes)})
-        return ModelEvaluation(predictor, model.schema, bins, model.recipe.quantile)
+        return ModelEvaluation(predictor, model.schema, bins, model.recipe.quantile, unseen)
 
     @staticmethod
     def from_json(content: Mapping[str, Any]) -> ModelEvaluation:
         predictor = Predictor.from_json(content["predictor"])
-        return ModelEvaluation(predictor, Schema.from_json(content["schema"]), content["bins"], content["quantile"])
+        schema, how = Schema.from_json(content["schema"]), (content["bins"], content["quantile"])
+        return ModelEvaluation(predictor, schema, *how, content.get("unseen", "error"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from dualfl.tables.schema import Request, Schema
 
 
 def evaluating(
-    silos: Silos, predictor: Predictor, schema: Schema, bins: int, quantile: float
+    silos: Silos, predictor: Predictor, schema: Schema, bins: int, quantile: float, unseen: str = "error"
 ) -> Conversation[Evaluation]:
     """How well the model does on the rows of every silo that shows it, and on those of all."""
     roles = {role: name for role, name in schema.roles.items() if role != "cluster"}
@@ -24,7 +24,8 @@ def evaluating(
     request = Request(schema.target, numeric_target=not schema.classes, roles=roles, columns=columns)
     yield from told_names(silos, request, None)
     width = len(schema.names)
-    note = {"schema": schema.as_json(), "mean": np.zeros(width), "spread": np.ones(width)}
+    note: dict[str, Any] = {"schema": schema.as_json(), "mean": np.zeros(width), "spread": np.ones(width)}
+    note |= {} if unseen == "error" else {"unseen": unseen}
     yield Exchange("evaluation", (Query("encode", note, "none"),))
     given = {"model": predictor.as_json(), "rows": {}, "bins": bins, "quantile": quantile, "centre": 0.0}
     query = Query("evaluate", given)

@@ -80,10 +80,10 @@ def evaluate_command(
     else:
         from dualfl.deploy.study import connect
 
-        evaluation, lost = connect(study, say=say, fresh=fresh).evaluate(model, bins), 0
+        evaluation, lost = connect(study, say=say, fresh=fresh).evaluate(model, bins, unseen), 0
     if out is not None:
         write_atomically(out, as_json(details(evaluation, model.schema.classes)))
-    click.echo("\n".join(lines(evaluation, model, bins, lost)))
+    click.echo("\n".join(lines(evaluation, model, bins, lost, study is not None)))
     if out is not None:
         click.echo(f"\nthe numbers and the curves: {out}")
 
@@ -115,7 +115,10 @@ def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:
     return {**content, "bins": total.bins, "curves": curves}
 
 
-def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
+HELD_OUT = "Rows of each silo: those of 'held_out' in its silo.json, or its data file."
+
+
+def lines(evaluation: Any, model: Any, bins: int, lost: int, far: bool) -> list[str]:
     from dualfl.fits.console import NAME
     from dualfl.lines import short, table
 
@@ -126,6 +129,7 @@ def lines(evaluation: Any, model: Any, bins: int, lost: int) -> list[str]:
     rows = [[name, *(number(key, line.get(key, np.nan)) for key in keys)] for name, line in found.items()]
     text = [
         f"{model.recipe.model} of {target}" + (f"; {lost:,} row{'s' * (lost > 1)} without it left out" if lost else ""),
+        *([HELD_OUT] if far else []),
         "",
     ]
     text += table(["silo", *(key.replace("_", " ") for key in keys)], rows)

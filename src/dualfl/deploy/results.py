@@ -21,6 +21,7 @@ from dualfl.report.figure import convergence_figure, save_png
 from dualfl.report.folder import environment, plain
 from dualfl.report.page import write_page
 from dualfl.report.results import FIT, REPORT
+from dualfl.silos.ledger import as_rows, in_words, with_all
 from dualfl.tables.encoding import Scaling
 from dualfl.tables.schema import INTERCEPT, Schema
 
@@ -96,12 +97,13 @@ def describe(run: Finished, command: str) -> dict[str, Any]:
         },
         "results": {
             "stopped": result.stopped,
-            **last._asdict(),
+            **(with_all(last._asdict(), run.spent) if run.spent else last._asdict()),
             "best energy": result.energy,
             "certificate": result.certificate,
             "no certificate because": result.certificate_reason,
             "capped local solves": result.capped,
         },
+        **({"spent": as_rows(run.spent)} if run.spent else {}),
         "traffic": dict(run.traffic),
         "environment": environment(),
     }
@@ -168,13 +170,22 @@ def summary(run: Finished) -> str:
         ("algorithm", f"{result.algorithm.name}: {chosen}" if chosen else result.algorithm.name),
         ("constants", "" if c.L != c.L else f"mu = {c.mu:.4g}, L = {c.L:.4g}, kappa = L/mu = {c.kappa:.4g}"),
         ("rounds", f"{result.history[-1].round:,}; {STOPPED.get(result.stopped, result.stopped)}"),
-        *work_lines(result.history[-1]),
+        *effort_lines(run),
         ("traffic", f"{traffic['messages']:,} messages, {traffic['down']:,} bytes down, {traffic['up']:,} up"),
         ("energy", "" if result.energy is None else f"E = {result.energy:.12g}"),
         ("certificate", in_silos(certificate_line(result.certificate, result.energy, result.certificate_reason))),
         ("files", f"in {run.folder}: {HISTORY}, {RUN}, {MODEL}, {COEFFICIENTS}, {PICTURE} and {REPORT}"),
     ]
     return "\n".join(entry(label, text) for label, text in lines if text)
+
+
+def effort_lines(run: Finished) -> list[tuple[str, str]]:
+    """All that travelled by its purpose, where that is known, and what the rounds took."""
+    rounds = work_lines(run.result.history[-1])
+    if not run.spent:
+        return rounds
+    named = {"exchanges": "of rounds"}
+    return [("exchanges", in_words(run.spent)), *((named.get(label, label), text) for label, text in rounds)]
 
 
 def in_silos(line: str) -> str:

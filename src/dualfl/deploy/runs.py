@@ -25,10 +25,11 @@ from dualfl.engines.result import Result
 from dualfl.errors import InputError
 from dualfl.federation.far_silos import AnalysisTerms
 from dualfl.federation.fixed_point import BITS
-from dualfl.federation.flower.analysis_job import AnalysisJob
+from dualfl.federation.flower.analysis_job import Analysed, AnalysisJob
 from dualfl.federation.flower.job import Job, JobOutcome
 from dualfl.federation.remote import Setup, Terms
 from dualfl.files import write_atomically
+from dualfl.silos.ledger import Spent
 
 Say = Callable[[str], None]
 LEFTOVERS = (
@@ -57,6 +58,7 @@ class Finished:
     setup: Setup
     constants: Constants
     traffic: Mapping[str, int]
+    spent: tuple[Spent, ...] = ()  # for each purpose; nobody keeps that account without masks
 
 
 def execute(
@@ -152,7 +154,8 @@ class FollowedRun:
             write_atomically(work / "job.pkl", pickle.dumps(job))
             submit_and_watch(self.project, work, bar, say, alive)
         traffic = json.loads((work / "outcome.json").read_text())["traffic"]
-        found: AlgorithmOutcome = pickle.loads((work / "result.pkl").read_bytes()).result
+        analysed: Analysed = pickle.loads((work / "result.pkl").read_bytes())
+        found: AlgorithmOutcome = analysed.result
         scaling, N = found.scaling, len(names)
         setup = Setup(
             found.schema,
@@ -165,7 +168,8 @@ class FollowedRun:
         )
         result = found.result
         assert result.constants is not None
-        return Finished(self.project, folder, found.asked, self.seed, result, setup, result.constants, traffic)
+        made = self.project, folder, found.asked, self.seed, result, setup, result.constants, traffic
+        return Finished(*made, analysed.spent)
 
 
 def folder_of(project: Project, algorithm: Algorithm, name: str | None) -> Path:

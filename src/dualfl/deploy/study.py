@@ -91,9 +91,12 @@ class Study:
         description: Description = found.result
         return replace(description, spent=found.spent)
 
-    def evaluate(self, model: Any, bins: int = 1000) -> Evaluation:
-        """A model that was read from its folder, on the rows that silos have now."""
-        evaluation: Evaluation = self.analyse(ModelEvaluation.of(model, bins)).result
+    def evaluate(self, model: Any, bins: int = 1000, unseen: str = "error") -> Evaluation:
+        """A model that was read from its folder, on the rows that silos keep for this, or else on those of fits.
+
+        With `unseen="baseline"` levels that the model does not know count as the reference level.
+        """
+        evaluation: Evaluation = self.analyse(ModelEvaluation.of(model, bins, unseen)).result
         return evaluation
 
     def check(self, target: str = "", classes: bool | None = None) -> list[Inspection]:

@@ -105,7 +105,8 @@ class Fits:
         self.ridge = np.array([one.ridge for one in penalties])[:, None] * kept
         self.l1 = np.array([one.l1 for one in penalties])[:, None] * kept
         self.m, self.outputs = len(penalties), cost.loss.outputs
-        self.room = self.m  # Hessians in a message
+        self.level = self.levels(cost.intercept == "free")
+        self.room = self.m  # Hessians in a message, beside several classes
         self.curved: list[Point] = []  # points with a Hessian, from which others borrow
         self.more = MORE if isinstance(cost.loss, SquaredHinge) else 1
         self.at: list[Point | None] = [None] * self.m
@@ -115,6 +116,14 @@ class Fits:
         self.live = np.ones(self.m, dtype=bool)
         self.scale = abs(start.F)
         self.take([start])
+
+    def levels(self, free: bool) -> Array:
+        """The columns whose coefficients have no common level at a minimiser, or need none. A softmax is blind to what
+        the outputs have in common, and a ridge makes it 0; beside l1 only intercepts without a penalty are left."""
+        D = self.ridge.shape[1] // self.outputs
+        if self.outputs == 1:
+            return np.arange(0)
+        return np.arange(D - free, D) if self.l1.any() else np.arange(D)
 
     def energies(self, points: Sequence[Point]) -> Array:
         """E_j of every point: penalties by points."""
@@ -129,7 +138,9 @@ class Fits:
         points = [*known, *(point for point in found if np.isfinite(point.F))]
         if not points:
             raise Stalled("the loss is not finite where the fits start")
-        self.curved = [*self.curved, *(point for point in found if point.half is not None)][-2 * self.room - 1 :]
+        if self.outputs > 1:
+            new = (point for point in points[len(known) :] if point.half is not None)
+            self.curved = [*self.curved, *new][-2 * self.room - 1 :]
         E = self.energies(points)
         where = {id(point): i for i, point in enumerate(points)}
         for j in map(int, np.flatnonzero(self.live)):
@@ -161,7 +172,7 @@ class Fits:
     def towards(self, j: int, point: Point) -> tuple[Array, float]:
         """The step from a point to the minimum of the model there, and the gain that it promises."""
         x, ridge, l1 = point.x, self.ridge[j], self.l1[j]
-        Q = self.nearest(point).H + np.diag(ridge)
+        Q = self.held(self.nearest(point).H) + np.diag(ridge)
         slope = point.g + ridge * x
         if not l1.any():
             p = -solved(Q, slope)
@@ -171,6 +182,13 @@ class Fits:
         z = minimise_model(Q, Q @ x - slope, P, x, 1e-3 * np.sqrt(self.tol) * float(np.abs(slope).max()))
         p = z - x
         return p, -float(slope @ p + p @ Q @ p / 2 + l1 @ (np.abs(z) - np.abs(x)))
+
+    def held(self, H: Array) -> Array:
+        """The Hessian, with a curvature where the coefficients of a column move together; it is singular there."""
+        blocks = H.reshape(-1, self.outputs, H.shape[1] // self.outputs, self.outputs).copy()
+        for c in self.level:
+            blocks[c, :, c, :] += np.trace(blocks[c, :, c, :]) / self.outputs
+        return blocks.reshape(H.shape)
 
     def nearest(self, point: Point) -> Point:
         """The point whose Hessian serves at this one."""
@@ -183,7 +201,8 @@ class Fits:
     def second(self) -> Array:
         """Which trials are to be sent with their Hessians: some, evenly spaced."""
         n = len(self.asked)
-        return np.unique(np.linspace(0, n - 1, min(self.room, n)).round().astype(np.int64))
+        count = n if self.outputs == 1 else min(self.room, n)
+        return np.unique(np.linspace(0, n - 1, count).round().astype(np.int64))
 
     @property
     def thetas(self) -> list[Array]:
@@ -191,16 +210,18 @@ class Fits:
 
 
 def solved(Q: Array, b: Array) -> Array:
-    """Q^-1 b; where Q is singular to rounding, with a little more on its diagonal."""
-    size = float(np.abs(np.diag(Q)).max())
+    """Q^-1 b, in units in which the diagonal is 1; where Q is singular to rounding, with a little more on it."""
+    sizes = np.diag(Q)
+    units = 1 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
+    Q, b = Q * units * units[:, None], b * units
     for little in (0.0, 1e-14, 1e-11):
         try:
-            x = np.asarray(np.linalg.solve(Q + little * size * np.eye(len(b)), b), dtype=np.float64)
+            x = np.asarray(np.linalg.solve(Q + little * np.eye(len(b)), b), dtype=np.float64)
         except np.linalg.LinAlgError:
             continue
         if np.isfinite(x).all() and x @ b >= 0:
-            return x
-    return b / size
+            return x * units
+    return b * units
 
 
 def fitting(groups: Sequence[Fits], rounds: int, purpose: str) -> Conversation[None]:
@@ -214,8 +235,8 @@ def fitting(groups: Sequence[Fits], rounds: int, purpose: str) -> Conversation[N
         if not waiting:
             return
         asked = [np.ascontiguousarray(group.asked) for group in waiting]
-        some = any(group.room < len(group.asked) for group in waiting)
-        second: bool | list[Array] = [group.second for group in waiting] if some else True
+        chosen = [group.second for group in waiting]
+        second = True if all(len(one) == len(x) for one, x in zip(chosen, asked)) else chosen
         (answer,) = yield Exchange(purpose, (looking([group.cost for group in waiting], asked, second),))
         for group, found in zip(waiting, points(waiting, asked, answer, second)):
             group.take(found)
@@ -257,8 +278,7 @@ def points(
 
 
 def unfolded(half: Array, d: int, outputs: int = 1) -> Array:
-    """The Hessian from what is sent of it. Of a softmax the last row of blocks is what the others lack to 0; and that
-    intercepts may all be larger by one number, to which F is blind, is held back by a curvature of its own."""
+    """The Hessian from what is sent of it. Of a softmax the last row of blocks is what the others lack to 0."""
     D = d // outputs
     blocks = half.reshape(-1, D * (D + 1) // 2)
     upper = np.triu_indices(D)
@@ -273,7 +293,6 @@ def unfolded(half: Array, d: int, outputs: int = 1) -> Array:
         H[:, :-1, :, -1] = -H[:, :-1, :, :-1].sum(axis=3)
         H[:, -1, :, :-1] = H[:, :-1, :, -1].transpose(0, 2, 1)
         H[:, -1, :, -1] = -H[:, -1, :, :-1].sum(axis=2)
-        H[-1, :, -1, :] += np.trace(H[-1, :, -1, :]) / outputs
     return H.reshape(d, d)
 
 

@@ -181,6 +181,8 @@ def _evaluate(analysis: Content, plan: Content) -> Entries:
     yield "model", f"{predictor.get('kind')}, {_coefficients(predictor)}, digest {digest_of_model(predictor)}"
     yield "take care", BY_HAND
     yield "grid", f"predictions are counted in {analysis.pop('bins')} ranges, {LEVELLED}"
+    if analysis.pop("unseen", "error") != "error":
+        yield "levels", "those that the model does not know count as the reference level"
     analysis.pop("quantile", None)
 
 

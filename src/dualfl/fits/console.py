@@ -12,6 +12,7 @@ from dualfl.analysis.whole_fit import Fit
 from dualfl.estimators.statistics import FitStatistics, TestResult
 from dualfl.lines import LABEL, WIDTH, entry, number, p_value, short, table
 from dualfl.objectives import Squared
+from dualfl.silos.ledger import in_words
 from dualfl.tables.schema import MISSING
 
 SHOWN = 40  # coefficients in a table
@@ -198,10 +199,7 @@ def left_out_line(fit: Fit) -> str:
 
 def exchanges_line(fit: Fit) -> str:
     """All exchanges by their purpose, and all numbers that silos and server sent."""
-    spent = [one for one in fit.spent if one.exchanges]
-    parts = ", ".join(f"{one.exchanges:,} for {one.what}" for one in spent)
-    numbers = sum(one.numbers for one in spent)
-    return f"{sum(one.exchanges for one in spent):,}: {parts}; {numbers:,} numbers up and down in all, no row"
+    return in_words(fit.spent)
 
 
 def certificate(fit: Fit) -> str:

@@ -28,6 +28,7 @@ from dualfl.fits.page_facts import for_the_page
 from dualfl.outputs import check_folder, replacing, resolved
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import COEFFICIENTS, FIT, HISTORY, PARTITION, REPORT
+from dualfl.silos.ledger import totals, with_all
 from dualfl.tables.rules import USUAL_RULES, Rules
 from dualfl.tables.schema import Schema
 from dualfl.typing import Array
@@ -208,13 +209,6 @@ def own_rows(fit: Fit) -> dict[str, int]:
     return {silo: own.rows for silo, own in zip(fit.silos, fit.own) if own is not None}
 
 
-def of_all_that_was_spent(last: dict[str, Any], fit: Fit) -> dict[str, Any]:
-    """The last row of the history with the numbers of the whole fit; its own, without what travelled besides, apart."""
-    own = {"exchanges": last["exchanges"], "numbers": last["floats_up"] + last["floats_down"]}
-    ways = {"floats_up": sum(one.up for one in fit.spent), "floats_down": sum(one.down for one in fit.spent)}
-    return last | ways | {"of the algorithm alone": own}
-
-
 def record(fit: Fit, command: str) -> dict[str, Any]:
     """fit.json: how the model was made."""
     estimator, last = fit.estimator, fit.estimator.results_[0].history[-1]
@@ -244,10 +238,8 @@ def record(fit: Fit, command: str) -> dict[str, Any]:
         },
         "results": {
             "stopped": result.stopped,
-            **({} if several else of_all_that_was_spent(last._asdict(), fit)),
+            **(totals(fit.spent) if several else with_all(last._asdict(), fit.spent)),
             "round": estimator.n_iter_,
-            "exchanges": sum(one.exchanges for one in fit.spent),
-            "numbers up and down": sum(one.numbers for one in fit.spent),
             "best energy": estimator.objective_,
             "certificate": estimator.certificate_,
             "no certificate because": estimator.certificate_reason_,

@@ -20,6 +20,7 @@ from dualfl.fits.console import (
     statistics_line,
 )
 from dualfl.fits.term_tests import term_tests
+from dualfl.silos.ledger import as_rows
 from dualfl.typing import Array
 
 POINTS = 100  # of a ROC curve at most
@@ -29,7 +30,7 @@ def for_the_page(fit: Fit) -> dict[str, Any]:
     return {
         "fitted": fitted(fit),
         "side by side": side_by_side(fit),
-        "spent": [{"for": one.what, "exchanges": one.exchanges, "numbers": one.numbers} for one in fit.spent],
+        "spent": as_rows(fit.spent),
         "curves": curves(fit),
         "terms": [
             {"term": name, "statistic": one.statistic, "df": one.df, "p": one.p}

@@ -159,8 +159,6 @@ def evaluate_model(
 
 def by_questions(model: Model, tables: Sequence[Table], unseen: str, bins: int) -> tuple[Evaluation, int]:
     """The same for models whose rows have more than features and a target."""
-    if unseen != "error":
-        raise InputError(f"--unseen {unseen} is not for --model {model.recipe.model} with columns of other roles.")
     silos = SilosHere([Chamber(table) for table in tables])
-    evaluation = drive(ModelEvaluation.of(model, bins).conversation(silos), silos)
+    evaluation = drive(ModelEvaluation.of(model, bins, unseen).conversation(silos), silos)
     return evaluation, sum(chamber.used[1] for chamber in silos.chambers)

@@ -192,6 +192,8 @@ def influence(number: int, one: Results) -> Markup:
             name = f"{move.feature} ({move.label})" if several else move.feature
             rows.append([silo, name, short(move.change), short(move.in_errors)])
     head = ["silo", "coefficient", "change", "in standard errors"]
+    if all(math.isnan(move.in_errors) for move in one.influence):  # of a model without standard errors
+        head, rows = head[:-1], [row[:-1] for row in rows]
     words = "What would change most if a silo were left out and the model fitted again."
     return join([element("p", words), table("Changes", head, rows, class_="numbers")])
 

@@ -140,10 +140,10 @@ class Chamber:
         assert self.table is not None and self.request is not None
         return summarise(self.table, self.request)
 
-    def encode(self, schema: Schema, scaling: Scaling) -> None:
+    def encode(self, schema: Schema, scaling: Scaling, unseen: str = "error") -> None:
         """From now on the rows are those of the table, as all silos have agreed upon."""
         table = self.used[0]
-        X = features(table, schema)
+        X = features(table, schema, unseen)
         if schema.terms:
             self.check_cells(X, schema)
         if not schema.sparse:

@@ -51,6 +51,9 @@ def answered(chamber: Chamber, name: str, given: Mapping[str, Any]) -> Wire:
     return VERBS[name](chamber, **given)
 
 
+ABOVE_0 = float(np.nextafter(0.0, 1.0))  # the least number that is
+
+
 # -- tables -----------------------------------------------------------------------------------------------
 
 
@@ -126,9 +129,9 @@ def own(chamber: Chamber, draft: Mapping[str, Any], target: float) -> Wire:
 
 
 @verb
-def encode(chamber: Chamber, schema: Mapping[str, Any], mean: Array, spread: Array) -> Wire:
+def encode(chamber: Chamber, schema: Mapping[str, Any], mean: Array, spread: Array, unseen: str = "error") -> Wire:
     """Make rows of the table, as all have agreed; nothing is said."""
-    chamber.encode(Schema.from_json(schema), Scaling(mean, spread))
+    chamber.encode(Schema.from_json(schema), Scaling(mean, spread), unseen)
     return {}
 
 

@@ -12,12 +12,13 @@ from dualfl.errors import InputError
 from dualfl.names import nearest
 from dualfl.tables.moments import corrected, two_sums
 from dualfl.tables.reading import Table, check_odd, check_usable, is_numeric, missing
-from dualfl.tables.refusals import IN_FILES
+from dualfl.tables.refusals import IN_FILES, Unfit
 from dualfl.tables.schema import MISSING, Feature, Schema
 from dualfl.tables.terms import Factor, products
 from dualfl.typing import AnyArray, Array
 
 UNSEEN = ("error", "baseline")
+REFERENCE = "count such rows as the reference level with --unseen baseline"
 AS_MODEL = replace(IN_FILES, categorical="fit a model that takes {!r} as categories")
 
 
@@ -121,10 +122,11 @@ def _check_levels(table: Table, feature: Feature, text: AnyArray) -> None:
         return
     level, row = str(text[strange[0]]), strange[0] + 1
     what = "a gap" if level == MISSING else f"the level {level!r}"
-    raise InputError(
+    raise Unfit(
         f"{table.name} has {what} in column {feature.name!r}, row {row}, and the model knows only "
         f"{', '.join(feature.levels[:6])}{', ...' if len(feature.levels) > 6 else ''}; correct the file, "
-        "or count such rows as the reference level with --unseen baseline."
+        f"or {REFERENCE}.",
+        f"its column {feature.name!r} has a level that the model does not know; {REFERENCE}",
     )
 
 

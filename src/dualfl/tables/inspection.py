@@ -322,6 +322,12 @@ class _Column:
         if perhaps_thousands(commas):  # read as decimal ones they might be a thousand times too small
             what, mend = "commas in the numbers, each before three digits: between thousands, or decimal", {}
             advice = f"take them out, or if they are decimal read them by --decimal '{self.name}=,'"
+        elif any(
+            "." in text and USUAL.number(text) is not None for text in self.known
+        ):  # then commas cannot be the sign
+            advice, what = "correct them", "commas in some numbers, and points in others"
+            meant = {text: text.replace(",", ".") for text in commas}
+            mend = {"recode": {self.name: meant}} if len(meant) <= 5 else {}
         else:
             advice, what = "take them out if they are not decimal", "commas in the numbers"
         return self._found("decimal", what, stops=True, mend=mend, advice=advice, rows=rows, quotes=quoted(commas, 2))

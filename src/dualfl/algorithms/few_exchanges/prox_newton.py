@@ -429,7 +429,7 @@ def own_minimiser(silo: SmoothSilo, R: Regulariser, x: Array) -> Array:
     if working:
         x = R.newton(symmetric(working["working_h"], len(x)), working["working_q"], x)
     for _ in range(ALONE):
-        m = silo.sums(x, straight=STRAIGHT)
+        m = silo.sums(x, straight=STRAIGHT, dual=False)
         E = m["loss"] + R.value(x)
         z = R.newton(symmetric(m["h"], len(x)), -m["g"], x)
         predicted = float(m["g"] @ (z - x)) + R.value(z) - R.value(x)

@@ -68,6 +68,7 @@ class SmoothSilo:
         index: npt.NDArray[np.intp] | None = None,
         straight: float = 0.0,
         frame: Sequence[Any] = (),
+        dual: bool = True,
     ) -> dict[str, Any]:
         value, gradient = self.f.value_gradient(x)
         g = gradient - self.m * x
@@ -79,7 +80,7 @@ class SmoothSilo:
             sums |= self.framed(x, straight, *frame)
         elif hessian:
             sums["h"] = upper(self.f.newton_hessian(x, straight) - np.diag(self.m))
-        return tamed(sums | self.dual(x, sums["off"]))
+        return tamed(sums | (self.dual(x, sums["off"]) if dual else {}))
 
     def framed(
         self, x: Array, straight: float, U: Array, B: Array, radius: float, inner: Array, weight: float
@@ -168,7 +169,7 @@ def tamed(sums: dict[str, Any]) -> dict[str, Any]:
     if all(np.abs(value).max(initial=0.0) < HUGE for value in sums.values()):
         return sums
     far = {name: np.full_like(value, HUGE if "conj" in name else 0.0) for name, value in sums.items()}
-    return far | {"loss": HUGE**2, "rows": sums["rows"]} | ({"reach": sums["reach"]} if "reach" in sums else {})
+    return far | {"loss": HUGE**2} | {name: sums[name] for name in ("rows", "reach") if name in sums}
 
 
 # Second-order sums, by name, and what else tells of single rows beside the loss and its gradient.
