@@ -6,7 +6,9 @@ They are written anew whenever the site is built, so a name that is exported has
 from __future__ import annotations
 
 import inspect
+import sys
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -25,19 +27,29 @@ def page(name: str, thing: Any) -> str:
     if inspect.isclass(thing):
         shown = "".join(f"   .. automethod:: {method}\n" for method in methods(thing) if not is_property(thing, method))
         shown += "".join(f"   .. autoproperty:: {each}\n" for each in methods(thing) if is_property(thing, each))
-        return f"{title}{origin(thing)}.. autoclass:: {leaf}\n\n{shown}"
+        return f"{title}{origin(thing)}.. autoclass:: {leaf}\n\n{shown}{update(thing)}"
     if callable(thing):
         return f"{title}.. autofunction:: {leaf}\n"
     return f"{title}.. autodata:: {leaf}\n   :no-value:\n"
 
 
+def is_algorithm(thing: type) -> bool:
+    return ALGORITHMS.own.get(getattr(thing, "name", "")) is thing
+
+
+def update(thing: type) -> str:
+    """How an algorithm of the library works, in the symbols of its paper: what its file begins with."""
+    told = inspect.getdoc(sys.modules[thing.__module__]) if is_algorithm(thing) else None
+    return f"\n.. rubric:: How it works\n\n.. code-block:: text\n\n{indent(told, '   ')}\n" if told else ""
+
+
 def origin(thing: type) -> str:
     """Of an algorithm of the library: its name for commands, and its paper."""
-    if ALGORITHMS.own.get(getattr(thing, "name", "")) is not thing:
+    if not is_algorithm(thing):
         return ""
     card = thing.card  # type: ignore[attr-defined]
     paper = f", `{card.paper.rpartition('/papers/')[2]} <{card.link}>`__" if card.link else ""
-    return f"*{card.reference}, {card.year}*{paper}. For commands it is ``{thing.name}``.\n\n"  # type: ignore[attr-defined]
+    return f"*{card.reference}, {card.year}*{paper}. Its name in commands is ``{thing.name}``.\n\n"  # type: ignore[attr-defined]
 
 
 def is_property(thing: type, name: str) -> bool:
