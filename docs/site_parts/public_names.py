@@ -6,9 +6,9 @@ They are written anew whenever the site is built, so a name that is exported has
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -17,6 +17,8 @@ from dualfl.algorithms.registry import ALGORITHMS
 from site_parts.names import MODULES, exported, methods, public
 
 FOLDER = Path(__file__).parents[1] / "reference" / "api"
+FORMULAS = re.compile(r"((?:^ {4}.*(?:\n|\Z)|^\n(?= {4}))+)", re.MULTILINE)  # lines that are indented
+SIGNS = re.compile(r"`([^`]+)`|(?!^\* )([*`|_])", re.MULTILINE)  # names in backticks, and what would be markup
 WIDE = ":html_theme.sidebar_secondary.remove: true\n\n"  # no contents beside a short page with long lines
 
 
@@ -40,7 +42,13 @@ def is_algorithm(thing: type) -> bool:
 def update(thing: type) -> str:
     """How an algorithm of the library works, in the symbols of its paper: what its file begins with."""
     told = inspect.getdoc(sys.modules[thing.__module__]) if is_algorithm(thing) else None
-    return f"\n.. rubric:: How it works\n\n.. code-block:: text\n\n{indent(told, '   ')}\n" if told else ""
+    if not told:
+        return ""
+    parts = ["\n.. rubric:: How it works\n"]
+    for number, part in enumerate(FORMULAS.split(told)):  # words and formulas in turn
+        words = SIGNS.sub(lambda found: f"``{found[1]}``" if found[1] else "\\" + found[2], part)
+        parts.append(f".. code-block:: text\n\n{part.rstrip()}\n" if number % 2 else words)
+    return "\n".join(parts) + "\n"
 
 
 def origin(thing: type) -> str:
