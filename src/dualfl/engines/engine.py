@@ -60,7 +60,7 @@ class Energy(NamedTuple):
 class Result:
     """The result of a run.
 
-    `print(result)` summarises it in a few lines, and `result.history.to_csv(path)` writes one row for each round. It can
+    `print(result)` summarises it in a few lines, and `result.history.to_csv(path)` writes a row for each round. It can
     be pickled.
 
     Attributes
