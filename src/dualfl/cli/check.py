@@ -190,7 +190,7 @@ def lines(silos: Sequence[Inspection], found: Sequence[Finding], far: bool = Fal
                 yield from ("", f"  and {count - MOST:,} more of this kind: {kind}; --json has all")
     mends = together([one for matter in odd for one in matter.findings if matter.stops or "drop" not in one.mend])
     if mends and not far:
-        yield from ("", "Options that mend what options can; give them to check again, and then to fit:")
+        yield from ("", "These options fix some of it. Use them to check again, and then to fit:")
         yield from shell(options(mends, every))
 
 
