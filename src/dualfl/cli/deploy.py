@@ -340,11 +340,11 @@ def join_command(
     click.echo(f"Its fingerprint is {keys.fingerprint(public)}.")
     place = shlex.quote(str(folder))
     if insecure:
-        tell(f"Then start the silo by `dualfl deploy serve {place}`.")
+        tell(f"Then start the silo with `dualfl deploy serve {place}`.")
     else:
         tell(
-            f"When roster.json has come back, give `dualfl deploy trust {place} roster.json`, then start the silo by "
-            f"`dualfl deploy serve {place}`."
+            f"When the coordinator has sent you roster.json, run `dualfl deploy trust {place} roster.json`, then start "
+            f"the silo with `dualfl deploy serve {place}`."
         )
 
 

@@ -222,7 +222,7 @@ def trust_command(folder: Path, roster: Path) -> None:
 
     for name, fingerprint, change in trust(folder, roster):
         click.echo(f"{name:<20} {fingerprint}{f'  {change}' if change else ''}")
-    tell("Compare each line with the operator of that silo, so that nobody can pose as it.")
+    tell("Compare each line with the operator of that silo, so that nobody can impersonate it.")
 
 
 @click.command("measure")
