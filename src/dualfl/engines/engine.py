@@ -60,26 +60,26 @@ class Energy(NamedTuple):
 class Result:
     """The result of a run.
 
-    `print(result)` summarises it in a few lines, and `result.history.to_csv(path)` writes a row for each round. It can
-    be pickled.
+    `print(result)` says it in a few lines. It can be pickled, and `result.history.to_csv(path)` writes the account.
 
     Attributes
     ----------
     theta : ndarray
-        The model with the lowest energy of all rounds, as a flat vector. `result.model` has it in the model's shape.
+        The model with the lowest energy seen, flat; of several that rounding does not tell apart, the last one.
+        `result.model` has it in the shape of the model.
     energy : float or None
         E(theta).
     certificate : float or None
         A proven bound of E(theta) - E*, rounding included. Where it is None, `certificate_reason` says why.
     stopped : str
-        Why the run ended: "tol" (also by `stop`), "rounds", "time", "interrupted", "diverged", or "contradiction",
-        which means that the clients' answers contradict each other.
+        Why the run ended: "tol" (also by `stop`), "rounds", "time", "interrupted", "diverged", or "contradiction"
+        where what the clients sent proves a lower bound of E* above an energy.
     history : History
         One row a round: exchanges, floats, energy, certificate and more.
     algorithm : Algorithm
         The one that ran, with every default filled in.
     choice : str
-        Which method `auto` chose, and why; "" if you chose the algorithm.
+        What `auto` picked and why; "" if the algorithm was given.
 
     Examples
     --------

@@ -52,11 +52,11 @@ class LogisticRegression(FederatedClassifier):
     max_iter : int, default 200
         The largest number of rounds.
     random_state : int or None, optional
-        The seed of algorithms that draw random numbers.
+        For algorithms that draw random numbers.
     verbose : bool, default False
         Whether to show progress.
     class_weight : dict or 'balanced', optional
-        The weight of the rows of each class; "balanced" gives all classes the same total weight.
+        How much rows of a class count, a dict; "balanced" lets all classes weigh the same.
 
     Attributes
     ----------
