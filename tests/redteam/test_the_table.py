@@ -11,9 +11,7 @@ pytestmark = pytest.mark.unrefused("about the documentation")
 
 def parties():
     """Who is kept, and the entries of the list, each with its tests."""
-    text = (
-        (ROOT / "docs" / "deployment.md").read_text().partition("## Threat model\n")[2].partition("\n## ")[0]
-    )
+    text = (ROOT / "docs" / "deployment.md").read_text().partition("## Threat model\n")[2].partition("\n## ")[0]
     for section in text.split("\n### ")[1:-1]:  # the last one is not about a party
         who, _, words = section.partition("\n")
         yield who, re.findall(r"^\* (.*(?:\n  .*)*)", words, re.MULTILINE), words
