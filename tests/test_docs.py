@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from dualfl.algorithms import plugins
 from dualfl.algorithms.registry import ALGORITHMS
 from dualfl.cli import main
+from dualfl.cli.commands import COMMANDS as COMMANDS_OF_HELP
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -59,3 +60,12 @@ def test_the_commands_of_the_worked_example_run(command, tmp_path, monkeypatch):
 
 def test_there_are_commands_of_the_worked_example():
     assert {command.split()[1] for command in COMMANDS} == {"run", "compare", "tune", "algorithms"}
+
+
+# -- the page of commands -------------------------------------------------------------------------------------
+
+
+def test_the_page_of_commands_has_every_command_in_the_order_of_help():
+    page = (ROOT / "docs" / "reference" / "commands.rst").read_text(encoding="utf-8")
+    shown = re.findall(r"^\.\. click:: (\S+)\n   :prog: dualfl (\S+)$", page, re.MULTILINE)
+    assert shown == [(where, name) for name, (where, _) in COMMANDS_OF_HELP.items()]

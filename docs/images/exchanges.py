@@ -62,7 +62,7 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
     proven = sorted((int(row["proven"]), row["algorithm"]) for row in rows if row["proven"])
     only_true = sorted((int(row["reached"]), row["algorithm"]) for row in rows if row["reached"] and not row["proven"])
     never = sorted(row["algorithm"] for row in rows if not row["reached"] and not row["proven"])
-    columns = ("The method proves it itself", proven), ("It is there, but cannot know it", only_true)
+    columns = ("Proven by the method itself", proven), ("Reached, but not proven", only_true)
     figure, axes = plt.subplots(1, 2, figsize=(7.6, 6.2), layout="constrained", sharex=True)
     for panel, (title, part) in zip(axes, columns):
         places = range(len(part))
@@ -77,7 +77,7 @@ def draw(rows: list[dict[str, str]], path: Path) -> None:
         panel.spines[["top", "right"]].set_visible(False)
         panel.tick_params(length=0)
     figure.suptitle("Exchanges until the model is within 0.01 % of the best one", fontsize=13)
-    words = textwrap.fill(f"Not there after {MOST} exchanges: {', '.join(never)}.", 98)
+    words = textwrap.fill(f"Not reached within {MOST} exchanges: {', '.join(never)}.", 98)
     figure.supxlabel(words, fontsize=9.5, ha="left", x=0.01)
     figure.savefig(path, dpi=150)
 

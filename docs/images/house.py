@@ -1,8 +1,8 @@
-"""Draws house.svg: the rooms of src/dualfl, floor by floor, as the contract in pyproject.toml has them.
+"""Draws house.svg: the layers of src/dualfl, as the contract in pyproject.toml has them.
 
     python docs/images/house.py
 
-What a room is for is read from the map in CONTRIBUTING.md.
+What each package is for is read from the list in CONTRIBUTING.md.
 """
 
 import re
@@ -17,7 +17,7 @@ FLOORS = [
     ("what people use", "#e8effa", "estimators"),
     ("all clients together", "#e9f5ec", "problem"),
     ("one client", "#fdf3e1", "kernels"),
-    ("ground", "#efefef", "errors"),
+    ("shared basics", "#efefef", "errors"),
 ]
 LEFT, WIDTH, HEIGHT, GAP = 150, 850, 30, 6
 
@@ -56,7 +56,7 @@ def draw() -> str:
         ".floor{text-anchor:end;font-style:italic}.for{font-size:11px;fill:#444}"
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="The rooms of dualfl, floor by floor">\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="The layers of dualfl">\n'
         f'<style>{style}</style>\n<rect width="100%" height="100%" fill="#fff"/>\n' + "\n".join(parts) + "\n</svg>\n"
     )
 

@@ -6,6 +6,8 @@ They are written anew whenever the site is built, so a name that is exported has
 from __future__ import annotations
 
 import inspect
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from dualfl.algorithms.registry import ALGORITHMS
 from site_parts.names import MODULES, exported, methods, public
 
 FOLDER = Path(__file__).parents[1] / "reference" / "api"
+FORMULAS = re.compile(r"((?:^ {4}.*(?:\n|\Z)|^\n(?= {4}))+)", re.MULTILINE)  # lines that are indented
+SIGNS = re.compile(r"`([^`]+)`|(?!^\* )([*`|_])", re.MULTILINE)  # names in backticks, and what would be markup
 WIDE = ":html_theme.sidebar_secondary.remove: true\n\n"  # no contents beside a short page with long lines
 
 
@@ -25,19 +29,35 @@ def page(name: str, thing: Any) -> str:
     if inspect.isclass(thing):
         shown = "".join(f"   .. automethod:: {method}\n" for method in methods(thing) if not is_property(thing, method))
         shown += "".join(f"   .. autoproperty:: {each}\n" for each in methods(thing) if is_property(thing, each))
-        return f"{title}{origin(thing)}.. autoclass:: {leaf}\n\n{shown}"
+        return f"{title}{origin(thing)}.. autoclass:: {leaf}\n\n{shown}{update(thing)}"
     if callable(thing):
         return f"{title}.. autofunction:: {leaf}\n"
     return f"{title}.. autodata:: {leaf}\n   :no-value:\n"
 
 
+def is_algorithm(thing: type) -> bool:
+    return ALGORITHMS.own.get(getattr(thing, "name", "")) is thing
+
+
+def update(thing: type) -> str:
+    """How an algorithm of the library works, in the symbols of its paper: what its file begins with."""
+    told = inspect.getdoc(sys.modules[thing.__module__]) if is_algorithm(thing) else None
+    if not told:
+        return ""
+    parts = ["\n.. rubric:: How it works\n"]
+    for number, part in enumerate(FORMULAS.split(told)):  # words and formulas in turn
+        words = SIGNS.sub(lambda found: f"``{found[1]}``" if found[1] else "\\" + found[2], part)
+        parts.append(f".. code-block:: text\n\n{part.rstrip()}\n" if number % 2 else words)
+    return "\n".join(parts) + "\n"
+
+
 def origin(thing: type) -> str:
     """Of an algorithm of the library: its name for commands, and its paper."""
-    if ALGORITHMS.own.get(getattr(thing, "name", "")) is not thing:
+    if not is_algorithm(thing):
         return ""
     card = thing.card  # type: ignore[attr-defined]
     paper = f", `{card.paper.rpartition('/papers/')[2]} <{card.link}>`__" if card.link else ""
-    return f"*{card.reference}, {card.year}*{paper}. For commands it is ``{thing.name}``.\n\n"  # type: ignore[attr-defined]
+    return f"*{card.reference}, {card.year}*{paper}. Its name in commands is ``{thing.name}``.\n\n"  # type: ignore[attr-defined]
 
 
 def is_property(thing: type, name: str) -> bool:

@@ -559,7 +559,7 @@ REAL = {"start", "serve"}  # services that run until they are stopped: tests/dep
 
 def test_every_command_of_the_operators_day_runs_as_it_stands_in_the_page(place, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "deployment.md").read_text()
-    section = page.split("## The day of an operator")[1].split("\n## ")[0]
+    section = page.split("## Daily operation")[1].split("\n## ")[0]
     commands = [line.split()[2:] for line in section.splitlines() if line.startswith("    dualfl deploy ")]
     assert len(commands) >= 18 and {"status", "watch", "renew", "revoke", "restore"} < {words[0] for words in commands}
     monkeypatch.chdir(place)

@@ -1,4 +1,4 @@
-"""The list "who is kept from what" of docs/deployment.md cites tests that exist, one for every thing that is kept."""
+"""The threat model of docs/deployment.md cites tests that exist, one for every thing that is kept."""
 
 import re
 from pathlib import Path
@@ -11,9 +11,7 @@ pytestmark = pytest.mark.unrefused("about the documentation")
 
 def parties():
     """Who is kept, and the entries of the list, each with its tests."""
-    text = (
-        (ROOT / "docs" / "deployment.md").read_text().partition("## Who is kept from what\n")[2].partition("\n## ")[0]
-    )
+    text = (ROOT / "docs" / "deployment.md").read_text().partition("## Threat model\n")[2].partition("\n## ")[0]
     for section in text.split("\n### ")[1:-1]:  # the last one is not about a party
         who, _, words = section.partition("\n")
         yield who, re.findall(r"^\* (.*(?:\n  .*)*)", words, re.MULTILINE), words

@@ -155,9 +155,10 @@ ALGORITHMS = Registry(_ALL)
 
 
 def register(algorithm: Class) -> Class:
-    """Register an algorithm of your own, so that its name works everywhere. Also a decorator.
+    """Register an algorithm of your own, so that every function, estimator and command accepts its name.
 
-    The name must be new. If a class is defined again, as in a notebook, it replaces the former one.
+    You can also use it as a decorator. The name must be new; but if you define the class again, as in a notebook, it
+    replaces the former one.
 
     Parameters
     ----------

@@ -44,6 +44,11 @@ def algorithms_command(name: str | None, as_csv: bool, as_table1: bool, check: b
     `up` and `down` are floats per client and round, for d coefficients.
     --check takes some minutes. With NAME it checks only that algorithm,
     and also whether it keeps the contract between algorithms and engines.
+
+    \b
+    Examples:
+      dualfl algorithms dualfl
+      dualfl algorithms --check
     """
     if check:
         check_gate(None if name is None else algorithm_class(name))

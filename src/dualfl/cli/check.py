@@ -53,13 +53,13 @@ def check_command(
 
     FILE is CSV or Parquet, each a silo. Every finding names its files,
     column and rows, and what you can do about it. Where options of `dualfl
-    fit` fix it, they are listed at the end; give them to this command to see
+    fit` fix it, they are listed at the end; use them with this command to see
     what is left.
 
-    With --study every silo of a deployment looks at its own table, when
-    its operator has approved that, and tells which columns have which
-    faults: no entry, no row, no count. Its operator sees those by `dualfl
-    deploy check`, and mends them in silo.json.
+    With --study every silo of a deployment checks its own table, after
+    its operator has approved it. It reports the columns and their faults,
+    but no entries, rows or counts. Its operator sees these with `dualfl
+    deploy check`, and fixes the faults in silo.json.
 
     The exit code is 1 if a finding would stop a fit, 0 if there are only
     warnings (1 with --strict) or nothing, and 2 if the command is wrong.
@@ -190,7 +190,7 @@ def lines(silos: Sequence[Inspection], found: Sequence[Finding], far: bool = Fal
                 yield from ("", f"  and {count - MOST:,} more of this kind: {kind}; --json has all")
     mends = together([one for matter in odd for one in matter.findings if matter.stops or "drop" not in one.mend])
     if mends and not far:
-        yield from ("", "Options that mend what options can; give them to check again, and then to fit:")
+        yield from ("", "These options fix some of it. Use them to check again, and then to fit:")
         yield from shell(options(mends, every))
 
 

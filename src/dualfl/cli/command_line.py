@@ -17,7 +17,7 @@ from dualfl.lines import paragraph
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 fresh_option = click.option(
-    "--fresh", is_flag=True, help="With --study: begin anew, where a silo says that the experiment is over."
+    "--fresh", is_flag=True, help="With --study: start again, if a silo says that the analysis has ended."
 )
 
 

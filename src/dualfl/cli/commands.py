@@ -13,25 +13,26 @@ from dualfl.files import in_words
 from dualfl.version import __version__
 
 COMMANDS = {
-    "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep the results."),
-    "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem."),
-    "check": ("dualfl.cli.check:check_command", "List what is wrong with files before a model is fitted to them."),
+    "check": ("dualfl.cli.check:check_command", "List what is wrong with tables, and how to fix it."),
     "describe": ("dualfl.cli.describe:describe_command", "Describe the rows, as the first table of a paper does."),
-    "fit": ("dualfl.cli.fit:fit_command", "Fit a model to files, each a silo, as if they were pooled."),
-    "km": ("dualfl.cli.km:km_command", "Draw survival curves of all silos together, and compare them."),
+    "fit": ("dualfl.cli.fit:fit_command", "Fit a model to files or silos, as if they were pooled."),
+    "predict": ("dualfl.cli.predict:predict_command", "Predict the rows of a file with a fitted model."),
+    "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files or silos."),
     "table": ("dualfl.cli.table:table_command", "Print the coefficients of a model as a table for a paper."),
     "test": ("dualfl.cli.test:test_command", "Test nested models against each other, or the terms of one."),
-    "predict": ("dualfl.cli.predict:predict_command", "Predict the rows of a file with a fitted model."),
-    "evaluate": ("dualfl.cli.evaluate:evaluate_command", "Evaluate a fitted model on files, or on silos."),
-    "report": ("dualfl.cli.report:report_command", "Make one page for the browser from one or several runs."),
+    "km": ("dualfl.cli.km:km_command", "Draw Kaplan-Meier curves over all silos, and compare them."),
+    "deploy": ("dualfl.cli.deploy:deploy_command", "Set up and operate silos in other places."),
+    "run": ("dualfl.cli.run:run_command", "Run an algorithm on a data set, and keep the results."),
+    "compare": ("dualfl.cli.compare:compare_command", "Compare algorithms on one problem."),
     "tune": ("dualfl.cli.tune:tune_command", "Search for hyperparameters, as for the paper's Table 2."),
+    "report": ("dualfl.cli.report:report_command", "Make one page for the browser from one or several runs."),
+    "algorithms": ("dualfl.cli.algorithms:algorithms_command", "List the algorithms, or explain one."),
+    "datasets": ("dualfl.cli.datasets:datasets_command", "List the data sets, or show a partition."),
     "demo": ("dualfl.cli.demo:demo_command", "Draw the paper's Figure 1 on handwritten digits, in a minute."),
     "reproduce": ("dualfl.cli.reproduce:reproduce_command", "Run the paper's experiments, and some beyond them."),
-    "deploy": ("dualfl.cli.deploy:deploy_command", "Run on silos in other places, with TLS, keys and masked sums."),
     "theory": ("dualfl.cli.theory:theory_command", "Check the paper's theorems numerically."),
-    "algorithms": ("dualfl.cli.algorithms:algorithms_command", "List the algorithms, or explain one."),
-    "datasets": ("dualfl.cli.datasets:datasets_command", "List the data sets and where they were found."),
 }
+SECTIONS = {"Models on tables": "check", "Research on algorithms": "run", "The paper": "demo"}  # title: first command
 INTERRUPTED = 130
 
 
@@ -50,8 +51,11 @@ class Lazy(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+        names = list(COMMANDS)
+        starts = [names.index(first) for first in SECTIONS.values()]
+        for title, start, end in zip(SECTIONS, starts, [*starts[1:], len(names)], strict=True):
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names[start:end]], col_max=12)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -91,7 +95,16 @@ def fail(sentence: str) -> NoReturn:
 @click.group(cls=Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.version_option(__version__, prog_name="dualfl", message="%(prog)s %(version)s")
 def main() -> None:
-    """Federated convex learning: exact, certified and fast.
+    """Fit one model to tables that are kept in several places.
 
-    Clients keep their data; only vectors travel. `dualfl demo` shows it.
+    The rows stay where they are, and only sums travel. The result is the
+    model that the pooled table would have given, with a proof.
+
+    \b
+    Examples:
+      dualfl fit a.csv b.csv c.csv --target outcome --model logistic
+      dualfl compare --dataset digits --algorithms dualfl,fedavg,auto
+      dualfl demo
+
+    `dualfl COMMAND --help` explains a command and gives an example.
     """

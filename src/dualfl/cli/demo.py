@@ -19,6 +19,10 @@ def demo_command(out: Path, rounds: int, processes: int | None) -> None:
     DualFL against seven benchmarks, for many clients, and for several
     momentum parameters; then what the paper says of it, measured. About a
     minute on two processors, offline.
+
+    \b
+    Example:
+      dualfl demo --out demo
     """
     from dualfl.cli.reproduce import run_figure1
 

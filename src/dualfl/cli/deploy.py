@@ -72,6 +72,10 @@ def try_command(
     The command cuts the breast cancer data into one file per silo, starts
     a coordinator and the silos as separate programs, makes one run, and
     stops all of them.
+
+    \b
+    Example:
+      dualfl deploy try --silos 3
     """
     need_flower()
     from dualfl.deploy import results
@@ -159,6 +163,10 @@ def admit_command(folder: Path, cards: tuple[Path, ...]) -> None:
 
     CARDS are the files card.txt that `dualfl deploy join` wrote at the
     silos. The roster, FOLDER/for-silos/roster.json, goes to all operators.
+
+    \b
+    Example:
+      dualfl deploy admit study north.txt south.txt west.txt
     """
     from dualfl.deploy.project import Project
 
@@ -187,7 +195,12 @@ def read_card(path: Path) -> str:
     "--page", default=9341, type=PAGE, show_default=True, help="Port of the status page, on loopback; 0: none."
 )
 def start_command(folder: Path, page: int) -> None:
-    """Coordinator: run the service, until Ctrl-C."""
+    """Coordinator: run the service, until Ctrl-C.
+
+    \b
+    Example:
+      dualfl deploy start study
+    """
     need_flower()
     from dualfl.deploy.project import Project
 
@@ -215,6 +228,11 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
     Writes history.csv, run.json, model.npz, convergence.png and report.html,
     a page for the browser. After an interruption the same command
     continues the run.
+
+    \b
+    Examples:
+      dualfl deploy run study --tol 1e-6
+      dualfl deploy run study --algorithm lbfgs --rounds 50
     """
     need_flower()
     from dualfl.deploy import results
@@ -322,11 +340,11 @@ def join_command(
     click.echo(f"Its fingerprint is {keys.fingerprint(public)}.")
     place = shlex.quote(str(folder))
     if insecure:
-        tell(f"Then start the silo by `dualfl deploy serve {place}`.")
+        tell(f"Then start the silo with `dualfl deploy serve {place}`.")
     else:
         tell(
-            f"When roster.json has come back, give `dualfl deploy trust {place} roster.json`, then start the silo by "
-            f"`dualfl deploy serve {place}`."
+            f"When the coordinator has sent you roster.json, run `dualfl deploy trust {place} roster.json`, then start "
+            f"the silo with `dualfl deploy serve {place}`."
         )
 
 
@@ -336,7 +354,12 @@ def join_command(
     "--page", default=9342, type=PAGE, show_default=True, help="Port of the status page, on loopback; 0: none."
 )
 def serve_command(folder: Path, page: int) -> None:
-    """Silo: run the service, until Ctrl-C."""
+    """Silo: run the service, until Ctrl-C.
+
+    \b
+    Example:
+      dualfl deploy serve my-silo
+    """
     need_flower()
     from dualfl.deploy.silo_process import note_settings
     from dualfl.deploy.silo_service import SiloService
@@ -355,6 +378,10 @@ def check_command(ctx: click.Context, folder: Path) -> None:
 
     This is for the operator alone. Others see only what `dualfl check
     --study` shows, without entries and rows, once its plan is approved.
+
+    \b
+    Example:
+      dualfl deploy check my-silo
     """
     from dualfl.cli.check import lines
     from dualfl.federation.inspecting import found_here
@@ -380,6 +407,11 @@ def approve_command(folder: Path, answer_all: str | None) -> None:
     "once" approves this plan only; "always" approves every plan with the
     same silos, keys, columns, model and method; "no" refuses it; "later"
     leaves it waiting.
+
+    \b
+    Examples:
+      dualfl deploy approve my-silo
+      dualfl deploy approve my-silo --all once
     """
     from dualfl.federation.consent import Consent
     from dualfl.federation.plan_in_words import in_words
@@ -404,7 +436,12 @@ def approve_command(folder: Path, answer_all: str | None) -> None:
     "--last", default=50, type=click.IntRange(min=0), show_default=True, help="Number of lines to show; 0 shows all."
 )
 def audit_command(folder: Path, last: int) -> None:
-    """Silo: check that the audit log is whole, and show it."""
+    """Silo: check that the audit log is whole, and show it.
+
+    \b
+    Example:
+      dualfl deploy audit my-silo --last 20
+    """
     from dualfl.federation.silo_folder import SiloFolder
     from dualfl.lines import plain_text
 

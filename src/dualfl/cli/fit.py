@@ -87,7 +87,7 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option("--formula", metavar="'Y ~ A + B:C'", help="Target and terms, in place of --target and --columns.")
 @click.option("--model", required=True, type=click.Choice(list(MODELS)), metavar="NAME", help="See above.")
 @click.option(
-    "--penalty", type=click.Choice(PENALTIES), help="Penalty.  [default: l2, or what the name of the model says]"
+    "--penalty", type=click.Choice(PENALTIES), help="Kind of penalty.  [default: l2, unless --model implies another]"
 )
 @click.option("--alpha", help=f"Strength of the penalty, or cv.  [default: {SMALL_RIDGE:g} for l2, cv with l1]")
 @click.option("--l1-ratio", default=0.5, help="Share of l1 in elastic-net.")
@@ -99,8 +99,8 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
 @click.option(
     "--tol",
     type=float,
-    help=f"Stop when E - E* <= TOL |E| is proven.  [default: {TOL:g}; finer without a penalty, so that coefficients "
-    "have R's digits]",
+    help=f"Stop when E - E* <= TOL |E| is proven.  [default: {TOL:g}; 1e-12 for most "
+    "models without a penalty, so that they agree with R]",
 )
 @click.option(
     "--standardise/--no-standardise",
@@ -133,7 +133,9 @@ def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choos
     help="With --alpha cv: the best penalty, or the strongest within one standard error of it.",
 )
 @click.option("--level", default=0.95, help="Level of the confidence intervals.")
-@click.option("--influence/--no-influence", default=True, help="Whether to tell what would change without each silo.")
+@click.option(
+    "--influence/--no-influence", default=True, help="Whether to report how the result would change without each silo."
+)
 @page_option
 @click.option("--refit", is_flag=True, help="Fit the columns that l1 chose again without a penalty, into OUT-refit.")
 @click.option("--table", type=click.Choice(["md", "tex", "html", "csv"]), help="Also write the table for a paper.")

@@ -23,6 +23,10 @@ def status_command(folder: Path, as_json: bool) -> None:
     """Coordinator or silo: show the state, and what needs attention.
 
     It only reads the folder, so it works while the service is down, too.
+
+    \b
+    Example:
+      dualfl deploy status study
     """
     import json
 
@@ -38,7 +42,12 @@ def status_command(folder: Path, as_json: bool) -> None:
 @click.option("--every", default=2.0, show_default=True, help="Seconds between two updates.")
 @click.option("--times", default=0, help="How many looks; 0: until Ctrl-C.", hidden=True)
 def watch_command(folder: Path, every: float, times: int) -> None:
-    """Coordinator or silo: the status, refreshed until Ctrl-C."""
+    """Coordinator or silo: the status, refreshed until Ctrl-C.
+
+    \b
+    Example:
+      dualfl deploy watch study
+    """
     from dualfl.deploy import telling
     from dualfl.deploy.condition import condition
 
@@ -61,6 +70,11 @@ def stop_command(folder: Path, name: str | None) -> None:
     """Coordinator or silo: stop the service of a folder, or a run.
 
     To continue a stopped run, give the command that started it again.
+
+    \b
+    Examples:
+      dualfl deploy stop my-silo
+      dualfl deploy stop study --run all
     """
     from dualfl.deploy import service
 
@@ -85,6 +99,11 @@ def renew_command(folder: Path, ca: Path | None, authority: bool) -> None:
 
     The coordinator's service picks the new certificate up by itself. Silos
     need nothing, unless ca.crt is renewed: then send it to their operators.
+
+    \b
+    Examples:
+      dualfl deploy renew study
+      dualfl deploy renew my-silo --ca ca.crt
     """
     from dualfl.deploy import certificates
     from dualfl.deploy.project import Project
@@ -119,7 +138,12 @@ def renew_command(folder: Path, ca: Path | None, authority: bool) -> None:
 @click.command("rotate")
 @click.argument("folder", type=FOLDER)
 def rotate_command(folder: Path) -> None:
-    """Silo: make new keys and a new card."""
+    """Silo: make new keys and a new card.
+
+    \b
+    Example:
+      dualfl deploy rotate my-silo
+    """
     from dualfl.deploy import keys
     from dualfl.deploy.membership import rotate
 
@@ -133,7 +157,12 @@ def rotate_command(folder: Path) -> None:
 @click.argument("folder", type=FOLDER)
 @click.argument("silo")
 def revoke_command(folder: Path, silo: str) -> None:
-    """Coordinator: stop accepting a silo's keys, at once."""
+    """Coordinator: stop accepting a silo's keys, at once.
+
+    \b
+    Example:
+      dualfl deploy revoke study south
+    """
     from dualfl.deploy.membership import revoke
     from dualfl.deploy.project import Project
 
@@ -146,7 +175,12 @@ def revoke_command(folder: Path, silo: str) -> None:
 @click.argument("folder", type=FOLDER)
 @click.argument("silos", nargs=-1, required=True)
 def add_command(folder: Path, silos: tuple[str, ...]) -> None:
-    """Coordinator: add new silos to an existing federation."""
+    """Coordinator: add new silos to an existing federation.
+
+    \b
+    Example:
+      dualfl deploy add study east
+    """
     from dualfl.deploy.membership import add
     from dualfl.deploy.project import Project
 
@@ -158,7 +192,12 @@ def add_command(folder: Path, silos: tuple[str, ...]) -> None:
 @click.argument("folder", type=FOLDER)
 @click.argument("silo")
 def remove_command(folder: Path, silo: str) -> None:
-    """Coordinator: remove a silo from the federation."""
+    """Coordinator: remove a silo from the federation.
+
+    \b
+    Example:
+      dualfl deploy remove study west
+    """
     from dualfl.deploy.membership import remove
     from dualfl.deploy.project import Project
 
@@ -174,12 +213,16 @@ def trust_command(folder: Path, roster: Path) -> None:
 
     ROSTER is the file roster.json that the coordinator sent. Compare every
     fingerprint that is printed with the operator of that silo.
+
+    \b
+    Example:
+      dualfl deploy trust my-silo roster.json
     """
     from dualfl.deploy.member import trust
 
     for name, fingerprint, change in trust(folder, roster):
         click.echo(f"{name:<20} {fingerprint}{f'  {change}' if change else ''}")
-    tell("Compare each line with the operator of that silo, so that nobody can pose as it.")
+    tell("Compare each line with the operator of that silo, so that nobody can impersonate it.")
 
 
 @click.command("measure")
@@ -190,6 +233,10 @@ def measure_command(folder: Path) -> None:
     Sends messages that hold nothing to all silos and back, and writes what
     the slowest took to network.json: the seconds of an exchange, and the
     Mbit/s of a silo's line. `deploy run` with `--set cost=time` takes them.
+
+    \b
+    Example:
+      dualfl deploy measure study
     """
     from dualfl.cli.command_line import say
     from dualfl.deploy.network import measure
@@ -206,6 +253,10 @@ def backup_command(folder: Path, archive: Path) -> None:
 
     The data file is not in it. Nor is what unfinished experiments need: they
     cannot be continued in a restored folder.
+
+    \b
+    Example:
+      dualfl deploy backup my-silo my-silo.tar.gz
     """
     from dualfl.deploy.upkeep import backup
 
@@ -216,7 +267,12 @@ def backup_command(folder: Path, archive: Path) -> None:
 @click.argument("archive", type=FILE)
 @click.argument("folder", type=FOLDER)
 def restore_command(archive: Path, folder: Path) -> None:
-    """Coordinator or silo: unpack a backup into a new folder."""
+    """Coordinator or silo: unpack a backup into a new folder.
+
+    \b
+    Example:
+      dualfl deploy restore my-silo.tar.gz my-silo-again
+    """
     from dualfl.deploy.upkeep import restore
 
     kind = restore(archive, folder)
@@ -232,6 +288,10 @@ def purge_command(folder: Path, days: float) -> None:
     """Coordinator or silo: delete what is left of old experiments.
 
     Results, models and the audit log are kept.
+
+    \b
+    Example:
+      dualfl deploy purge my-silo --days 30
     """
     from dualfl.deploy.upkeep import purge
 

@@ -194,7 +194,12 @@ def tuned_values(dataset: str, given: Path | None) -> dict[str, dict[str, Any]]:
 
 @reproduce_command.command("table1")
 def table1_command() -> None:
-    """Table 1: which methods accelerate communication, and where."""
+    """Table 1: which methods accelerate communication, and where.
+
+    \b
+    Example:
+      dualfl reproduce table1
+    """
     from dualfl.experiments.table1 import REMARKS, table1
 
     click.echo(table1())
@@ -204,7 +209,12 @@ def table1_command() -> None:
 
 @reproduce_command.command("table2")
 def table2_command() -> None:
-    """Table 2: the paper's hyperparameters, and what was tuned here."""
+    """Table 2: the paper's hyperparameters, and what was tuned here.
+
+    \b
+    Example:
+      dualfl reproduce table2
+    """
     show_table2()
 
 
@@ -254,6 +264,10 @@ def all_command(ctx: click.Context, out: Path, quick: bool, cell_minutes: float 
 
     Without --quick this takes a day of two processors, nearly all of it for
     the matrix; --cell-minutes makes it shorter.
+
+    \b
+    Example:
+      dualfl reproduce all --quick
     """
     command = command_line(ctx, kept=True)
     ctx.invoke(table1_command)

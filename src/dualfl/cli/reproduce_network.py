@@ -30,6 +30,10 @@ def network_command(ctx: click.Context, /, clients: tuple[int, ...], only: str |
     Every method that is used on such costs trains a network with one hidden
     layer; steps are searched for. Writes network.csv (energy, length of the
     gradient and accuracy, round by round), network.md and network.png.
+
+    \b
+    Example:
+      dualfl reproduce network --clients 10 --rounds 25
     """
     from dualfl.experiments.small_network import Nonconvex, measured, summary, to_csv
     from dualfl.files import write_atomically

@@ -24,7 +24,12 @@ WIDTH = 80
 @click.option("--only", metavar="TEXT", help="Only statements whose name contains TEXT, such as 6.5.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), help="Write the table as JSON.")
 def theory_command(only: str | None, json_file: Path | None) -> None:
-    """Measure every statement of the DualFL paper. The exit code is 1 if one does not hold."""
+    """Measure every statement of the DualFL paper. The exit code is 1 if one does not hold.
+
+    \b
+    Example:
+      dualfl theory --only 6.5
+    """
     check_file(json_file, force=True)
     if only is not None and not only.strip():
         raise InputError(f"--only {only!r} is blank; give a part of a statement's name, such as 6.5.")

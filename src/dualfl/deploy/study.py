@@ -165,7 +165,7 @@ def connect(folder: Path | str, *, patience: float | None = None, say: Say | Non
     say : Say, optional
         Called with a sentence at every exchange, such as `print`.
     fresh : bool, default False
-        Whether an analysis that was left unfinished is begun anew, as one must that a silo says is over.
+        Whether to start an unfinished analysis again. This is necessary if a silo says that it has ended.
 
     Returns
     -------

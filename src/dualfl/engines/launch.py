@@ -70,7 +70,7 @@ def run(
     algorithm : Algorithm or str
         The algorithm with its hyperparameters, such as `dualfl.DualFL()`, or its name, such as "auto".
     rounds, seconds : int and float
-        The largest number of rounds, and of seconds; what was reached until then is kept.
+        The largest number of rounds, and of seconds. A run that ends early returns the best model so far.
     tol : float, optional
         Stop when the certificate proves E - E* <= tol |E|; needs an algorithm that has one.
     reference : float, optional
@@ -80,25 +80,25 @@ def run(
     seed : int, default 0
         The seed of all random numbers.
     threads : int, optional
-        How many clients compute at once; by default as many as pay.
+        The largest number of clients that compute at the same time; the default is chosen by size.
     codec : Codec, optional
-        What compresses uploads, such as `TopK(50)`.
+        Compresses uploads, such as `TopK(50)`.
     constants : Constants, optional
         mu, L and others, if they are known already.
     evaluate : bool, default True
         Whether energies and certificates are computed.
     progress : bool, default False
-        Whether a bar shows how far the run is.
+        Whether to show a progress bar.
     checkpoint, checkpoint_every, resume : str or Path, int, bool
-        A file, after how many exchanges it is written each time, and whether to continue from it.
+        A file, the number of exchanges after which it is written, and whether to continue from it.
     stop : callable, optional
         Called with each row and its model; True ends the run.
     measure : Problem, optional
         Report the energy of this problem instead of the solved one; then there is no certificate.
     engine : str, default 'inprocess'
-        Where clients run, "inprocess", "ray" or "flower-simulation"; the iterates are the same.
+        Where clients run: "inprocess", "ray" or "flower-simulation". The result is the same.
     say : callable, optional
-        Called before the start with the sentence on what `auto` picked, and why.
+        Called before the start with a sentence that says which method `auto` chose, and why.
 
     Returns
     -------

@@ -29,7 +29,10 @@ from dualfl.typing import Array
 
 @estimator
 class CoxPH(FederatedLinear):
-    """Cox's proportional hazards model; every silo has a baseline hazard of its own, and no time leaves it.
+    """Cox's proportional hazards model over several silos.
+
+    Every silo has its own baseline hazard, and no event time leaves a silo: the fit is that of R's
+    `coxph(... + strata(silo))`. `survival_target` makes the target y from events and times.
 
     The objective is that of scikit-survival's CoxPHSurvivalAnalysis on rows stratified by silo,
 

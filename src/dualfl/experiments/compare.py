@@ -213,33 +213,33 @@ def compare(
     tell: Callable[[Entry], None] | None = None,
     **options: Any,
 ) -> Comparison:
-    """Run every algorithm on the problem for as many rounds, and put their accounts side by side.
+    """Run several algorithms on one problem, for the same number of rounds, and compare what they cost and reach.
 
     Parameters
     ----------
     problem : Problem
-        What is minimised.
+        The clients and their penalty, such as `dualfl.make_problem("digits")`.
     algorithms : iterable of Algorithm
-        What is compared; two of one name are told apart by their hyperparameters.
+        The algorithms. Two with the same name are distinguished by their hyperparameters.
     rounds : int, default 50
-        How many rounds each may take.
+        The largest number of rounds of each algorithm.
     reference : float, optional
         The smallest energy E*, for relative errors; `dualfl.reference` finds it.
     tol : float, optional
-        A relative error at which a run ends; it needs `reference`.
+        End a run at this relative error; it needs `reference`.
     seeds : int, default 1
-        How often an algorithm runs that draws random numbers, with seed, seed + 1, ...; others run once.
+        The number of runs of an algorithm that draws random numbers, with seed, seed + 1, ...; others run once.
     seed : int, default 0
         The first of these seeds.
     tell : callable, optional
-        Hears of each entry as it is done.
+        Called with each entry when it is done.
     **options : Any
-        Goes to `dualfl.run`.
+        Further options of `dualfl.run`.
 
     Returns
     -------
     Comparison
-        Its `ranking()` has the best first; `dualfl.experiments.grid_search.tuned` finds hyperparameters before.
+        One entry for each algorithm; `ranking()` has the best one first.
 
     Raises
     ------

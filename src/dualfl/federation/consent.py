@@ -60,13 +60,13 @@ class Consent:
         if not path.exists():
             if len(list(path.parent.glob("*.json"))) >= WAITING:
                 raise InputError(
-                    f"{WAITING} plans wait for this silo's operator already, who is asked by `dualfl deploy approve`; "
+                    f"{WAITING} plans wait for this silo's operator already (`dualfl deploy approve` shows them); "
                     "this one is not kept"
                 )
             write_atomically(path, json.dumps(waiting, indent=2).encode(), PRIVATE)
             self.log.note("a plan waits for approval", plan=name, experiment=experiment)
         raise InputError(
-            f"{UNDECIDED}, who is asked by `dualfl deploy approve`; give the command again when the answer is yes"
+            f"{UNDECIDED}, who can approve it with `dualfl deploy approve`; then run the same command again"
         )
 
     def waiting(self) -> dict[str, Content]:

@@ -256,7 +256,7 @@ class _Column:
             what, advice = "rows without the target, which are left out", "fill them, or leave them"
         else:
             becomes = "the mean of all" if self.kind == "numbers" else "a level of their own"
-            what, advice = f"gaps, which become {becomes}", "fill them, or choose by --missing"
+            what, advice = f"gaps, which become {becomes}", "fill them, or choose with --missing"
         return self._found("gaps", what, rows=len(rows), quotes=first_rows(rows), advice=advice)
 
     def _of_numbers(self) -> Iterator[Finding]:
@@ -348,14 +348,14 @@ class _Column:
             yield self._not_among("numbers", rows_with(self.values, odd), stops=True)
 
     def _unit(self, unit: str, entries: dict[str, list[int]]) -> Finding:
-        what = f"numbers with {unit!r}, of which a fit would make categories"
+        what = f"numbers with {unit!r}, which a fit would treat as categories"
         few = len(self.known) <= MOST_LEVELS and not self.is_target
         mend = {"categorical": [self.name]} if few else {}
         rows, advice = sum(map(len, entries.values())), f"take {unit!r} out of the file"
         return self._found("odd", what, stops=True, mend=mend, advice=advice, rows=rows, quotes=quoted(entries, 2))
 
     def _not_among(self, kind: str, odd: dict[str, list[int]], stops: bool) -> Finding:
-        what = f"entries that are none, where most are {kind}"
+        what = f"entries that are not {kind}, although most are"
         mend = {"na": [f"{self.name}={text}" for text in odd]} if len(odd) <= 5 else {}
         rows = sum(map(len, odd.values()))
         return self._found("odd", what, stops=stops, mend=mend, advice="correct them", rows=rows, quotes=quoted(odd))

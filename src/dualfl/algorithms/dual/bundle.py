@@ -81,7 +81,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Bundle(Algorithm):
-    """Multi-cut bundle method; `most` cuts are kept, those that carry the model first.
+    """Multi-cut bundle method: minimises the largest of the tangents that clients have sent, of which it keeps `most`.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class Server:
 
 @dataclass(frozen=True)
 class CoCoA(Algorithm):
-    """CoCoA+ with adding; `epochs` iterations of the local solver a round, 0 for exact solves.
+    """CoCoA+: local dual coordinate ascent, added up. A round has `epochs` local iterations; 0 means exact solves.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedIPM(Algorithm):
-    """FedIPM: hinge, absolute, quantile and epsilon-insensitive losses in few exchanges.
+    """FedIPM: an interior point method for hinge, absolute, quantile and epsilon-insensitive losses.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class Server:
 
 @dataclass(frozen=True)
 class OneShot(Algorithm):
-    """Second moments once; everything else happens at the server.
+    """One exchange for squared losses: clients send their second moments, and the server solves the problem.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ class Server:
 
 @dataclass(frozen=True)
 class ProxNewton(Algorithm):
-    """Proximal Newton with the pooled Hessian, or the part of it that matters.
+    """Proximal Newton at the server, with the pooled Hessian or its most important part.
 
     Parameters
     ----------

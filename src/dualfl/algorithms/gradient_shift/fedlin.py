@@ -40,7 +40,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedLin(Algorithm):
-    """FedLin (Algorithm 1 of Mitra et al.), without compression.
+    """FedLin: local steps on corrected gradients (Algorithm 1 of Mitra et al.), without compression.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class Local:
 
 @dataclass(frozen=True)
 class FedOSAA(Searching):
-    """FedOSAA (Feng, Laiu and Strohmer) with SVRG's correction.
+    """FedOSAA: FedLin's local steps, then one step of Anderson acceleration (Feng, Laiu and Strohmer).
 
     Parameters
     ----------

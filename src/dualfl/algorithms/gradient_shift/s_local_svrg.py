@@ -44,7 +44,7 @@ class Server:
 
 @dataclass(frozen=True)
 class SLocalSVRG(Algorithm):
-    """S-Local-SVRG (Gorbunov, Hanzely and Richtarik).
+    """S-Local-SVRG: corrected and variance-reduced local steps (Gorbunov, Hanzely and Richtarik).
 
     Parameters
     ----------

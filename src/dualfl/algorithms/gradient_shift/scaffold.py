@@ -42,7 +42,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Scaffold(Algorithm):
-    """Scaffold (Algorithm 1 of Karimireddy et al.) with full local gradients.
+    """Scaffold: local steps with control variates (Algorithm 1 of Karimireddy et al.), with full local gradients.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedAc(Algorithm):
-    """FedAc (Yuan and Ma) with full local gradients.
+    """FedAc: FedAvg with Nesterov's acceleration in the local steps (Yuan and Ma), with full local gradients.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedCM(Algorithm):
-    """FedCM (Xu, Wang, Wang and Yao) with full local gradients.
+    """FedCM: FedAvg whose local steps follow the last global direction (Xu et al.), with full local gradients.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedDualAvg(Algorithm):
-    """FedDualAvg (Algorithm 2 of Yuan, Zaheer and Reddi) with full local gradients.
+    """FedDualAvg: dual averaging on the clients and the server (Yuan, Zaheer and Reddi), with full local gradients.
 
     Parameters
     ----------

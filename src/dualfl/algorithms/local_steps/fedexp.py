@@ -36,7 +36,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedExP(FedAvg):
-    """FedExP (Jhunjhunwala, Wang and Joshi) with full local gradients.
+    """FedExP: FedAvg with an extrapolated server step (Jhunjhunwala, Wang and Joshi), with full local gradients.
 
     Parameters
     ----------

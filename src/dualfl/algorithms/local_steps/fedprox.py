@@ -39,7 +39,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedProx(Algorithm):
-    """FedProx (Algorithm 2 of Li et al.).
+    """FedProx: FedAvg with a proximal term in the local problems (Algorithm 2 of Li et al.).
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from dualfl.typing import Array
 
 @dataclass(frozen=True)
 class FedSAM(FedAvg):
-    """FedSAM (Qu et al.) with full local gradients.
+    """FedSAM: FedAvg with sharpness-aware local steps (Qu et al.), with full local gradients.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ class Server:
 
 @dataclass(frozen=True)
 class APDA(Algorithm):
-    """APDA (Sadiev, Kovalev and Richtarik) with exact proxes.
+    """APDA: an accelerated primal-dual method with exact local proxes (Sadiev, Kovalev and Richtarik).
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class APDA(Algorithm):
 
 @dataclass(frozen=True)
 class APDAInexact(APDA):
-    """APDA-Inexact (Sadiev, Kovalev and Richtarik): a few local iterations a round are enough.
+    """APDA-Inexact: APDA with a few local iterations a round (Sadiev, Kovalev and Richtarik).
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FiveGCS(Algorithm):
-    """5GCS (Grudzien, Malinovsky and Richtarik).
+    """5GCS: local training and client sampling by a primal-dual method (Grudzien, Malinovsky and Richtarik).
 
     Parameters
     ----------

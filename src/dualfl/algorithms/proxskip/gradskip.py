@@ -43,7 +43,7 @@ class Server:
 
 @dataclass(frozen=True)
 class GradSkip(Algorithm):
-    """GradSkip (Maranjyan, Safaryan and Richtarik).
+    """GradSkip: Scaffnew in which clients with easy costs stop early (Maranjyan, Safaryan and Richtarik).
 
     Parameters
     ----------

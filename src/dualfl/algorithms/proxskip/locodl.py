@@ -61,7 +61,7 @@ def default_p(k: Constants, a: LoCoDL) -> float:
 
 @dataclass(frozen=True)
 class LoCoDL(Algorithm):
-    """LoCoDL (Condat, Maranjyan and Richtarik) with rand-k.
+    """LoCoDL: local training with compressed differences, by rand-k (Condat, Maranjyan and Richtarik).
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class Server:
 
 @dataclass(frozen=True)
 class ProxSkipVR(Algorithm):
-    """ProxSkip-VR (Malinovsky, Yi and Richtarik) with L-SVRG.
+    """ProxSkip-VR: Scaffnew with variance-reduced stochastic gradients (Malinovsky, Yi and Richtarik).
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class Server:
 
 @dataclass(frozen=True)
 class RandProx(Algorithm):
-    """RandProx-FL (Condat and Richtarik) with common rand-k.
+    """RandProx-FL with a common random set of coordinates (Condat and Richtarik).
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class Server:
 
 @dataclass(frozen=True)
 class Scaffnew(Algorithm):
-    """Scaffnew (Algorithm 2 of Mishchenko et al.).
+    """Scaffnew: local steps with control variates and random exchanges (Algorithm 2 of Mishchenko et al.).
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ class Server:
 
 @dataclass(frozen=True)
 class TAMUNA(Algorithm):
-    """TAMUNA (Condat, Agarsky, Malinovsky and Richtarik).
+    """TAMUNA: Scaffnew with sampled clients and sparse uploads (Condat, Agarsky, Malinovsky and Richtarik).
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ class TAMUNA(Algorithm):
 
 @dataclass(frozen=True)
 class CompressedScaffnew(TAMUNA):
-    """TAMUNA with all clients, in which h_j waits for the next message: half the floats down.
+    """CompressedScaffnew: TAMUNA with all clients, and half as many floats down.
 
     Parameters
     ----------

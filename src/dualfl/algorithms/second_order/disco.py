@@ -50,7 +50,7 @@ class Server:
 
 @dataclass(frozen=True)
 class DiSCO(Algorithm):
-    """Inexact damped Newton with a preconditioner that one client holds.
+    """DiSCO: damped Newton steps by conjugate gradients, preconditioned by the Hessian of one client.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedNew(Algorithm):
-    """FedNew (Elgabli et al.).
+    """FedNew: Newton's direction by one step of ADMM a round (Elgabli et al.).
 
     Parameters
     ----------

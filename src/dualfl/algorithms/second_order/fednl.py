@@ -60,7 +60,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedNL(Algorithm):
-    """FedNL with rank-R corrections.
+    """FedNL: Newton's method whose Hessians are learned by corrections of rank R.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class Local:
 
 @dataclass(frozen=True)
 class FedNS(Searching):
-    """FedNS (Li, Liu, Wang, Wu and Wang).
+    """FedNS: Newton's method with sketched square roots of the clients' Hessians (Li, Liu, Wang, Wu and Wang).
 
     Parameters
     ----------

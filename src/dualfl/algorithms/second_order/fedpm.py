@@ -35,7 +35,7 @@ class Local:
 
 @dataclass(frozen=True)
 class FedPM(Searching):
-    """FedPM (Ishii et al.) with full local Hessians.
+    """FedPM: local Newton steps, averaged with curvature as the weight (Ishii et al.).
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ class Local:
 
 @dataclass(frozen=True)
 class GIANT(Searching):
-    """GIANT with a line search; clients solve their Newton system to `accuracy`.
+    """GIANT: the mean of the clients' Newton directions, with a line search; `accuracy` is that of the local systems.
 
     Parameters
     ----------

@@ -68,7 +68,7 @@ def since(n: int) -> int:
 
 @dataclass(frozen=True)
 class SHED(Searching):
-    """SHED (Dal Fabbro, Dey, Rossi and Schenato).
+    """SHED: clients send eigenvectors of their Hessians, a few at a time (Dal Fabbro, Dey, Rossi and Schenato).
 
     Parameters
     ----------

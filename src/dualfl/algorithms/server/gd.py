@@ -25,7 +25,7 @@ class Server:
 
 @dataclass(frozen=True)
 class GradientDescent(Algorithm):
-    """Gradient descent on E; with a penalty, proximal gradient descent.
+    """Gradient descent at the server; with a penalty, proximal gradient descent.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class Server:
 
 @dataclass(frozen=True)
 class ServerLBFGS(Algorithm):
-    """Limited-memory BFGS at the server.
+    """L-BFGS at the server: clients send values and gradients, and the server learns the curvature from them.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class Server:
 
 @dataclass(frozen=True)
 class ServerNesterov(Algorithm):
-    """Nesterov's method at the server.
+    """Nesterov's accelerated gradient method at the server; clients send gradients.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ class Server:
 
 @dataclass(frozen=True)
 class AccSVRS(Algorithm):
-    """AccSVRS (Lin, Han, Ye and Zhang).
+    """AccSVRS: accelerated gradient sliding with single clients (Lin, Han, Ye and Zhang).
 
     Parameters
     ----------

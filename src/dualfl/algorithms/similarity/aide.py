@@ -30,7 +30,7 @@ class Accelerated:
 
 @dataclass(frozen=True)
 class AIDE(DANE):
-    """Accelerated DANE.
+    """AIDE: DANE, accelerated by Catalyst.
 
     Parameters
     ----------

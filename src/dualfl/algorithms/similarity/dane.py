@@ -50,7 +50,7 @@ class Server:
 
 @dataclass(frozen=True)
 class DANE(Algorithm):
-    """DANE with damping mu_D; clients solve until their gradient is `accuracy` times |E'(x)|.
+    """DANE: clients minimise a corrected local cost, with damping mu_D, to `accuracy` times |E'(x)|.
 
     Parameters
     ----------

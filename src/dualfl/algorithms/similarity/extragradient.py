@@ -43,7 +43,7 @@ class Server:
 
 @dataclass(frozen=True)
 class AcceleratedExtragradient(Algorithm):
-    """Accelerated extragradient under similarity delta.
+    """Accelerated extragradient: gradient sliding for clients that are similar, with similarity delta.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedRed(Algorithm):
-    """FedRed-GD (Jiang, Rodomanov and Stich).
+    """FedRed: DANE by gradient steps with two regularisers (Jiang, Rodomanov and Stich).
 
     Parameters
     ----------

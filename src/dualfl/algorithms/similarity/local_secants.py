@@ -81,7 +81,7 @@ class Server:
 
 @dataclass(frozen=True)
 class LocalSecants(Algorithm):
-    """Newton steps of every client between the two loops of L-BFGS, given up where they do not pay.
+    """L-BFGS with Newton steps of the clients, which are given up if they do not help.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ class Server:
 
 @dataclass(frozen=True)
 class SDANE(Algorithm):
-    """S-DANE (Jiang, Rodomanov and Stich).
+    """S-DANE: DANE with a stabilised centre (Jiang, Rodomanov and Stich).
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class SDANE(Algorithm):
 
 @dataclass(frozen=True)
 class AccSDANE(SDANE):
-    """Acc-S-DANE, the accelerated one; its parameters are those of S-DANE.
+    """Acc-S-DANE: S-DANE with acceleration (Jiang, Rodomanov and Stich).
 
     Parameters
     ----------

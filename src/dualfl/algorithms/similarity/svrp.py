@@ -51,7 +51,7 @@ class Server:
 
 @dataclass(frozen=True)
 class SVRP(Algorithm):
-    """SVRP (Khaled and Jin).
+    """SVRP: one client a round takes a proximal step with variance reduction (Khaled and Jin).
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def catalyst(k: Constants, a: Any) -> float:
 
 @dataclass(frozen=True)
 class CatalyzedSVRP(SVRP):
-    """Catalyzed SVRP, the accelerated one.
+    """Catalyzed SVRP: SVRP, accelerated by Catalyst (Khaled and Jin).
 
     Parameters
     ----------

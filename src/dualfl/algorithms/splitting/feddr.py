@@ -57,7 +57,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedDR(Algorithm):
-    """FedDR (Algorithm 1 of Tran-Dinh et al.).
+    """FedDR: randomised Douglas-Rachford splitting (Algorithm 1 of Tran-Dinh et al.).
 
     Parameters
     ----------

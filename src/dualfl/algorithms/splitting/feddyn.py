@@ -45,7 +45,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedDyn(Algorithm):
-    """FedDyn (Algorithm 1 of Acar et al.).
+    """FedDyn: local problems with dynamic regularisation (Algorithm 1 of Acar et al.).
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedPD(Algorithm):
-    """FedPD (Algorithm 1 of Zhang et al.).
+    """FedPD: a primal-dual method with an augmented Lagrangian for each client (Algorithm 1 of Zhang et al.).
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class Server:
 
 @dataclass(frozen=True)
 class FedSplit(Algorithm):
-    """FedSplit (Algorithm 1 of Pathak and Wainwright).
+    """FedSplit: Peaceman-Rachford splitting (Algorithm 1 of Pathak and Wainwright).
 
     Parameters
     ----------
