@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Place
-from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer, measured
+from dualfl.engines.client import ClientMemory, Envelope, Reply, answer, measured
 from dualfl.engines.engine import bound, check_fit, server_penalty
 from dualfl.errors import InputError
 from dualfl.federation import declared, fixed_point
@@ -30,6 +30,7 @@ from dualfl.federation.named_algorithms import algorithm_of
 from dualfl.federation.risk_sets import check_risk_sets
 from dualfl.federation.rows import check_empty, not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
+from dualfl.federation.steep_points import GuardedCost, check_question
 from dualfl.federation.two_columns import check_alternatives
 from dualfl.federation.wire import decode, encode
 from dualfl.objectives import L1
@@ -133,6 +134,7 @@ class FarChamber:
         chamber = self.chamber  # what hinders its making quotes nothing
         with not_quoted(QUOTING):
             found = answered(chamber, verb, given)
+            check_question(chamber, verb, given, self.home.policy.least_per_cell)
             if verb in TABLE_NAMES:
                 self.check_told(found)
         if verb in ("encode", "reweigh"):
@@ -260,6 +262,7 @@ class FarChamber:
         j = list(asked["fit"]["among"]).index(self.home.name)
         # A silo without rows answers as if it had some, and its answer is multiplied by 0.
         reply, moved = answer(algorithm, cost, memory, envelope, place, j, weight or 1.0, after)
+        cost.check()
         if not surveys:
             self._memories[number] = (packed(moved), moved)
         return reply, value, weight
@@ -267,16 +270,18 @@ class FarChamber:
     def value(self, asked: Content) -> tuple[Content, float]:
         self.check_suits("value")
         cost, _, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
-        return measured(cost.objective, asked["probe"]), weight
+        found = measured(cost.objective, asked["probe"])
+        cost.check()
+        return found, weight
 
-    def client(self, fit: Content, algorithm: Algorithm) -> tuple[LocalCost, Place, float]:
+    def client(self, fit: Content, algorithm: Algorithm) -> tuple[GuardedCost, Place, float]:
         key = int(fit["number"]), algorithm.to_json()
         if key not in self._costs:
             self._costs[key] = self._client(fit, algorithm)
-        found: tuple[LocalCost, Place, float] = self._costs[key]
+        found: tuple[GuardedCost, Place, float] = self._costs[key]
         return found
 
-    def _client(self, fit: Content, algorithm: Algorithm) -> tuple[LocalCost, Place, float]:
+    def _client(self, fit: Content, algorithm: Algorithm) -> tuple[GuardedCost, Place, float]:
         wanted, plan = Cost.from_json(fit["cost"]), self.experiment.plan
         self.home.policy.check_batch(algorithm)
         self.home.policy.check_kinks(wanted.loss)
@@ -294,7 +299,8 @@ class FarChamber:
         weight = 1.0 / N if algorithm.uniform else share
         mine = bound(objective, share, N, algorithm, penalty)
         start = fit["start"]
-        cost = LocalCost(mine, choose_solver(wanted.solver), None if algorithm.warm else start)
+        least = 0 if blank else self.home.policy.least_per_cell
+        cost = GuardedCost(mine, choose_solver(wanted.solver), None if algorithm.warm else start, least)
         if algorithm.strongly_convex:
             mine.require_strong_convexity(algorithm.name)
         place = Place(
