@@ -45,6 +45,7 @@ CASES = {
     "ordinal": (asked("quality", levels=("poor", "fair", "good")), Recipe("ordinal", "none", errors="robust")),
     "site effect": (asked("died"), Recipe("logistic", "none", site_effect="fixed", class_weight="balanced")),
     "counts": (asked("falls", numeric_target=True, roles={"exposure": "days_at_risk"}), Recipe("poisson", "none")),
+    "amounts": (asked("days_at_risk", numeric_target=True), Recipe("gamma", "none")),
     "cox, cross-validated": (asked("died", roles=TIME), Recipe("cox", "l2")),
     "ordinal, cross-validated": (asked("quality", levels=("poor", "fair", "good")), Recipe("ordinal", "elastic-net")),
     "site effect, cross-validated": (asked("died"), Recipe("logistic", "l2", site_effect="fixed")),

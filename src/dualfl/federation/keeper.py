@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer, measured
 from dualfl.errors import DualflError, InputError
 from dualfl.federation import declared, line_speed, row_sets
@@ -41,6 +43,7 @@ from dualfl.typing import Array
 from dualfl.version import __version__
 
 DAY = 86_400.0  # seconds
+ABOVE = float(np.nextafter(0.0, 1.0))  # the least number above 0, for models of amounts
 OTHER_FIRST = "this experiment began with another question; start a new one"
 PLAN = {"names", "offers", "secure", "algorithm", "withheld", "analysis"}  # the words of an analysis's plan
 Content = dict[str, Any]
@@ -395,8 +398,9 @@ def check_first(asks: Any, task: str | None) -> None:
         raise InputError("before there is a plan this silo tells the names of its columns, and nothing else")
     if task is not None and asks[0]["given"].get("classes") not in (None, task == "classification"):
         raise InputError(f"the target of this silo is for {task}, and another kind of target is asked about")
-    if asks[0]["given"].get("least") not in (None, 0.0):  # who could choose it would find the least target of all
-        raise InputError("whether targets are below 0 may be asked, and not whether they are below another number")
+    # Who could choose it would find the least target of all.
+    if asks[0]["given"].get("least") not in (None, 0.0, ABOVE):
+        raise InputError("whether targets are below 0 or 0 may be asked, and not whether they are below another number")
 
 
 def coefficients(draft: Draft) -> int:
