@@ -145,3 +145,20 @@ def test_a_zero_that_no_sentence_tells_is_shown():
     plan = {"silos": ["a"], "columns": ["age"], "masks": True, "model": "", "method": "auto"}
     plan |= {"analysis": {"analysis": "check", "target": "sick", "later": 0, "more": {"limit": 0.0}}}
     assert "later 0, more.limit 0.0" in in_words({"plan": plan, "experiment": "e", "since": "now"}, "somewhere")
+
+
+@pytest.mark.parametrize("name", ["evaluate", "survival_target", "StandardScaler", "PenaltyPath", "os", "__name__"])
+def test_a_plan_names_an_estimator_and_nothing_else_that_can_be_called(name, tmp_path):
+    """Whatever the package of estimators exports was called at the silo, with arguments of the coordinator's."""
+    homes = make_homes(tmp_path)
+    analysis = {"analysis": "estimator", "estimator": name, "parameters": {}, "target": "sick"}
+
+    def lie(number, content):
+        for place in (content, content.get("plan", {})):
+            if "analysis" in place:
+                place["analysis"] = analysis
+        return content
+
+    with pytest.raises(InputError, match="is no estimator of this version"):
+        fit(homes, lie)
+    assert "is no estimator" in refusals(homes[0])[-1]

@@ -215,7 +215,7 @@ def _in_digits(x: Any) -> Any:
 def _estimator(analysis: Content, plan: Content) -> Entries:
     yield "what", f"a fit of the estimator {analysis.pop('estimator')} to all columns, as they are"
     yield "target", analysis.pop("target", "")
-    parameters = {name: value for name, value in analysis.pop("parameters").items() if value not in (None, False)}
+    parameters = {name: value for name, value in analysis.pop("parameters").items() if not _unsaid(value)}
     yield "parameters", ", ".join(f"{name} {value}" for name, value in parameters.items())
     yield "method", plan["method"]
 
@@ -263,8 +263,13 @@ def _left(analysis: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
     for name, value in analysis.items():
         if isinstance(value, dict):
             yield from _left(value, f"{before}{name}.")
-        elif value is not None and value is not False and value not in ([], ""):  # 0 is said
+        elif not _unsaid(value):
             yield before + name, value
+
+
+def _unsaid(value: Any) -> bool:
+    """What stands for nothing; 0 is said."""
+    return value is None or value is False or value in ([], "")
 
 
 # -- what is learned -------------------------------------------------------------------------------------
