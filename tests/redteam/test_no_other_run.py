@@ -177,3 +177,27 @@ def test_batches_of_two_plans_do_not_differ_by_one_row_of_each_silo(name, tmp_pa
             (home / "folds").write_text("secret")
         far_run(homes, replace(make(name), batch=batch), rounds=3)
     assert sum(a == b for a, b in zip(drawn[10], drawn[11])) < 5
+
+
+@pytest.mark.parametrize("name", ["gd", "dualfl", "s-local-svrg"])
+def test_how_far_out_the_farthest_patient_is_is_told_only_to_methods_that_draw_rows(name, tmp_path):
+    """L_row, the largest squared norm of a row, went to every method: one patient's, to 2 %."""
+    homes = make_homes(tmp_path)
+    draws = name == "s-local-svrg"
+    asked = replace(make(name), batch=10) if draws else make(name)
+    transport = Hostile(homes)
+    far_run(homes, asked, rounds=1, transport=transport)
+    told = [decode(answer) for _, answers in transport.heard for answer in answers.values()]
+    fields = [one.get("largest", {}).get("fields", "") for one in told]
+    assert any("minus_inverse_L" in text for text in fields)
+    assert any("minus_inverse_L_row" in text for text in fields) == draws
+
+    def lie(_, content):
+        for ask in content.get("asks", ()):
+            if ask.get("step") == "constants":
+                ask["algorithm"] = json.dumps(json.loads(ask["algorithm"]) | {"single_rows": not draws})
+                return content
+        return None
+
+    with pytest.raises(InputError, match=OTHER):
+        far_run(homes, asked, rounds=3, transport=Hostile(homes, lie), experiment="f")

@@ -25,7 +25,7 @@ from dualfl.engines.driver import Driver
 from dualfl.engines.engine import Ahead, Energy, Engine, Result, check_fit
 from dualfl.engines.exchanges import Exchanges, Gathered, Measured, Measurement, Request, Step
 from dualfl.engines.inprocess import digest
-from dualfl.engines.survey import Inquiry
+from dualfl.engines.survey import Inquiry, Survey
 from dualfl.errors import InputError, NotSupported
 from dualfl.federation import commitments, fixed_point
 from dualfl.federation.analysis_journal import AnalysisJournal
@@ -428,6 +428,11 @@ class FarEngine(Engine):
     def after(self) -> Any:
         """What all silos have answered last."""
         return self.silos[0].answered
+
+    def _survey(self, algorithm: Algorithm) -> Survey:
+        """Silos tell of their farthest row only where single rows are drawn."""
+        draws = "samples" in algorithm.needs or getattr(algorithm, "batch", None) is not None
+        return replace(super()._survey(algorithm), single_rows=draws or not self.side.silos.secure)
 
     def _surveyed(self, found: Constants) -> Constants:
         return self.side.surveyed(found)
