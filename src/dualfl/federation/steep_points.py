@@ -10,7 +10,7 @@ about as many rows as the policy wants of every cell, by the same count as for w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,7 +60,8 @@ def check_question(chamber: Chamber, verb: str, given: Mapping[str, Any], least:
 def check_point(f: Objective, x: Array, least: int) -> None:
     """Refuse sums of this cost at x if they are about fewer rows than `least`."""
     f = of_rows(f)
-    check_weights(bends(f, apart(f, x)), least)
+    if least > 1:
+        check_weights(bends(f, apart(f, x)), least)
 
 
 def check_weights(bend: Array | None, least: int) -> None:
@@ -108,44 +109,54 @@ def unseen(point: Point) -> bool:
 
 
 class Visited(list[Point]):
-    """What a cost remembers of its last points, and all that it has been at since it was looked at last."""
+    """What a cost remembers of its last points; every other one is handed to `look`, unless this is closed."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Callable[[Point], None]) -> None:
         super().__init__()
-        self.all: list[Point] = []
-        self.open = True
+        self.look, self.open = look, True
+        self.waiting: list[Point] = []
 
     def append(self, point: Point) -> None:
         super().append(point)
         if self.open:
-            self.all.append(point)
+            self.waiting.append(point)
+            self.look_at(2)
+
+    def look_at(self, but: int = 0) -> None:
+        """All but so many: the last ones may not be evaluated yet."""
+        while len(self.waiting) > but:
+            self.look(self.waiting.pop(0))
 
 
 class GuardedCost(LocalCost):
-    """The cost of a client step; `check` looks at all points at which the step evaluated it or ended a local solve.
+    """The cost of a client step; all points at which the step evaluates it or ends a local solve are looked at.
 
-    It looks afterwards, when predictors are known: whoever computes them first changes the last bits of a run.
+    That is afterwards, when predictors are known: whoever computes them first changes the last bits of a run. `check`
+    looks at what is left at the end. Of gradients of single rows the first and the last point count: a look at each
+    would take longer than the method.
     """
 
     def __init__(self, objective: Objective, solver: Solver | None, origin: Array | None, least: int) -> None:
         super().__init__(objective, solver, origin)
         self.least, self._rows = least, of_rows(objective)
-        self._visited = self._rows._recent = Visited()
-        self._more: list[Array] = []
+        self._visited = self._rows._recent = Visited(self._look)
+        self._sampled: list[Array] = []
 
-    def check(self) -> None:
-        visited, self._visited.all = self._visited.all, []
-        more, self._more = self._more, []
-        for point in visited:
+    def _look(self, point: Point) -> None:
+        if self.least > 1:
             seen = apart(self._rows, point.x) if unseen(point) else point
             check_weights(bends(self._rows, seen), self.least)
-        for x in more:
+
+    def check(self) -> None:
+        sampled, self._sampled = self._sampled, []
+        self._visited.look_at()
+        for x in sampled:
             check_point(self._rows, x, self.least)
 
     def local(self, a: float, tilt: Array, warm: Array | None = None, stop: StopRule | None = None) -> Solved:
         with self._inside():
             found = super().local(a, tilt, warm, stop)
-        self._more.append(self.place(found.x))
+        check_point(self._rows, self.place(found.x), self.least)
         return found
 
     @contextmanager
@@ -158,9 +169,9 @@ class GuardedCost(LocalCost):
             self._visited.open = True
 
     def along(self, x: Array, p: Array, steps: Sequence[float]) -> Array:
-        self._more.append(self.place(x + max(steps, key=abs, default=0.0) * p))
+        check_point(self._rows, self.place(x + max(steps, key=abs, default=0.0) * p), self.least)
         return super().along(x, p, steps)
 
     def sample_gradient(self, rows: npt.NDArray[np.intp], x: Array) -> Array:
-        self._more.append(self.place(x))
+        self._sampled[1:] = [self.place(x)]
         return super().sample_gradient(rows, x)
