@@ -13,7 +13,7 @@ from dualfl.analysis.models import Recipe
 from dualfl.analysis.one_algorithm import LinearProblem, OneAlgorithm
 from dualfl.analysis.whole_fit import Wishes
 from dualfl.errors import InputError
-from dualfl.federation import consent
+from dualfl.federation import consent, silo_folder
 from dualfl.federation.keeper import PROTOCOL, Keeper
 from dualfl.federation.plan_in_words import in_words
 from dualfl.federation.wire import decode, encode
@@ -162,3 +162,17 @@ def test_a_plan_names_an_estimator_and_nothing_else_that_can_be_called(name, tmp
     with pytest.raises(InputError, match="is no estimator of this version"):
         fit(homes, lie)
     assert "is no estimator" in refusals(homes[0])[-1]
+
+
+def test_nonsense_without_end_fills_no_disk_with_its_reasons(tmp_path, monkeypatch):
+    """Every message that failed left a traceback in logs/silo.log, as many as a coordinator sends."""
+    monkeypatch.setattr(silo_folder, "FULL", 10_000)
+    home = make_homes(tmp_path)[0]
+    keeper = Keeper(home)
+    for number in range(60):
+        said = decode(keeper.handle(encode({"kind": "ask", "protocol": PROTOCOL, "experiment": 7.5, "to": number})))
+        assert "refusal" in said
+    logs = list((home / "logs").iterdir())
+    assert sorted(path.name for path in logs) == ["silo.log", "silo.log.1"]
+    assert all(path.stat().st_size < 20_000 and path.stat().st_mode & 0o077 == 0 for path in logs)
+    assert len(refusals(home)) == 60

@@ -76,10 +76,15 @@ def mask_label(label: str, fields: Mapping[str, str]) -> str:
 def check_sealed(name: str, part: Any) -> None:
     """What a silo says it has sealed, before anything is computed from it: a text, and words modulo p."""
     known = isinstance(part, Mapping) and set(part) == {"fields", "words"} and isinstance(part["fields"], str)
-    words = part["words"] if known else None
-    good = isinstance(words, np.ndarray) and words.dtype == np.uint64 and words.ndim == 1 and words.size > 0
-    if not good or int(words.max()) >= P:
+    if not (known and is_row(part["words"])):
         raise InputError(f"Silo {name!r} sent something that is no row of masked words; see that it has this version.")
+
+
+def is_row(words: Any) -> bool:
+    """Whether these are words modulo p."""
+    if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.ndim != 1:
+        return False
+    return words.size > 0 and int(words.max()) < P
 
 
 @dataclass(frozen=True, eq=False)
