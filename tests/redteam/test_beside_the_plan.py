@@ -176,3 +176,14 @@ def test_nonsense_without_end_fills_no_disk_with_its_reasons(tmp_path, monkeypat
     assert sorted(path.name for path in logs) == ["silo.log", "silo.log.1"]
     assert all(path.stat().st_size < 20_000 and path.stat().st_mode & 0o077 == 0 for path in logs)
     assert len(refusals(home)) == 60
+
+
+def test_plans_that_wait_fill_no_disk(tmp_path, monkeypatch):
+    """Fifty of them may wait, each of as many megabytes as a message takes."""
+    monkeypatch.setattr(consent, "LONGEST", 20_000)
+    homes = make_homes(tmp_path, approval="ask")
+    columns = tuple(f"x{number}" * 20 for number in range(1000))
+    with pytest.raises(InputError, match="are the most that wait for an operator"):
+        fit(homes, wishes=Wishes(Request("sick", drop=columns), influence=False))
+    assert not list((homes[0] / "approvals").glob("waiting/*.json"))
+    assert "bytes to read" in refusals(homes[0])[-1]
