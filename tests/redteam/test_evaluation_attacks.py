@@ -21,6 +21,7 @@ from dualfl.silos.levelled_scores import levelled
 from dualfl.silos.predictor import Predictor
 from dualfl.silos.regression_scores import regression_sums
 from dualfl.tables.schema import Feature, Schema
+from dualfl.tables.terms import Factor, Term
 
 
 @pytest.mark.unrefused("what is asked is answered, and tells of no few rows")
@@ -112,7 +113,10 @@ def test_a_model_waits_for_the_operator_who_reads_its_digest(tmp_path):
     with pytest.raises(InputError, match="the plan waits for this silo's operator"):
         evaluate(homes, model)
     said = " ".join(CliRunner().invoke(main, ["deploy", "approve", str(homes[0])], input="no\n").output.split())
-    assert "2 coefficients of up to 1e+09" in said and digest_of_model(model.predictor.as_json()) in said
+    assert (
+        "2 coefficients of up to 1e+09" in said
+        and digest_of_model(model.predictor.as_json(), model.schema.as_json()) in said
+    )
     assert "can count patients on one side of any line" in said and "'least_per_cell'" in said
     with pytest.raises(InputError, match="has said no to this plan"):
         evaluate(homes, model)
@@ -224,3 +228,26 @@ def test_a_model_of_endless_numbers_is_refused(tmp_path):
     homes = make_homes(tmp_path, least_per_cell=3, forbidden_columns=["town"])
     with pytest.raises(InputError, match="holds NaN, infinity, or a number beyond 1e"):
         evaluate(homes, by_hand([1e308, 0.0]))
+
+
+@pytest.mark.unrefused("what the operator reads")
+@pytest.mark.parametrize("trick", ["columns change places", "a term", "what a gap becomes"])
+def test_the_digest_of_a_model_says_how_columns_become_numbers(trick):
+    """Fitted coefficients on other columns: the digest that the operator knew was shown for both."""
+    from dualfl.federation.plan_in_words import digest_of_model, in_words
+
+    fitted = by_hand([0.1, -0.2])
+    age, income = fitted.schema.features
+    changed = {
+        "columns change places": {"features": (income, age)},
+        "a term": {"terms": tuple(Term((Factor(name, "pow", 4),), (False,)) for name in ("age", "income"))},
+        "what a gap becomes": {"features": (replace(age, mean=1e6), income)},
+    }[trick]
+    other = ModelEvaluation(fitted.predictor, replace(fitted.schema, **changed))
+    digests = []
+    for model in (fitted, other):
+        plan = {"names": ["a"], "secure": 57, "analysis": model.as_json()}
+        waiting = {"plan": description(plan, {}), "experiment": "e", "since": "now"}
+        digests.append(digest_of_model(model.predictor.as_json(), model.schema.as_json()))
+        assert digests[-1] in " ".join(in_words(waiting, "somewhere").split())  # as the file and as the plan have it
+    assert digests[0] != digests[1]

@@ -5,7 +5,7 @@ terms of a formula; and a silo that speaks for another.
 """
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -25,6 +25,7 @@ from dualfl.silos.verbs import answered
 from dualfl.tables.reading import Table
 from dualfl.tables.schema import Request
 from dualfl.tables.summaries import Request as Asked
+from dualfl.tables.terms import Factor
 
 
 @pytest.fixture
@@ -217,3 +218,22 @@ def test_a_plan_that_changes_after_it_was_approved_waits_again(changed, homes):
     with pytest.raises(InputError, match="the plan waits"):
         fit(homes, experiment="g", recipe=Recipe(**{"model": "logistic", "tol": 1e-4, changed: to}), wishes=WISHES)
     assert json.loads((homes[0] / "approvals" / "given.json").read_text())["always"] and RECIPE.model == "logistic"
+
+
+@pytest.mark.parametrize("factor", [("pow", 4), ("poly", 4), ("pow", 2)])
+def test_a_product_of_powers_is_no_way_to_the_largest_number(factor, tmp_path):
+    """No function has a power above 4, but products of three had the 12th, whose squares are sums of 24th powers: their
+    24th root is the largest number of all patients to within a few percent."""
+    homes = make_homes(tmp_path)
+    age = Factor("age", *factor)
+    high = {"factors": [asdict(age)] * 3, "full": [False] * 3, "part_of": ""}
+
+    def lie(number, content):
+        for place in (content, content.get("plan", {})):
+            if "analysis" in place:
+                place["analysis"]["terms"] = [high]
+        return content
+
+    with pytest.raises(InputError, match="to the power"):
+        fit(homes, lie)
+    assert any("to the power" in reason for reason in refusals(homes[0]))

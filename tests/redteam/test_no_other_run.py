@@ -10,6 +10,7 @@ from hostile import Hostile, far_run, make_homes, refusals
 from dualfl.algorithms.registry import make
 from dualfl.errors import InputError
 from dualfl.federation.keeper import PROTOCOL, Keeper
+from dualfl.federation.steep_points import GuardedCost
 from dualfl.federation.wire import decode, encode
 
 OTHER = "asks something else than the plan and the sums imply"
@@ -156,3 +157,47 @@ def test_which_rows_a_silo_draws_is_its_secret(name, tmp_path):
             (home / "folds").write_text(secret)
         found.append(far_run(homes, replace(make(name), batch=10), rounds=3).result.theta)
     assert np.array_equal(found[0], found[1]) and not np.allclose(found[0], found[2], rtol=1e-9, atol=0)
+
+
+@pytest.mark.unrefused("what is drawn, not whether")
+@pytest.mark.parametrize("name", SAMPLING)
+def test_batches_of_two_plans_do_not_differ_by_one_row_of_each_silo(name, tmp_path, monkeypatch):
+    """The same draws with one more at the end: 11 times the mean of 11 less 10 times that of 10 is one patient's."""
+    drawn: dict[int, list[int]] = {}
+    honest = GuardedCost.sample_gradient
+
+    def sample_gradient(self, rows, x):
+        drawn.setdefault(len(rows), rows.tolist())  # the first batch of silo a
+        return honest(self, rows, x)
+
+    monkeypatch.setattr(GuardedCost, "sample_gradient", sample_gradient)
+    for batch in (10, 11):
+        homes = make_homes(tmp_path / str(batch))
+        for home in homes:
+            (home / "folds").write_text("secret")
+        far_run(homes, replace(make(name), batch=batch), rounds=3)
+    assert sum(a == b for a, b in zip(drawn[10], drawn[11])) < 5
+
+
+@pytest.mark.parametrize("name", ["gd", "dualfl", "s-local-svrg"])
+def test_how_far_out_the_farthest_patient_is_is_told_only_to_methods_that_draw_rows(name, tmp_path):
+    """L_row, the largest squared norm of a row, went to every method: one patient's, to 2 %."""
+    homes = make_homes(tmp_path)
+    draws = name == "s-local-svrg"
+    asked = replace(make(name), batch=10) if draws else make(name)
+    transport = Hostile(homes)
+    far_run(homes, asked, rounds=1, transport=transport)
+    told = [decode(answer) for _, answers in transport.heard for answer in answers.values()]
+    fields = [one.get("largest", {}).get("fields", "") for one in told]
+    assert any("minus_inverse_L" in text for text in fields)
+    assert any("minus_inverse_L_row" in text for text in fields) == draws
+
+    def lie(_, content):
+        for ask in content.get("asks", ()):
+            if ask.get("step") == "constants":
+                ask["algorithm"] = json.dumps(json.loads(ask["algorithm"]) | {"single_rows": not draws})
+                return content
+        return None
+
+    with pytest.raises(InputError, match=OTHER):
+        far_run(homes, asked, rounds=3, transport=Hostile(homes, lie), experiment="f")

@@ -194,7 +194,8 @@ class EstimatorFit:
         from dualfl import estimators
 
         kind = getattr(estimators, str(content["estimator"]), None)
-        if kind is None or content["estimator"] not in estimators.__all__:
+        # What else is exported there, such as functions, fits nothing.
+        if not isinstance(kind, type) or not hasattr(kind, "_fitting") or kind.__name__ not in estimators.__all__:
             raise InputError(f"{content['estimator']!r} is no estimator of this version")
         return EstimatorFit.of(kind(**content["parameters"]), str(content["target"]))
 

@@ -92,7 +92,8 @@ def digest_of(model: Any) -> str:
     from dualfl.analysis.descriptions import ModelEvaluation
     from dualfl.federation.plan_in_words import digest_of_model
 
-    return digest_of_model(ModelEvaluation.of(model).predictor.as_json())
+    described = ModelEvaluation.of(model).as_json()
+    return digest_of_model(described["predictor"], described["schema"])
 
 
 def details(evaluation: Any, classes: tuple[str, ...]) -> dict[str, Any]:

@@ -129,8 +129,12 @@ class Engine(ABC):
                 f"{algorithm.name} chooses another algorithm and runs nothing itself; give it to `run`, which decides, "
                 "or give the engine what `dualfl.engines.decision.decide` returns."
             )
-        found = (yield from self._surveying(Survey(not algorithm.resolved))) if constants is None else constants
+        found = (yield from self._surveying(self._survey(algorithm))) if constants is None else constants
         self.constants, self.algorithm = found, algorithm.resolve(found)
+
+    def _survey(self, algorithm: Algorithm) -> Survey:
+        """What must be known before the first round."""
+        return Survey(not algorithm.resolved)
 
     def _surveying(self, survey: Survey) -> Exchanges[Constants]:
         before = self.silos, self.account

@@ -31,10 +31,12 @@ class CurvatureConstants:
 class Survey(Algorithm):
     """mu = min mu_j, L = max L_j and their kin, by one exchange of maxima.
 
-    Without `smoothness` only mu is asked for: a client knows it, while L takes passes over its data.
+    Without `smoothness` only mu is asked for: a client knows it, while L takes passes over its data. Without
+    `single_rows` L_row is not: it tells how far out the farthest row of all is, which few methods need to know.
     """
 
     smoothness: bool = True
+    single_rows: bool = True
 
     name = "survey"
 
@@ -43,7 +45,8 @@ class Survey(Algorithm):
         if not self.smoothness:
             return CurvatureConstants(-m.minus_mu, np.nan, np.nan, m.n)
         # An infinite L travels as 0 = 1/L: what is sent must be finite.
-        return CurvatureConstants(-m.minus_mu, inverse(-m.minus_inverse_L), inverse(-m.minus_inverse_L_row), m.n)
+        L_row = inverse(-m.minus_inverse_L_row) if self.single_rows else np.inf
+        return CurvatureConstants(-m.minus_mu, inverse(-m.minus_inverse_L), L_row, m.n)
 
     @client_step
     def constants(self, f: ClientCost, c: State, at: Place) -> tuple[Upload, State]:
@@ -51,8 +54,10 @@ class Survey(Algorithm):
         if not self.smoothness:
             return known, None
         largest = np.finfo(float).max  # stands for 1/L of a constant cost
-        inverse_L, inverse_L_row = min(inverse(f.L), largest), min(inverse(f.objective.L_row), largest)
-        return known.also(minus_inverse_L=-inverse_L, minus_inverse_L_row=-inverse_L_row), None
+        known = known.also(minus_inverse_L=-min(inverse(f.L), largest))
+        if self.single_rows:
+            known = known.also(minus_inverse_L_row=-min(inverse(f.objective.L_row), largest))
+        return known, None
 
     def round(self, s: State, at: Place) -> Round:
         raise NotImplementedError

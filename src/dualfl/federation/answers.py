@@ -48,12 +48,7 @@ def answer_all(
     for i, record in enumerate(records):
         sums |= {f"{i}/{name}": part for name, part in record.parts(len(among)).items()}
         maxima |= {f"{i}/{name}": value for name, value in (record.maxima | record.sizes()).items()}
-    content: Content = {"own": own}
-    if sums:
-        content["sums"] = seal.sums(sums)
-    if maxima:
-        content["largest"] = seal.largest(maxima)
-    return content
+    return {"own": own, **seal.sealed(sums, maxima)}
 
 
 class Record:

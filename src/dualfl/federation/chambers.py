@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dualfl.algorithms.contract import Algorithm, Place
-from dualfl.engines.client import ClientMemory, Envelope, LocalCost, Reply, answer, measured
+from dualfl.engines.client import ClientMemory, Envelope, Reply, answer, measured
 from dualfl.engines.engine import server_penalty
 from dualfl.engines.suiting import bound, check_fit
 from dualfl.errors import InputError
@@ -31,6 +31,7 @@ from dualfl.federation.named_algorithms import algorithm_of
 from dualfl.federation.risk_sets import check_risk_sets
 from dualfl.federation.rows import check_empty, not_quoted
 from dualfl.federation.silo_folder import SiloFolder, write
+from dualfl.federation.steep_points import GuardedCost, check_question
 from dualfl.federation.two_columns import check_alternatives
 from dualfl.federation.wire import decode, encode
 from dualfl.objectives import L1
@@ -134,6 +135,7 @@ class FarChamber:
         chamber = self.chamber  # what hinders its making quotes nothing
         with not_quoted(QUOTING):
             found = answered(chamber, verb, given)
+            check_question(chamber, verb, given, self.home.policy.least_per_cell)
             if verb in TABLE_NAMES:
                 self.check_told(found)
         if verb in ("encode", "reweigh"):
@@ -261,6 +263,7 @@ class FarChamber:
         j = list(asked["fit"]["among"]).index(self.home.name)
         # A silo without rows answers as if it had some, and its answer is multiplied by 0.
         reply, moved = answer(algorithm, cost, memory, envelope, place, j, weight or 1.0, after)
+        cost.check()
         if not surveys:
             self._memories[number] = (packed(moved), moved)
         return reply, value, weight
@@ -268,16 +271,18 @@ class FarChamber:
     def value(self, asked: Content) -> tuple[Content, float]:
         self.check_suits("value")
         cost, _, weight = self.client(asked["fit"], algorithm_of(asked["fit"]["under"]))
-        return measured(cost.objective, asked["probe"]), weight
+        found = measured(cost.objective, asked["probe"])
+        cost.check()
+        return found, weight
 
-    def client(self, fit: Content, algorithm: Algorithm) -> tuple[LocalCost, Place, float]:
+    def client(self, fit: Content, algorithm: Algorithm) -> tuple[GuardedCost, Place, float]:
         key = int(fit["number"]), algorithm.to_json()
         if key not in self._costs:
             self._costs[key] = self._client(fit, algorithm)
-        found: tuple[LocalCost, Place, float] = self._costs[key]
+        found: tuple[GuardedCost, Place, float] = self._costs[key]
         return found
 
-    def _client(self, fit: Content, algorithm: Algorithm) -> tuple[LocalCost, Place, float]:
+    def _client(self, fit: Content, algorithm: Algorithm) -> tuple[GuardedCost, Place, float]:
         wanted, plan = Cost.from_json(fit["cost"]), self.experiment.plan
         self.home.policy.check_batch(algorithm)
         self.home.policy.check_kinks(wanted.loss)
@@ -295,7 +300,8 @@ class FarChamber:
         weight = 1.0 / N if algorithm.uniform else share
         mine = bound(objective, share, N, algorithm, penalty)
         start = fit["start"]
-        cost = LocalCost(mine, choose_solver(wanted.solver), None if algorithm.warm else start)
+        least = 0 if blank else self.home.policy.least_per_cell
+        cost = GuardedCost(mine, choose_solver(wanted.solver), None if algorithm.warm else start, least)
         if algorithm.strongly_convex:
             mine.require_strong_convexity(algorithm.name)
         place = Place(
@@ -305,7 +311,7 @@ class FarChamber:
             start=start if algorithm.warm else None,
             penalty=server_penalty(objective, penalty, cost.origin) if algorithm.penalty == "server" else None,
             codec=None if plan["secure"] is None or not weight else fixed_point.FixedPoint(weight),
-            secret=fold_dealing(self.home).secret if self.home.policy.least_rows else None,
+            secret=drawing_secret(self.home, algorithm) if self.home.policy.least_rows else None,
         )
         return cost, place, weight
 
@@ -407,6 +413,13 @@ def packed(memory: ClientMemory) -> bytes:
 def unpacked(data: bytes, algorithm: Algorithm) -> ClientMemory:
     memory: ClientMemory = decode(data, algorithm)["memory"]
     return memory
+
+
+def drawing_secret(home: SiloFolder, algorithm: Algorithm) -> int:
+    """By which rows are drawn. Batches of 20 and of 21 rows that began alike would differ by one row, so each size has
+    draws of its own."""
+    words = f"{fold_dealing(home).secret} {getattr(algorithm, 'batch', None)}"
+    return int(hashlib.sha256(words.encode()).hexdigest()[:15], 16)
 
 
 def fold_dealing(home: SiloFolder) -> Dealing:

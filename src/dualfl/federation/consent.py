@@ -27,6 +27,7 @@ from dualfl.files import locked, write_atomically
 
 PRIVATE = 0o600
 WAITING = 50  # plans at most: who sends more would fill the disk, and tire the operator until one is not read
+LONGEST = 8 << 20  # bytes of a plan that waits: of a model that is evaluated, some 300,000 coefficients
 Content = dict[str, Any]
 
 
@@ -63,7 +64,13 @@ class Consent:
                     f"{WAITING} plans wait for this silo's operator already (`dualfl deploy approve` shows them); "
                     "this one is not kept"
                 )
-            write_atomically(path, json.dumps(waiting, indent=2).encode(), PRIVATE)
+            text = json.dumps(waiting, indent=2).encode()
+            if len(text) > LONGEST:
+                raise InputError(
+                    f"the plan takes {len(text):,} bytes to read, and {LONGEST:,} are the most that wait for an "
+                    "operator"
+                )
+            write_atomically(path, text, PRIVATE)
             self.log.note("a plan waits for approval", plan=name, experiment=experiment)
         raise InputError(
             f"{UNDECIDED}, who can approve it with `dualfl deploy approve`; then run the same command again"

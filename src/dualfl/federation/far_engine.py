@@ -19,7 +19,7 @@ from dualfl.engines.exchanges import Ahead, Exchanges, Gathered
 from dualfl.engines.inprocess import digest
 from dualfl.engines.result import Energy, Result
 from dualfl.engines.suiting import check_fit
-from dualfl.engines.survey import Inquiry
+from dualfl.engines.survey import Inquiry, Survey
 from dualfl.errors import InputError, NotSupported
 from dualfl.federation.asks import FitTerms
 from dualfl.objectives import L1
@@ -111,6 +111,11 @@ class FarEngine(Engine):
     def after(self) -> Any:
         """What all silos have answered last."""
         return self.silos[0].answered
+
+    def _survey(self, algorithm: Algorithm) -> Survey:
+        """Silos tell of their farthest row only where single rows are drawn."""
+        draws = "samples" in algorithm.needs or getattr(algorithm, "batch", None) is not None
+        return replace(super()._survey(algorithm), single_rows=draws or not self.side.silos.secure)
 
     def _surveyed(self, found: Constants) -> Constants:
         return self.side.surveyed(found)

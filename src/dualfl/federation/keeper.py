@@ -16,6 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer, measured
 from dualfl.errors import DualflError, InputError
 from dualfl.federation import declared, line_speed, row_sets
@@ -53,6 +55,7 @@ class Keeper:
     def __init__(self, home: Path | str) -> None:
         self.home = SiloFolder(Path(home))
         self._experiments: dict[str, Experiment] = {}
+        self._echoes: list[float] = []
 
     def experiment(self, request: Content) -> Experiment:
         """The same object for all messages of an experiment: a keeper that lives on has the data in memory."""
@@ -86,7 +89,7 @@ class Keeper:
                 "join": self.join,
                 "ask": self.ask,
                 "end": self.end,
-                line_speed.KIND: lambda request, message: line_speed.echoed(request),
+                line_speed.KIND: self.echo,
             }
             if request.get("kind") not in kinds:
                 raise InputError(f"nobody here knows how to answer {request.get('kind')!r}")
@@ -126,6 +129,15 @@ class Keeper:
         return f"{what}; the reason is in {LOG} of that silo's folder"
 
     # -- before the first round --------------------------------------------------------------------
+
+    def echo(self, request: Content, message: bytes) -> Content:
+        """What was sent, as often as measurements of the network need it: a line may be metered."""
+        now = time.monotonic()
+        self._echoes = [moment for moment in self._echoes if moment > now - DAY]
+        if len(self._echoes) >= line_speed.A_DAY:
+            raise InputError(f"{line_speed.A_DAY} messages that measure the network are the most in a day")
+        self._echoes.append(now)
+        return line_speed.echoed(request)
 
     def hello(self, request: Content, message: bytes) -> Content:
         """Who this is, what its file looks like, and its key for this experiment."""

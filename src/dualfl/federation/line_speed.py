@@ -17,6 +17,7 @@ from dualfl.errors import InputError
 
 KIND = "echo"
 LARGEST = 1 << 22  # bytes of a message; the coordinator's proxy takes 16 MB
+A_DAY = 200  # messages at most; a measurement takes 18 at most
 FIRST, TIMES = 1 << 16, 4  # bytes of the first long message, and how much longer the next one is
 SAMPLES = 3
 ENOUGH = 3.0  # times the latency: what a long message takes until it tells the bandwidth

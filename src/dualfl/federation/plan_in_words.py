@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,9 @@ def _fit(analysis: Content, plan: Content) -> Entries:
     yield "what", f"a fit: --model {name}, {about}"
     yield "target", target
     yield from _roles(analysis)
-    yield "terms", ", ".join(dict.fromkeys(Term.from_json(one).name for one in analysis.pop("terms", [])))
+    # By what they compute: a name of its own is the coordinator's to write.
+    terms = [replace(Term.from_json(one), part_of="") for one in analysis.pop("terms", [])]
+    yield "terms", ", ".join(dict.fromkeys(one.name for one in terms))
     yield "penalty", _penalty(recipe, wishes, name)
     yield "details", "; ".join(_details(recipe, wishes, analysis.get("request", {}), name))
     told = "standard errors, and how well the model fits these rows (loss, ROC, calibration)"
@@ -71,8 +74,8 @@ def _fit(analysis: Content, plan: Content) -> Entries:
     yield "with it", told
     method = plan["method"] or "auto, which chooses by sums over all silos"
     yield "method", f"{method}; it ends at a tolerance of {recipe.pop('tol'):g}"
-    for name in ("level", "said_nothing", "first", "base"):  # how results are shown, and in which order
-        wishes.pop(name, None), recipe.pop(name, None)
+    for name in ("level", "said_nothing", "first"):  # how results are shown, and in which order
+        wishes.pop(name, None)
 
 
 def _penalty(recipe: Content, wishes: Content, model: str) -> str:
@@ -176,14 +179,16 @@ LEVELLED = (
 
 def _evaluate(analysis: Content, plan: Content) -> Entries:
     predictor, schema = analysis.pop("predictor"), analysis.pop("schema")
+    digest = digest_of_model(predictor, schema)
     yield "what", "how good a model, which was fitted before, is on the rows that silos have now"
     yield "target", str(schema.get("target", ""))
-    yield "model", f"{predictor.get('kind')}, {_coefficients(predictor)}, digest {digest_of_model(predictor)}"
+    yield "model", f"{predictor.get('kind')}, {_coefficients(predictor)}, digest {digest}"
     yield "take care", BY_HAND
     yield "grid", f"predictions are counted in {analysis.pop('bins')} ranges, {LEVELLED}"
     if analysis.pop("unseen", "error") != "error":
         yield "levels", "those that the model does not know count as the reference level"
-    analysis.pop("quantile", None)
+    if analysis.get("quantile") == 0.5:
+        analysis.pop("quantile")
 
 
 def _coefficients(predictor: Mapping[str, Any]) -> str:
@@ -191,16 +196,28 @@ def _coefficients(predictor: Mapping[str, Any]) -> str:
     return f"{len(numbers)} coefficients of up to {max(numbers, default=0.0):.3g}"
 
 
-def digest_of_model(predictor: Mapping[str, Any]) -> str:
-    """The first digits of a digest of what a model predicts with; two people can compare them."""
-    parts = [str(predictor["kind"]), *([f"{float(x):.12g}" for x in np.ravel(predictor[one])] for one in ("W", "b"))]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+def digest_of_model(predictor: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """The first digits of a digest of what a model predicts with; two people can compare them.
+
+    How columns become numbers belongs to it: the same coefficients of other columns or terms are another model.
+    """
+    return hashlib.sha256(json.dumps(_in_digits([predictor, schema]), sort_keys=True).encode()).hexdigest()[:24]
+
+
+def _in_digits(x: Any) -> Any:
+    """Numbers with the digits that survive a file."""
+    if isinstance(x, Mapping):
+        return {str(name): _in_digits(one) for name, one in x.items()}
+    if isinstance(x, np.ndarray | list | tuple):
+        return [_in_digits(one) for one in x]
+    number = isinstance(x, int | float | np.number) and not isinstance(x, bool)
+    return f"{float(x):.12g}" if number else x
 
 
 def _estimator(analysis: Content, plan: Content) -> Entries:
     yield "what", f"a fit of the estimator {analysis.pop('estimator')} to all columns, as they are"
     yield "target", analysis.pop("target", "")
-    parameters = {name: value for name, value in analysis.pop("parameters").items() if value not in (None, False)}
+    parameters = {name: value for name, value in analysis.pop("parameters").items() if not _unsaid(value)}
     yield "parameters", ", ".join(f"{name} {value}" for name, value in parameters.items())
     yield "method", plan["method"]
 
@@ -212,10 +229,12 @@ def _run(analysis: Content, plan: Content) -> Entries:
     yield "model", f"loss {plan['model']}" + (f", with {penalty}" if penalty else ", without a penalty")
     settings = analysis.pop("algorithm", {})
     given = {name: value for name, value in settings.items() if name != "algorithm" and value is not None}
+    given |= {name: value for name in ("tol", "seed") if (value := analysis.pop(name, None))}
+    given |= {name: problem[name] for name in ("intercept", "solver") if problem.get(name)}
     yield "settings", ", ".join(f"{name} {json.dumps(value)}" for name, value in given.items())
     if not analysis.pop("standardise", True):
         yield "details", "columns are not standardised"
-    for name in ("problem", "task", "seed", "tol"):
+    for name in ("problem", "task"):
         analysis.pop(name, None)
 
 
@@ -246,8 +265,13 @@ def _left(analysis: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
     for name, value in analysis.items():
         if isinstance(value, dict):
             yield from _left(value, f"{before}{name}.")
-        elif value not in (None, False, [], ""):
+        elif not _unsaid(value):
             yield before + name, value
+
+
+def _unsaid(value: Any) -> bool:
+    """What stands for nothing; 0 is said."""
+    return value is None or value is False or value in ([], "")
 
 
 # -- what is learned -------------------------------------------------------------------------------------

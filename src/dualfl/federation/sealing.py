@@ -6,6 +6,7 @@ its next question, and every silo checks the tag and reads the same numbers.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,9 @@ import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point, tags
-from dualfl.federation.field import Words, total
+from dualfl.federation.field import P, Words, total
 from dualfl.federation.ladders import from_rungs, ladder, to_rungs
-from dualfl.federation.masks import Masks, PairStreams
+from dualfl.federation.masks import Masks
 
 Content = dict[str, Any]
 SUMS, LARGEST = "sums", "largest"
@@ -33,7 +34,9 @@ OTHERS = (
 class Seal:
     """What one silo puts on its words in one exchange; `label` is where the conversation stands (`chain`).
 
-    All silos seal their sums first and their maxima then, so that masks cancel.
+    One stream of each pair of silos masks first the sums and then the maxima. Where these begin in it depends on how
+    many words the sums take, so the key of the stream belongs to all fields of the exchange: silos that sent others
+    would have masks that do not cancel, and never one's maxima under the mask of another's sums.
     """
 
     masks: Masks
@@ -41,25 +44,47 @@ class Seal:
     label: str
     among: Sequence[str]
 
-    def sums(self, parts: Mapping[str, fixed_point.Part]) -> Content:
-        words = [fixed_point.to_words(name, *part) for name, part in parts.items()]
-        fields = [(name, np.shape(part.x), *part.kind) for name, part in parts.items()]
-        return {"words": self._sealed(SUMS, np.concatenate(words)), "fields": json.dumps(fields)}
-
-    def largest(self, numbers: Mapping[str, Any]) -> Content:
-        sizes = [len(ladder(name)) for name in numbers]
-        noise = np.split(self.masks.noise(self.label, sum(sizes)), np.cumsum(sizes)[:-1])
-        words = [to_rungs(name, float(x), row) for (name, x), row in zip(numbers.items(), noise)]
-        return {"words": self._sealed(LARGEST, np.concatenate(words)), "fields": json.dumps(list(numbers))}
-
-    @cached_property
-    def _streams(self) -> PairStreams:
-        """One for sums and maxima: with many silos the ciphers take longer to set up than to use."""
-        return self.masks.streams(self.label, list(self.among))
-
-    def _sealed(self, what: str, words: Words) -> Words:
+    def sealed(self, sums: Mapping[str, fixed_point.Part], maxima: Mapping[str, Any]) -> Content:
+        """Both, as they leave; what is empty is left out."""
+        words, fields = {}, {}
+        if sums:
+            words[SUMS] = np.concatenate([fixed_point.to_words(name, *part) for name, part in sums.items()])
+            fields[SUMS] = json.dumps([(name, np.shape(part.x), *part.kind) for name, part in sums.items()])
+        if maxima:
+            words[LARGEST], fields[LARGEST] = self._rungs(maxima), json.dumps(list(maxima))
+        streams = self.masks.streams(mask_label(self.label, fields), list(self.among))
         first = self.masks.silo == self.among[0]
-        return self._streams.cover(tags.tagged(words, self.group, f"{self.label} {what}", first))
+        return {
+            what: {
+                "words": streams.cover(tags.tagged(own, self.group, f"{self.label} {what}", first)),
+                "fields": fields[what],
+            }
+            for what, own in words.items()
+        }
+
+    def _rungs(self, maxima: Mapping[str, Any]) -> Words:
+        sizes = [len(ladder(name)) for name in maxima]
+        noise = np.split(self.masks.noise(self.label, sum(sizes)), np.cumsum(sizes)[:-1])
+        return np.concatenate([to_rungs(name, float(x), row) for (name, x), row in zip(maxima.items(), noise)])
+
+
+def mask_label(label: str, fields: Mapping[str, str]) -> str:
+    """Another one for other fields: their names, shapes and points, which tell where every word lies."""
+    return f"{label} {hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()}"
+
+
+def check_sealed(name: str, part: Any) -> None:
+    """What a silo says it has sealed, before anything is computed from it: a text, and words modulo p."""
+    known = isinstance(part, Mapping) and set(part) == {"fields", "words"} and isinstance(part["fields"], str)
+    if not (known and is_row(part["words"])):
+        raise InputError(f"Silo {name!r} sent something that is no row of masked words; see that it has this version.")
+
+
+def is_row(words: Any) -> bool:
+    """Whether these are words modulo p."""
+    if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.ndim != 1:
+        return False
+    return words.size > 0 and int(words.max()) < P
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +105,8 @@ class Total:
     @staticmethod
     def of(parts: Mapping[str, Content]) -> Total:
         """What the coordinator adds up."""
+        for name, part in parts.items():
+            check_sealed(name, part)
         first = next(iter(parts.values()))
         for name, part in parts.items():
             if part["fields"] != first["fields"] or part["words"].shape != first["words"].shape:

@@ -34,7 +34,7 @@ from dualfl.tables.roles import ROLES
 from dualfl.tables.rules import Rules
 
 PRIVATE = 0o600  # rows, uploads without masks and secrets: nobody else on this machine reads them
-LOG = "logs/silo.log"
+LOG, FULL = "logs/silo.log", 5 << 20  # bytes after which it is put aside, in place of the one before
 RULES = (
     "columns",
     "id",
@@ -180,6 +180,8 @@ class SiloFolder:
         path = self.path / LOG
         with contextlib.suppress(OSError):  # a full disk must not hide what is wrong
             path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists() and path.stat().st_size > FULL:  # whoever sends nonsense without end fills no disk
+                os.replace(path, path.with_name(f"{path.name}.1"))
             with open(path, "a", opener=lambda name, flags: os.open(name, flags, PRIVATE)) as file:
                 file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {words.rstrip()}\n")
 

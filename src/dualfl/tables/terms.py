@@ -34,6 +34,7 @@ DOMAIN = {"log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0}  # what numbers 
 COUNTS = {"pow": (2, 4), "poly": (2, 4), "bs": (3, 10), "ns": (1, 10)}  # functions with a whole number, and its range
 FUNCTIONS = ("center", "scale", *SIMPLE, *(name for name in COUNTS if name != "pow"))
 MOST_FACTORS = 3  # of a term
+HIGHEST = 4  # power of a column in it
 OUTER = (0.05, 0.95)
 
 
@@ -146,6 +147,17 @@ class Term:
     factors: tuple[Factor, ...]
     full: tuple[bool, ...] = ()  # of each factor of levels, whether every level has a column; others: False
     part_of: str = ""  # the term of the formula, where this is a part of it
+
+    def __post_init__(self) -> None:
+        powers: dict[str, int] = {}
+        for one in self.factors:
+            powers[one.column] = powers.get(one.column, 0) + (one.count if one.function in ("pow", "poly") else 1)
+        column = max(powers, key=lambda name: powers[name], default="")
+        if powers.get(column, 0) > HIGHEST:
+            raise InputError(
+                f"A formula: {self.name} has column {column!r} to the power {powers[column]}, which is about its "
+                f"largest numbers alone; {HIGHEST} is the most."
+            )
 
     @property
     def name(self) -> str:
