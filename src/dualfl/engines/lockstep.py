@@ -33,7 +33,7 @@ from dualfl.kernels.blas_threads import one_blas_thread
 from dualfl.outputs import alone
 
 MOST = 2**24  # numbers in one message to or from a client: 128 MB
-FEW, LONGER = 0.02, 1.25  # of the runs, and how much longer they may take than all others
+FEW, LONGER = 0.02, 1.2  # of the runs, and how much longer they may take than all others
 Kept = tuple[type[Exception], ...]
 Reply = Answer | BaseException | None
 Messages = Generator[list[Request], Sequence[Reply], "Together[Outcome]"]
@@ -73,7 +73,7 @@ def together(
     keep : errors of these kinds end the run that raises them and become its outcome; any other ends all.
     limit : the most numbers that one message to or from a client may have; a request is never divided.
     stragglers : whether to wait for each run, however long it takes. False: once 98 of 100 have ended, the others get a
-        quarter as many exchanges again, and then are out of time.
+        fifth as many exchanges again, and then are out of time.
     """
     return _Lockstep(fits, keep, limit, stragglers).messages()
 

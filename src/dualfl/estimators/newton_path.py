@@ -31,7 +31,7 @@ from dualfl.objectives.losses import Loss
 from dualfl.silos.costs import Cost
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos
 from dualfl.solvers.coordinate_descent import Separable, minimise_model
-from dualfl.typing import Array
+from dualfl.typing import AnyArray, Array
 
 MOST = 2**24  # numbers in one message
 BLOCKS = 2**21  # the same in all Hessians of a message, beside several classes
@@ -117,7 +117,7 @@ class Fits:
         self.scale = abs(start.F)
         self.take([start])
 
-    def levels(self, free: bool) -> Array:
+    def levels(self, free: bool) -> AnyArray:
         """The columns whose coefficients have no common level at a minimiser, or need none. A softmax is blind to what
         the outputs have in common, and a ridge makes it 0; beside l1 only intercepts without a penalty are left."""
         D = self.ridge.shape[1] // self.outputs

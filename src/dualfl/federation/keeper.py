@@ -16,8 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dualfl.engines.client import ClientMemory, Envelope, LocalCost, answer, measured
 from dualfl.errors import DualflError, InputError
 from dualfl.federation import declared, line_speed, row_sets

@@ -21,13 +21,15 @@ from dualfl.algorithms.client_cost import Solved
 from dualfl.engines.client import LocalCost
 from dualfl.errors import InputError
 from dualfl.federation.few_rows import effective
-from dualfl.objectives.base import Objective, Point
+from dualfl.objectives.base import Objective
 from dualfl.objectives.cox import CoxPartialLikelihood, CoxPoint
 from dualfl.objectives.curvature import traces
-from dualfl.objectives.linear import LinearModel, LinearPoint
+from dualfl.objectives.linear import LinearModel
+from dualfl.objectives.linear_point import LinearPoint
 from dualfl.objectives.losses import Huber, Squared, SquaredHinge
 from dualfl.objectives.ordinal import OrdinalPoint, ProportionalOdds
 from dualfl.objectives.penalties import Penalised
+from dualfl.objectives.points import Point
 from dualfl.objectives.site_effect import OwnIntercept, SitePoint
 from dualfl.objectives.tilted import Tilted
 from dualfl.silos.chamber import Chamber

@@ -270,5 +270,5 @@ def highest(loss: Loss, u: Array, y: Array, low: Array, high: Array) -> Array:
         bend = twin_losses.curvature_times(loss, z[:, None], np.ones((len(z), 1)), y)[:, 0]
         trial = z + rise / bend
         z = np.where((trial > low) & (trial < high) & (turn % 3 < 2), trial, (low + high) / 2)
-        z, low, high, u, y, left = (each[more] for each in (z, low, high, u, y, left))
+        z, low, high, u, y, left = z[more], low[more], high[more], u[more], y[more], left[more]
     return least
