@@ -13,7 +13,7 @@ from dualfl.analysis.descriptions import EstimatorFit, ModelEvaluation, from_jso
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
-from dualfl.estimators import LogisticRegression
+from dualfl.estimators import LogisticRegression, LogisticRegressionCV, evaluate
 from dualfl.federation.chambers import fold_dealing
 from dualfl.federation.fixed_point import BITS
 from dualfl.fits import model_folder
@@ -235,6 +235,43 @@ def test_held_out_rows_may_have_levels_that_the_model_does_not_know(tmp_path):
     found = drive(asked.conversation(silos), silos)
     assert found.overall.table() == pytest.approx(expected.overall.table(), rel=1e-9)
     assert expected.overall.table() != fit.evaluation.overall.table()
+
+
+class Near:
+    """As much of a study as estimators and `evaluate` ask for."""
+
+    def __init__(self, homes):
+        self.homes, self.asked = homes, 0
+
+    def analyse(self, analysis):
+        self.asked += 1
+        silos = far_silos(self.homes, None, experiment=f"near{self.asked}", analysis=analysis.as_json())
+        return drive(analysis.conversation(silos), silos)
+
+    def fit_estimator(self, estimator, **roles):
+        vars(estimator).update(vars(self.analyse(EstimatorFit.of(estimator))))
+
+    def evaluate(self, model, bins):
+        return self.analyse(ModelEvaluation.of(model, bins))
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize(
+    "model", [LogisticRegression(), LogisticRegression(l1_ratio=1.0), LogisticRegressionCV(Cs=3, cv=2)]
+)
+def test_an_estimator_that_was_fitted_to_a_study_is_evaluated_there(model, tmp_path):
+    study = Near(started(tmp_path, show_own_numbers=True))
+    found = evaluate(model.fit_silos(study), study)
+    rows = [used(read_table(tmp_path / f"{name}.csv"), Request("readmitted"))[0] for name in ("hill", "north", "river")]
+    silos = [(features(table, model.schema_), table.columns["readmitted"]) for table in rows]
+    expected = evaluate(model, silos, ["hill", "north", "river"])
+    for name, sums in expected.silos.items():
+        assert found.silos[name].table() == pytest.approx(sums.table(), rel=1e-12)
+    assert found.overall.table() == pytest.approx(expected.overall.table(), rel=1e-12)
+    with pytest.raises(InputError, match="leave out names and quantile"):
+        evaluate(model, study, ["a", "b", "c"])
+    with pytest.raises(InputError, match="this LogisticRegression was not: the names of its columns"):
+        evaluate(LogisticRegression().fit(*silos[0]), study)
 
 
 def test_estimators_fit_silos_far_away(tmp_path):

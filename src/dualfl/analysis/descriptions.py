@@ -14,7 +14,7 @@ from sklearn.base import is_regressor
 
 from dualfl.analysis.agreeing import ColumnWishes, agreeing
 from dualfl.analysis.checking import checking
-from dualfl.analysis.evaluating import evaluating
+from dualfl.analysis.evaluating import evaluating, predictor_of
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.one_algorithm import OneAlgorithm
 from dualfl.analysis.survival_curves import CurveWishes, drawing
@@ -141,7 +141,10 @@ class ModelEvaluation:
 
     @staticmethod
     def of(model: Any, bins: int = BINS, unseen: str = "error") -> ModelEvaluation:
-        """Of a model as its folder has it."""
+        """Of a model as its folder has it, or of an estimator that was fitted to a study."""
+        if not hasattr(model, "recipe"):
+            predictor = predictor_of(model)
+            return ModelEvaluation(predictor, model.schema_, bins, getattr(model, "quantile", 0.5), unseen)
         kind = model.recipe.estimator(len(model.schema.classes)).kind
         W, b = np.atleast_2d(model.W), model.b if len(model.b) else np.zeros(1)
         predictor = Predictor.from_json({"kind": kind, "W": W, "b": b, "classes": len(model.schema.classes)})
@@ -170,6 +173,7 @@ class EstimatorFit:
         request = Request(self.target, self.numeric)
         agreed = yield from agreeing(silos, ColumnWishes(request, standardise=False, centre=False))
         estimator = self.estimator
+        estimator.schema_ = agreed.schema
         if agreed.schema.classes:
             estimator.classes_ = np.array(agreed.schema.classes)
         estimator.n_features_in_ = len(agreed.schema.names)

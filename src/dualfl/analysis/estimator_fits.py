@@ -69,6 +69,7 @@ def take(estimator: Any, fit: Fit) -> None:
     """Make the estimator what it would be after a fit here, as far as a coordinator knows it."""
     d, theta = len(fit.schema.names), fit.theta.ravel()
     result = fit.estimator
+    estimator.schema_ = fit.schema
     estimator.coef_ = theta[:d].copy()
     estimator.n_features_in_, estimator.feature_names_in_ = d, np.array(fit.schema.names, dtype=object)
     estimator.n_iter_, estimator.n_exchanges_ = result.n_iter_, sum(one.exchanges for one in fit.spent)

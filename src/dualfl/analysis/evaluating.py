@@ -1,4 +1,4 @@
-"""A model that was kept, evaluated on silos wherever they are: two exchanges, names and then sums."""
+"""A model that was fitted before, evaluated on silos wherever they are: two exchanges, names and then sums."""
 
 from __future__ import annotations
 
@@ -7,12 +7,40 @@ from typing import Any
 import numpy as np
 
 from dualfl.analysis.agreeing import told_names
+from dualfl.errors import InputError
+from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
+from dualfl.estimators.families import CLogLogRegression
 from dualfl.estimators.metrics import Evaluation
+from dualfl.estimators.ordinal import OrdinalRegression
+from dualfl.estimators.regressors import FederatedRegressor, LogLink
+from dualfl.estimators.survival import CoxPH
 from dualfl.silos.here import added
 from dualfl.silos.predictor import Predictor
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos
 from dualfl.silos.scores import from_wire
 from dualfl.tables.schema import Request, Schema
+
+KINDS = (  # the first that an estimator is one of says what its predictor means
+    (CLogLogRegression, "cloglog"),
+    (LogisticRegression, "probabilities"),
+    (LinearSVC, "margins"),
+    (LogLink, "amounts"),
+    (FederatedRegressor, "values"),
+    (CoxPH, "hazards"),
+    (OrdinalRegression, "ordered"),
+)
+
+
+def predictor_of(estimator: Any) -> Predictor:
+    """What silos get of an estimator that was fitted to them."""
+    kind = next((kind for made, kind in KINDS if isinstance(estimator, made)), None)
+    if kind is None or not hasattr(estimator, "schema_"):
+        raise InputError(
+            f"A study evaluates estimators that fit_silos has fitted to it, and this {type(estimator).__name__} was "
+            "not: the names of its columns are not known. Fit it to the study first."
+        )
+    b = getattr(estimator, "thresholds_", getattr(estimator, "intercept_", 0.0))
+    return Predictor.from_json({"kind": kind, "W": estimator.coef_, "b": b, "classes": len(estimator.schema_.classes)})
 
 
 def evaluating(

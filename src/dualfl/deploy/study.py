@@ -92,9 +92,10 @@ class Study:
         return replace(description, spent=found.spent)
 
     def evaluate(self, model: Any, bins: int = 1000, unseen: str = "error") -> Evaluation:
-        """A model that was read from its folder, on the rows that silos keep for this, or else on those of fits.
+        """How good a model is on the rows that silos keep for this, or else on those of fits.
 
-        With `unseen="baseline"` levels that the model does not know count as the reference level.
+        The model is an estimator that was fitted to this study, or one that was read from its folder. With
+        `unseen="baseline"` levels that the model does not know count as the reference level.
         """
         evaluation: Evaluation = self.analyse(ModelEvaluation.of(model, bins, unseen)).result
         return evaluation

@@ -67,7 +67,7 @@ def _line(name: str, line: Mapping[str, float]) -> str:
 
 def evaluate(
     model: Any,
-    silos: Sequence[Any],
+    silos: Any,
     names: Sequence[str] | None = None,
     *,
     bins: int = BINS,
@@ -79,10 +79,10 @@ def evaluate(
     ----------
     model : object
         A fitted estimator.
-    silos : sequence of Any
-        Pairs (X, y) or triples (X, y, weights), one for each silo.
+    silos : sequence of Any, or Study
+        Pairs (X, y) or triples (X, y, weights), one for each silo; or the study to which the model was fitted.
     names : sequence of str, optional
-        The silos' names.
+        The silos' names; a study has its own.
     bins : int, default 1000
         The number of bins of the scores, for the ROC curve.
     quantile : float, optional
@@ -103,6 +103,11 @@ def evaluate(
     >>> found.overall.accuracy > 0.9
     True
     """
+    if hasattr(silos, "fit_estimator"):
+        if names is not None or quantile is not None:
+            raise InputError("A study knows its silos' names and the model its quantile; leave out names and quantile.")
+        evaluation: Evaluation = silos.evaluate(model, bins)
+        return evaluation
     if len(silos) == 0:
         raise InputError("evaluate needs at least one silo (X, y), and the list is empty.")
     names = [str(j) for j in range(len(silos))] if names is None else [str(name) for name in names]
