@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.algorithms.messages import Quantised
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.chambers import CHECKS, TABLE_NAMES, FarChamber
@@ -89,7 +88,7 @@ class Record:
         for name, value in fixed_point.flatten(self.summed or {}).items():
             x, point = fixed_point.dense(value), self.points.get(name)
             long = np.size(x) >= fixed_point.LONG and point is not None
-            if long and isinstance(value, Quantised):
+            if long and fixed_point.is_short(value):
                 parts[name] = self._kept(self.weight * x, point.short, point.slot)
             elif long and point.bits is not None:
                 parts[name] = self._kept(self.weight * x, point.bits, fixed_point.WORD)

@@ -19,6 +19,7 @@ import numpy as np
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import Quantised, canonical
+from dualfl.algorithms.packing import LONGER
 from dualfl.algorithms.packing import largest as largest_of
 from dualfl.errors import InputError
 from dualfl.federation import packed_words
@@ -75,7 +76,7 @@ class FixedPoint(Codec):
         if not x.shape:  # scalars travel in five words, and lose nothing
             return canonical(value)
         point = self.points.get(name) if x.size >= LONG else None
-        if point is not None and isinstance(value, Quantised):
+        if point is not None and is_short(value):
             return self._in_a_slot(name, x, point)
         if point is not None and point.bits is not None and carried(self.weight * x, point.bits):
             return canonical(np.rint(x * (self.weight * 2.0**point.bits)) / (self.weight * 2.0**point.bits))
@@ -87,11 +88,16 @@ class FixedPoint(Codec):
 
     def _in_a_slot(self, name: str, x: Array, point: Point) -> Quantised:
         """Numbers that do not fit stay as they are, and are asked for again."""
-        bits = 64 // (packed_words.BITS // point.slot)
+        bits = point.slot + 1  # with its share of the bits that no slot has
         if not carried(self.weight * x, point.short, point.slot):
             return Quantised(self._in_two_words(name, x), bits)
         step = 1 / (self.weight * 2.0**point.short)
         return Quantised(np.rint(x / step).astype(np.int64), bits, step)
+
+
+def is_short(value: Any) -> bool:
+    """Whether numbers have few enough digits to share a word."""
+    return isinstance(value, Quantised) and value.bits < LONGER
 
 
 def dense(value: Any) -> Any:

@@ -60,7 +60,7 @@ from dualfl.algorithms.few_exchanges.sketched_sums import (
     Wanted,
     directions,
     first_sums,
-    in_16_bits,
+    in_few_bits,
     scaled_directions,
     sums_at,
     without_second_order,
@@ -420,4 +420,4 @@ class SketchedNewton(Algorithm):
             c = Local(asked["U"], asked["B"])
         sums = sums_at(f, at, c.U, c.B, Wanted(**asked))
         sums = without_second_order(sums) if has_few_rows(f.objective, self.least_rows) else sums
-        return at.send(**(in_16_bits(sums) if "short" in asked else sums)), c
+        return at.send(**(in_few_bits(sums) if "short" in asked else sums)), c
