@@ -19,8 +19,7 @@ import numpy as np
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import Quantised, canonical
-from dualfl.algorithms.packing import LONGER
-from dualfl.algorithms.packing import largest as largest_of
+from dualfl.algorithms.packing import LONGER, largest
 from dualfl.errors import InputError
 from dualfl.federation import packed_words
 from dualfl.federation.field import P, Words, pieces, signed_to_words, words_to_signed
@@ -107,7 +106,7 @@ def dense(value: Any) -> Any:
 
 def carried(x: Any, bits: int, slot: int = WORD) -> bool:
     """Whether a word, or a slot of it, with so many bits after the point carries each of these numbers."""
-    return bool(largest_of(x) * 2.0**bits < limit(slot))
+    return bool(largest(x) * 2.0**bits < limit(slot))
 
 
 def limit(slot: int, silos: int = 1) -> float:
@@ -136,7 +135,7 @@ def to_words(name: str, x: Any, bits: int, added: int = 1, slot: int = WORD) -> 
     x = np.asarray(x, dtype=np.float64).ravel()
     if slot != WORD:
         return signed_to_words(packed_words.packed(np.rint(x * 2.0**bits).astype(np.int64), slot))
-    _check_size(name, largest_of(x), bits, added)
+    _check_size(name, largest(x), bits, added)
     words = np.empty(x.size, dtype=np.uint64)
     for piece in pieces(x.size):
         words[piece] = signed_to_words(np.rint(x[piece] * 2.0**bits).astype(np.int64))
