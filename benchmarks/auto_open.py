@@ -135,7 +135,7 @@ def limit() -> None:
 
 
 def rounded(bits: int) -> Any:
-    """What takes the place of `in_16_bits`: metrics on a grid of so many bits, as doubles."""
+    """What takes the place of `in_few_bits`: metrics on a grid of so many bits, as doubles."""
 
     def treat(sums: dict[str, Any]) -> dict[str, Any]:
         return {name: on_grid(x, bits) if name.rstrip("0123456789") in ("M", "T") else x for name, x in sums.items()}
@@ -184,7 +184,7 @@ def short() -> None:
     for name, split in problems.items():
         E, counts = reference(split), []
         for b in digits:
-            with patch.object(sketched_newton, "in_16_bits", rounded(b)):
+            with patch.object(sketched_newton, "in_few_bits", rounded(b)):
                 counts.append(exchanges(split, SketchedNewton(least_rows=1), E))
         print(f"  {name:40s}" + "".join(f"{n:>6s}" for n in counts), flush=True)
 

@@ -1,4 +1,4 @@
-"""Metrics that only steer travel in 16 bits: as many exchanges, a quarter of the bytes, the same numbers everywhere."""
+"""Metrics that only steer travel in 16 or 32 bits: as many exchanges, fewer bytes, the same numbers everywhere."""
 
 import json
 
@@ -15,7 +15,7 @@ need("cryptography", "flower")
 # ruff: noqa: E402 (nothing below can be imported without it)
 from dualfl.algorithms.few_exchanges import sketched_newton
 from dualfl.algorithms.messages import Quantised, floats, not_finite, total
-from dualfl.algorithms.packing import SHORT, short
+from dualfl.algorithms.packing import LONGER, SHORT, short
 from dualfl.algorithms.registry import make
 from dualfl.engines import Problem, run
 from dualfl.federation import fixed_point, packed_words, scales
@@ -48,14 +48,14 @@ def exchanges(result, star, level=1e-8):
 
 
 @pytest.mark.parametrize("ridge", [1e-3, 1e-5])
-def test_a_metric_of_short_numbers_costs_no_exchange_and_a_third_of_the_floats(ridge, monkeypatch):
+def test_a_metric_of_short_numbers_costs_no_exchange_and_half_of_the_floats(ridge, monkeypatch):
     problem = wide(ridge=ridge)
     brief = run(problem, make("sketched-newton"), rounds=60, tol=1e-8)
-    monkeypatch.setattr(sketched_newton, "in_16_bits", lambda sums: sums)
+    monkeypatch.setattr(sketched_newton, "in_few_bits", lambda sums: sums)
     exact = run(problem, make("sketched-newton"), rounds=60, tol=1e-8)
     star = min(brief.energy, exact.energy)
-    assert exchanges(brief, star) <= exchanges(exact, star) + (ridge < 1e-4)
-    assert brief.history[-1].floats_up <= 0.4 * exact.history[-1].floats_up
+    assert exchanges(brief, star) <= exchanges(exact, star)
+    assert brief.history[-1].floats_up <= 0.5 * exact.history[-1].floats_up
     assert brief.energy - star <= brief.certificate <= 1e-8 * star
 
 
@@ -66,16 +66,16 @@ def test_small_hessians_which_proofs_need_keep_all_digits(units, monkeypatch):
     problem = Problem(
         [LinearModel(units * X[i::2, :20], np.where(y[i::2] > 4, 1.0, -1.0), Logistic(), 1e-3) for i in (0, 1)]
     )
-    monkeypatch.setattr(sketched_newton, "in_16_bits", None)
+    monkeypatch.setattr(sketched_newton, "in_few_bits", None)
     assert run(problem, make("sketched-newton"), rounds=40, tol=1e-8).stopped == "tol"
 
 
-@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9))
-def test_short_numbers_are_as_close_as_their_bits_allow(numbers):
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=9), st.sampled_from([SHORT, LONGER]))
+def test_short_numbers_are_as_close_as_their_bits_allow(numbers, bits):
     x = np.array(numbers)
-    sent = short(x)
-    assert sent.value.dtype == np.int16 and np.log2(sent.step) % 1 == 0
-    assert np.abs(sent.dense() - x).max() <= np.abs(x).max() * 2.0 ** -(SHORT - 1) * (1 + 1e-4) + 1e-301
+    sent = short(x, bits)
+    assert sent.value.itemsize == bits // 8 and np.log2(sent.step) % 1 == 0
+    assert np.abs(sent.dense() - x).max() <= np.abs(x).max() * 2.0 ** -(bits - 1) * (1 + 1e-4) + 1e-301
     assert decode(encode({"x": sent}))["x"].dense().tobytes() == sent.dense().tobytes()
     assert total([{"x": sent}], [0], [3.0])["x"].tolist() == (3.0 * sent.dense()).tolist()
 

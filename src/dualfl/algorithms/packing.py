@@ -10,7 +10,7 @@ from dualfl.algorithms.messages import Quantised
 from dualfl.objectives.moments import REMEMBERED, pairs
 from dualfl.typing import Array
 
-SHORT = 16  # bits
+SHORT, LONGER = 16, 32  # bits
 LEAST = -1000  # exponent of a step: what is smaller is nothing
 
 
@@ -35,15 +35,15 @@ def symmetric(triangle: Array, d: int) -> Array:
     return H
 
 
-def short(x: Array) -> Quantised:
-    """x in 16 bits a number: multiples of one power of two, the smallest that the largest number allows."""
-    top = largest(x)
+def short(x: Array, bits: int = SHORT) -> Quantised:
+    """x in 16 or 32 bits a number: multiples of one power of two, the smallest that the largest number allows."""
+    top, whole = largest(x), np.int16 if bits == SHORT else np.int32
     if not top < np.inf:
-        return Quantised(np.zeros(x.shape, dtype=np.int16), SHORT, np.nan)
+        return Quantised(np.zeros(x.shape, dtype=whole), bits, np.nan)
     share, exponent = np.frexp(top)
-    exponent += share > 1 - 2.0**-SHORT  # the largest would be rounded to one more than there is
-    step = 2.0 ** max(int(exponent) - SHORT + 1, LEAST)
-    return Quantised(np.rint(x / step).astype(np.int16), SHORT, step)
+    exponent += share > 1 - 2.0**-bits  # the largest would be rounded to one more than there is
+    step = 2.0 ** max(int(exponent) - bits + 1, LEAST)
+    return Quantised(np.rint(x / step).astype(whole), bits, step)
 
 
 def largest(x: Array) -> float:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dualfl.algorithms.messages import Quantised
+from dualfl.algorithms.packing import largest
 from dualfl.errors import InputError
 from dualfl.federation import fixed_point
 from dualfl.federation.chambers import CHECKS, TABLE_NAMES, FarChamber
@@ -82,11 +82,11 @@ class Record:
                 parts |= fixed_point.limbs(name, x, silos)
             return parts
         for name, value in fixed_point.flatten(self.summed or {}).items():
-            x, point = fixed_point.dense(value), self.points.get(name)
-            long = np.size(x) >= fixed_point.LONG and point is not None
-            if long and isinstance(value, Quantised):
+            x = fixed_point.dense(value)
+            point = self.points.get(name) if np.size(x) >= fixed_point.LONG else None
+            if point is not None and fixed_point.is_short(value):
                 parts[name] = self._kept(self.weight * x, point.short, point.slot)
-            elif long and point.bits is not None:
+            elif point is not None and point.bits is not None:
                 parts[name] = self._kept(self.weight * x, point.bits, fixed_point.WORD)
             elif np.shape(x):
                 parts |= fixed_point.limbs(name, self.weight * x, silos, fixed_point.VECTOR)
@@ -109,11 +109,7 @@ class Record:
         if self.weight is None:
             return {}
         flat = {name: fixed_point.dense(x) for name, x in fixed_point.flatten(self.summed or {}).items()}
-        return {
-            f"{SIZE}{name}": self.weight * fixed_point.largest_of(x)
-            for name, x in flat.items()
-            if np.size(x) >= fixed_point.LONG
-        }
+        return {f"{SIZE}{name}": self.weight * largest(x) for name, x in flat.items() if np.size(x) >= fixed_point.LONG}
 
 
 def one_answer(far: FarChamber, ask: Content, points: Mapping[str, fixed_point.Point]) -> Record:

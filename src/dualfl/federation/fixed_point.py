@@ -19,7 +19,7 @@ import numpy as np
 
 from dualfl.algorithms.codecs import Codec
 from dualfl.algorithms.messages import Quantised, canonical
-from dualfl.algorithms.packing import largest as largest_of
+from dualfl.algorithms.packing import LONGER, largest
 from dualfl.errors import InputError
 from dualfl.federation import packed_words
 from dualfl.federation.field import P, Words, pieces, signed_to_words, words_to_signed
@@ -75,7 +75,7 @@ class FixedPoint(Codec):
         if not x.shape:  # scalars travel in five words, and lose nothing
             return canonical(value)
         point = self.points.get(name) if x.size >= LONG else None
-        if point is not None and isinstance(value, Quantised):
+        if point is not None and is_short(value):
             return self._in_a_slot(name, x, point)
         if point is not None and point.bits is not None and carried(self.weight * x, point.bits):
             return canonical(np.rint(x * (self.weight * 2.0**point.bits)) / (self.weight * 2.0**point.bits))
@@ -87,11 +87,16 @@ class FixedPoint(Codec):
 
     def _in_a_slot(self, name: str, x: Array, point: Point) -> Quantised:
         """Numbers that do not fit stay as they are, and are asked for again."""
-        bits = 64 // (packed_words.BITS // point.slot)
+        bits = point.slot + 1  # with its share of the bits that no slot has
         if not carried(self.weight * x, point.short, point.slot):
             return Quantised(self._in_two_words(name, x), bits)
         step = 1 / (self.weight * 2.0**point.short)
         return Quantised(np.rint(x / step).astype(np.int64), bits, step)
+
+
+def is_short(value: Any) -> bool:
+    """Whether numbers have few enough digits to share a word."""
+    return isinstance(value, Quantised) and value.bits < LONGER
 
 
 def dense(value: Any) -> Any:
@@ -101,7 +106,7 @@ def dense(value: Any) -> Any:
 
 def carried(x: Any, bits: int, slot: int = WORD) -> bool:
     """Whether a word, or a slot of it, with so many bits after the point carries each of these numbers."""
-    return bool(largest_of(x) * 2.0**bits < limit(slot))
+    return bool(largest(x) * 2.0**bits < limit(slot))
 
 
 def limit(slot: int, silos: int = 1) -> float:
@@ -130,7 +135,7 @@ def to_words(name: str, x: Any, bits: int, added: int = 1, slot: int = WORD) -> 
     x = np.asarray(x, dtype=np.float64).ravel()
     if slot != WORD:
         return signed_to_words(packed_words.packed(np.rint(x * 2.0**bits).astype(np.int64), slot))
-    _check_size(name, largest_of(x), bits, added)
+    _check_size(name, largest(x), bits, added)
     words = np.empty(x.size, dtype=np.uint64)
     for piece in pieces(x.size):
         words[piece] = signed_to_words(np.rint(x[piece] * 2.0**bits).astype(np.int64))

@@ -128,14 +128,14 @@ class Total:
     def sums(self) -> Content:
         found: Content = {}
         place = 0
-        for name, shape, *kind in self.fields:
-            numbers = math.prod(shape)
-            size = fixed_point.count_of(numbers, *kind[1:])
+        for name, shape, bits, *slots in self.fields:
+            numbers, slot = math.prod(shape), slots[0] if slots else fixed_point.WORD
+            size = fixed_point.count_of(numbers, slot)
             words = self.words[place : place + size]
             if shape:
-                found[name] = fixed_point.from_words(words, *kind, size=numbers).reshape(shape)
+                found[name] = fixed_point.from_words(words, bits, slot, numbers).reshape(shape)
             else:
-                found[name] = fixed_point.number_from(int(words[0]), *kind)
+                found[name] = fixed_point.number_from(int(words[0]), bits)
             place += size
         return fixed_point.whole(found)
 

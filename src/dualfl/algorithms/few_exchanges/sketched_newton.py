@@ -60,7 +60,7 @@ from dualfl.algorithms.few_exchanges.sketched_sums import (
     Wanted,
     directions,
     first_sums,
-    in_16_bits,
+    in_few_bits,
     scaled_directions,
     sums_at,
     without_second_order,
@@ -214,10 +214,11 @@ class SketchedNewton(Algorithm):
         U, B = (NONE, NONE) if s.sent else (s.basis.U, s.basis.B)
         inner = NONE if s.inner is None or s.sent else s.inner
         where = (s.basis.at.scale, s.basis.at.centre) if s.more else (NONE, NONE)
+        short: dict[str, Any] = {} if s.prove else {"short": True}
         m = yield ask(
             self.look, X=X, p=s.p, U=U, B=B, ranks=s.request, straight=share(s), columns=(s.Omega, s.Omega + s.more),
             scale=where[0], centre=where[1], prove=prove, radius=radius(s), inner=inner,
-            guesses=NONE if s.guesses is None else s.guesses, **({} if s.prove else {"short": True}),
+            guesses=NONE if s.guesses is None else s.guesses, **short,
         )  # fmt: skip
         s = replace(s, sent=True, since=s.since + 1, spent=s.spent + floats(vars(m)))
         if s.guesses is not None:
@@ -420,4 +421,4 @@ class SketchedNewton(Algorithm):
             c = Local(asked["U"], asked["B"])
         sums = sums_at(f, at, c.U, c.B, Wanted(**asked))
         sums = without_second_order(sums) if has_few_rows(f.objective, self.least_rows) else sums
-        return at.send(**(in_16_bits(sums) if "short" in asked else sums)), c
+        return at.send(**(in_few_bits(sums) if "short" in asked else sums)), c

@@ -17,7 +17,7 @@ from dualfl.algorithms.few_exchanges import sketched_metric as sketch
 from dualfl.algorithms.few_exchanges.own_start import first_order_minimiser, own_minimiser
 from dualfl.algorithms.few_exchanges.self_concordance import Asked, curvature_doubts, row_reach
 from dualfl.algorithms.few_exchanges.smooth_sums import SmoothSilo
-from dualfl.algorithms.packing import short, upper
+from dualfl.algorithms.packing import LONGER, SHORT, short, upper
 from dualfl.solvers.row_view import rows_of
 from dualfl.typing import Array
 
@@ -43,9 +43,17 @@ def without_second_order(sums: dict[str, Any], among: Sequence[str] = SECOND_ORD
     return found
 
 
-def in_16_bits(sums: dict[str, Any]) -> dict[str, Any]:
-    """The same, with short numbers for the metrics: they decide how fast steps are, and nothing that is proven."""
-    return {name: short(x) if name.rstrip("0123456789") in ("M", "T") else x for name, x in sums.items()}
+def in_few_bits(sums: dict[str, Any]) -> dict[str, Any]:
+    """The same, with short numbers for the metrics: they decide how fast steps are, and nothing that is proven.
+
+    One that leaves nothing to a tail has 32 bits: it is the Hessian, beside which no secant pairs mend what is lost.
+    """
+    found = dict(sums)
+    for i in range(len(sums["E"])):
+        if f"M{i}" in sums:
+            M, T = sums[f"M{i}"], sums[f"T{i}"]
+            found |= {f"M{i}": short(M, SHORT if len(T) else LONGER), f"T{i}": short(T)}
+    return found
 
 
 def first_sums(f: MomentCost, at: Place, columns: int, widest: int, local: bool) -> dict[str, Any]:
@@ -93,7 +101,7 @@ class Wanted:
     radius: float
     inner: Array
     guesses: Array  # of columns that are others
-    short: bool = False  # whether metrics only steer, and travel in 16 bits
+    short: bool = False  # whether metrics only steer, and travel in few bits
 
 
 def sums_at(f: MomentCost, at: Place, U: Array, B: Array, asked: Wanted) -> dict[str, Any]:
