@@ -113,7 +113,7 @@ def write_name(axes: Axes, height: float, name: str, look: Style | None, width: 
     colours."""
     colour = GREY if look is None else look.colour
     line = "-" if look is None else LINES[look.line]
-    place = {"transform": axes.transAxes, "color": colour, "clip_on": False}
+    place: dict[str, Any] = {"transform": axes.transAxes, "color": colour, "clip_on": False}
     axes.plot([1.015, end], [height, height], linestyle=line, linewidth=width, **place)
     axes.text(end + 0.01, height, name, fontsize=8, va="center", fontweight="bold", **place)
 
