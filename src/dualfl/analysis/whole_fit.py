@@ -28,7 +28,7 @@ from dualfl.analysis.site_effects import check_random, random_intercepts
 from dualfl.engines.engine import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
 from dualfl.estimators import standard_errors
-from dualfl.estimators.families import searching_dispersion
+from dualfl.estimators.families import NoDispersion, searching_dispersion
 from dualfl.estimators.path import Dealt, PenaltyPath, following, make_folds
 from dualfl.estimators.solving import Task, solving, warn_unless_certified
 from dualfl.names import nearest
@@ -93,7 +93,7 @@ def fitting(
     recipe = with_base(recipe, sample, agreed.schema)
     recipe = yield from with_delta(silos, recipe, sample)
     searched = recipe.model == "negative-binomial" and recipe.dispersion is None
-    recipe, sample = yield from with_dispersion(silos, recipe, sample)
+    recipe, sample = yield from with_dispersion(silos, recipe, agreed, sample)
     path = None
     if wishes.cross_validate:
         if say is not None:
@@ -195,7 +195,9 @@ def with_base(recipe: Recipe, sample: Sample, schema: Schema) -> Recipe:
     return replace(recipe, base=tuple(np.log(below) - np.log1p(-below)))
 
 
-def with_dispersion(silos: Silos, recipe: Recipe, sample: Sample) -> Conversation[tuple[Recipe, Sample]]:
+def with_dispersion(
+    silos: Silos, recipe: Recipe, agreed: Agreed, sample: Sample
+) -> Conversation[tuple[Recipe, Sample]]:
     """The most likely dispersion of counts, where none was given."""
     if recipe.model != "negative-binomial" or recipe.dispersion is not None:
         return recipe, sample
@@ -205,11 +207,15 @@ def with_dispersion(silos: Silos, recipe: Recipe, sample: Sample) -> Conversatio
 
     try:
         found, _, sample = yield from searching_dispersion(silos, model)
-    except NoMinimiser as error:
+    except NoDispersion as error:
         raise InputError(
             "The dispersion has no estimate: the counts spread no more than Poisson's around this model; take --model "
             "poisson, or give --dispersion."
         ) from error
+    except NoMinimiser as error:
+        if recipe.penalty != "none":
+            raise
+        raise InputError((yield from separated(silos, model(1.0), recipe, agreed, sample))) from error
     return replace(recipe, dispersion=found), sample
 
 

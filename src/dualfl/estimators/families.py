@@ -273,6 +273,10 @@ class NegativeBinomialRegressor(LogLink):
         return np.asarray(2 * (grown - (y + 1 / a) * np.log((1 + a * y) / (1 + a * m))))
 
 
+class NoDispersion(NoMinimiser):
+    """Counts that spread no more than Poisson's."""
+
+
 def searching_dispersion(
     silos: Silos, model_of: Callable[[float], Any]
 ) -> Conversation[tuple[float, list[Result], Sample]]:
@@ -301,7 +305,7 @@ def likeliest(silos: Silos, cost: Cost, theta: Array, dispersion: float, mean: f
         step = slope / bend if bend > 0 else np.sign(slope)
         size *= float(np.exp(np.clip(step, -1.5, 1.5)))
         if not size < BOUNDLESS * max(mean, 1.0):
-            raise NoMinimiser(
+            raise NoDispersion(
                 "The dispersion has no estimate, as the counts spread no more than Poisson's around this model: take "
                 "Poisson's, or give one."
             )
