@@ -37,7 +37,7 @@ from dualfl.silos.chamber import Chamber, Dealing
 from dualfl.silos.costs import ALL, Rows, Sample
 from dualfl.silos.here import SilosHere
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos, drive, measuring
-from dualfl.silos.verbs import whole
+from dualfl.silos.verbs import LEAST, whole
 from dualfl.tables.reading import Table
 from dualfl.tables.schema import Schema, listed_briefly
 from dualfl.typing import Array
@@ -127,9 +127,9 @@ def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
 
 
 def least_target(recipe: Recipe) -> float | None:
-    """What no target may be below, for models of counts and amounts; for those above 0, the least such number."""
+    """What no target may be below, for models of counts and amounts."""
     if recipe.model == "gamma":
-        return float(np.nextafter(0.0, 1.0))
+        return LEAST[1]
     return 0.0 if recipe.model in ("poisson", "negative-binomial", "tweedie") else None
 
 

@@ -32,6 +32,7 @@ from dualfl.typing import AnyArray, Array
 Wire = dict[str, Any]
 BLOCK = 2048  # rows at a time
 FAR = 30.0  # an intercept that stands for an infinite one
+LEAST = (0.0, 5e-324)  # what targets may be asked not to be below: 0, or the least number above it
 VERBS: dict[str, Callable[..., Wire]] = {}
 
 
