@@ -330,6 +330,13 @@ def test_a_model_that_scikit_learn_does_not_have_is_refused_by_the_name_that_was
         read(tmp_path / "m").to_sklearn()
 
 
+def test_a_model_whose_intercepts_stayed_at_silos_is_not_handed_over(tmp_path):
+    words = ("--target", "died", "--model", "logistic", "--penalty", "none", "--columns", ",".join(FEATURES))
+    dualfl("fit", *FILES, *words, "--site-effect", "fixed", "--no-report", "--no-influence", "--out", tmp_path / "m")
+    with pytest.raises(NotSupported, match="an intercept of its own"):
+        read(tmp_path / "m").to_sklearn()
+
+
 def test_site_effects_of_clog_log_models_are_columns_too_and_have_a_proof():
     """The silo's third derivatives are bounded row by row, as without a site effect."""
     tables = [read_table(path) for path in FILES]
