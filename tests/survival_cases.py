@@ -19,6 +19,7 @@ class Survival:
     entry: np.ndarray | None
     weights: np.ndarray
     ties: str
+    offset: np.ndarray | None = None
 
     @property
     def n(self) -> int:

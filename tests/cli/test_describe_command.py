@@ -55,3 +55,14 @@ def test_dates_constants_and_gaps_are_described_as_what_they_are(tmp_path):
     assert done.exit_code == 0
     assert "when, dates" in done.output and "empty, no entry" in done.output and "5 (0)" in done.output
     assert run(path, "--dates", "as-days-since:2020-01-01").output.count("when, mean (SD)") == 1
+
+
+def test_a_column_of_one_number_shows_it_and_groups_need_not_be_among_the_columns(tmp_path):
+    """1.5 was shown as 2, because its spread of 0 gave it no places after the point."""
+    for name, age in (("a", 40), ("b", 50)):
+        lines = ["dose,arm,age", *(f"1.5,{'new' if i % 2 else 'old'},{age + i}" for i in range(20))]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines))
+    files = [str(tmp_path / f"{name}.csv") for name in "ab"]
+    done = run(*files, "--by", "arm", "--columns", "dose")
+    assert done.exit_code == 0, done.output
+    assert "1.5 (0.0)" in done.stdout and "age" not in done.stdout and "new" in done.stdout

@@ -158,6 +158,43 @@ def product_limit(days, died, began, at, begin=0.0):
     return np.append(1.0, np.cumprod(steps))[np.searchsorted(times, at, side="right")]
 
 
+def test_an_offset_of_hazards_is_in_the_fit_in_predictions_and_in_the_concordance(pooled, tmp_path):
+    """Files had an offset that did nothing, in silence."""
+    _, _, X, y, groups = pooled
+    rng, start = np.random.default_rng(3), 0
+    offset, paths = rng.normal(size=len(y)), []
+    for path in FILES:
+        head, *lines = path.read_text().splitlines()
+        own = offset[start : start + len(lines)]
+        start += len(lines)
+        paths.append(tmp_path / path.name)
+        paths[-1].write_text("\n".join([f"{head},known", *(f"{line},{value}" for line, value in zip(lines, own))]))
+    model = CoxPH(tol=1e-12).fit(X, y, groups=groups, offset=offset)
+    out = tmp_path / "m"
+    dualfl("fit", *paths, *COX, "--offset", "known", "--no-report", "--no-influence", "--out", out)
+    rows = csv.DictReader((out / "coefficients.csv").read_text().splitlines())
+    assert_allclose([float(row["coefficient"]) for row in rows], model.coef_, rtol=1e-6)
+    said = dualfl("predict", out, paths[0], "--at", "365", "--silo", paths[0]).stdout
+    first = X[: len(said.splitlines()) - 1]
+    curves = model.predict_survival_function(first, silo="north.csv", offset=offset[: len(first)])
+    found = [float(row["survival 365"]) for row in csv.DictReader(said.splitlines())]
+    assert_allclose(found, [curve(365.0) for curve in curves], rtol=1e-6)
+    concordance = model.score(X, y, groups, offset=offset)
+    assert f"{concordance:.4f}"[1:] in dualfl("evaluate", out, *paths).stdout
+    assert "known" in dualfl("predict", out, FILES[0], code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "given",
+    [("huber", "--errors", "robust"), ("lasso", "--errors", "silo"), ("svm", "--offset", "age"),
+     ("multinomial", "--exposure", "age")],
+    ids=str,
+)  # fmt: skip
+def test_what_a_model_has_no_use_for_is_refused(given):
+    said = dualfl("fit", *FILES, "--target", "died", "--model", *given, code=2).stderr
+    assert said.startswith(f"Error: {given[1]} {given[2]} is for ") and said.count("\n") == 1
+
+
 def test_where_nobody_is_there_at_first_curves_begin_later():
     """Few are at risk at first, and one death among three would lower all that comes after by a third."""
     request, worst = Request("died", roles={"time": "days", "entry": "began"}), []
@@ -290,6 +327,13 @@ def test_site_effects_are_columns_for_each_silo():
 def test_a_model_that_scikit_learn_does_not_have_is_refused_by_the_name_that_was_given(tmp_path):
     dualfl("fit", *FILES, *COX, "--no-report", "--no-influence", "--out", tmp_path / "m")
     with pytest.raises(NotSupported, match="no estimator that predicts as --model cox"):
+        read(tmp_path / "m").to_sklearn()
+
+
+def test_a_model_whose_intercepts_stayed_at_silos_is_not_handed_over(tmp_path):
+    words = ("--target", "died", "--model", "logistic", "--penalty", "none", "--columns", ",".join(FEATURES))
+    dualfl("fit", *FILES, *words, "--site-effect", "fixed", "--no-report", "--no-influence", "--out", tmp_path / "m")
+    with pytest.raises(NotSupported, match="an intercept of its own"):
         read(tmp_path / "m").to_sklearn()
 
 

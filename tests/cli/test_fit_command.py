@@ -349,6 +349,23 @@ def test_a_level_whose_rows_have_all_happened_needs_a_penalty_by_the_clog_log_li
     assert "g=a" in sentence and "grow for ever" in sentence and "--penalty l2" in sentence
 
 
+def test_counts_whose_dispersion_is_searched_name_what_separates(place):
+    """The dispersion was said to have no estimate, and --model poisson to help."""
+    rng = np.random.default_rng(3)
+    for name in ("a.csv", "b.csv"):
+        x, ward = rng.normal(size=90), rng.integers(0, 3, 90)
+        y = np.where(ward == 2, 0, rng.negative_binomial(1, 1 / (1 + np.exp(x + 1))))
+        (place / name).write_text("x,g,y\n" + "\n".join(f"{a},{'abc'[b]},{c}" for a, b, c in zip(x, ward, y)))
+    sentence = refused(place, ["--model", "negative-binomial"])
+    assert "g=c" in sentence and "grow for ever" in sentence and "dispersion" not in sentence
+
+
+def test_site_effects_that_explain_all_are_told(place):
+    for name, outcome in (("a.csv", "yes"), ("b.csv", "no")):
+        (place / name).write_text("x,y\n" + "\n".join(f"{i % 7},{outcome}" for i in range(20)))
+    assert "is of one kind in every silo" in refused(place, ["--model", "logistic", "--site-effect", "fixed"])
+
+
 def test_columns_that_repeat_each_other_need_a_penalty(place):
     lines = GOOD.splitlines()
     doubled = ["z," + lines[0], *(f"{3 * float(line.split(',')[0]) + 1}," + line for line in lines[1:])]

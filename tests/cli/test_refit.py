@@ -33,9 +33,20 @@ def test_the_chosen_columns_are_fitted_again_and_labelled(tmp_path):
     assert "There are no standard errors: an l1 penalty" in page and "--refit" in page
 
 
+@pytest.mark.parametrize("model", ["lasso", "elastic-net"])
+def test_what_a_model_named_by_its_penalty_chose_is_fitted_by_the_linear_one(tmp_path, model):
+    words = ["fit", *HOSPITALS, "--target", "age", "--model", model, "--alpha", "1", "--errors", "robust", "--refit"]
+    done = CliRunner().invoke(main, [*words, "--no-influence", "--no-report", "--out", str(tmp_path / "m")])
+    assert done.exit_code == 0, done.output
+    second = read(tmp_path / "m-refit")
+    assert second.recipe.model == "linear" and second.recipe.penalty == "none" and second.recipe.errors == "robust"
+    assert "robust" in json.loads((tmp_path / "m-refit" / "fit.json").read_text())["settings"]["standard errors"]
+
+
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
+        (["--model", "svm", "--penalty", "l1", "--refit"], "--refit fits without a penalty, and --model svm needs one"),
         (["--refit"], "--refit is for a penalty that chooses columns, l1 or elastic-net, and it is l2"),
         (["--penalty", "l1", "--alpha", "5", "--refit"], "chose no column"),
     ],

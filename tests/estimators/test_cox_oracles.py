@@ -68,6 +68,57 @@ def test_weights(name):
     assert model.log_likelihood_ == pytest.approx(r["loglik"][1], rel=1e-10)
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_an_offset(name):
+    """Beside weights."""
+    t, r = loaded(name), oracles()[f"{name} offset"]
+    y, silo = survival_target(t["event"], t.y), t["silo"].astype(int)
+    model = CoxPH(tol=1e-15).fit(t.X, y, groups=silo, sample_weight=t["weight"], offset=r["offset"])
+    assert_allclose(model.coef_, r["coef"], rtol=CLOSE)
+    cov = np.linalg.inv(model.information())
+    assert_allclose(np.sqrt(np.diag(cov)), r["naive"], rtol=CLOSE)
+    B = sum(sums.meat(sums.score_residuals(f, model.coef_)) for f in model.costs_.values())
+    assert_allclose(np.sqrt(np.diag(cov @ B @ cov)), r["robust"], rtol=CLOSE)
+    null = -sum(f.mass * f.data_value(np.zeros(f.d)) for f in model.costs_.values())
+    assert_allclose([null, model.log_likelihood_], r["loglik"], rtol=1e-10)
+    assert_allclose(model.predict(t.X, r["offset"]) - model.predict(t.X), r["offset"])
+    (hazard,) = model.predict_cumulative_hazard_function(t.X[:1], silo="0", offset=[np.log(2)])
+    (half,) = model.predict_cumulative_hazard_function(t.X[:1], silo="0")
+    assert_allclose(hazard.y, 2 * half.y)
+
+
+def test_a_column_in_the_place_of_an_offset():
+    """What the column has added, an offset adds as well; baselines are those of rows whose offset is 0."""
+    t = loaded("lung")
+    y, groups = survival_target(t["event"], t.y), t["silo"].astype(int)
+    whole = CoxPH(tol=1e-15).fit(t.X, y, groups=groups)
+    offset = whole.coef_[0] * t.X[:, 0]
+    less = CoxPH(tol=1e-15).fit(t.X[:, 1:], y, groups=groups, offset=offset)
+    assert_allclose(less.coef_, whole.coef_[1:], rtol=1e-9)
+    assert less.score(t.X[:, 1:], y, groups, offset=offset) == whole.score(t.X, y, groups)
+    for silo in whole.baselines_:
+        assert_allclose(less.baselines_[silo][0].y, whole.baselines_[silo][0].y, rtol=1e-9)
+    found, known = less.proportionality(), whole.proportionality()
+    assert found[0].df == 1 and len(found) == len(known) - 1
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_an_offset_beside_late_entries_weights_and_strata(ties):
+    t, more, r = (
+        Table("heart", "entry", "event", "silo"), oracles()[f"heart {ties} robust"], oracles()[f"heart {ties} offset"],
+    )  # fmt: skip
+    year, rows = t.X[:, t.names.index("year")], [t["silo"] == j for j in range(3)]
+    model = CoxPH(ties=ties, tol=1e-15).fit(
+        t.X, survival_target(t["event"], t.y), groups=t["silo"].astype(int), sample_weight=more["weight"],
+        entry=t["entry"], strata=year > 3, offset=r["offset"],
+    )  # fmt: skip
+    assert_allclose(model.coef_, r["coef"], rtol=CLOSE)
+    assert model.log_likelihood_ == pytest.approx(r["loglik"][1], rel=1e-10)
+    B = sum(sums.meat(sums.score_residuals(model.costs_[str(j)], model.coef_), more["id"][rows[j]]) for j in range(3))
+    found = robust_errors(model.information(), B, len(np.unique(more["id"])), "row", 0.0, len(year), 0, 0.95)
+    assert_allclose(found.standard, r["clustered"], rtol=CLOSE)
+
+
 @pytest.mark.parametrize("ties", ["efron", "breslow"])
 def test_left_truncation(ties):
     t, r = Table("heart", "entry", "event", "silo"), oracles()[f"heart {ties}"]

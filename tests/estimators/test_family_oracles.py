@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 from numpy.testing import assert_allclose
 
 from dualfl.errors import InputError, NoMinimiser
@@ -110,6 +111,24 @@ def test_a_searched_dispersion(table):
         r["loglik"][0], rel=1e-8
     )
     assert 0 < model.score(t.X, t.y) < 1
+
+
+@pytest.mark.parametrize("size", [0.02, 0.05])
+def test_a_large_dispersion(size):
+    """A search that begins next to its minimiser had hardly moved, and was taken for one that moves without end."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(600, 3))
+    y = rng.negative_binomial(size, size / (size + np.exp(X @ [0.5, -0.4, 0.2] + 2)))
+    model = NegativeBinomialRegressor(tol=1e-12).fit(X, y, groups=np.arange(600) % 3)
+    assert 0.8 < 1 / model.dispersion_ / size < 1.25
+
+    def likelihood(dispersion: float) -> float:
+        known = NegativeBinomialRegressor(dispersion=dispersion, tol=1e-12).fit(X, y, groups=np.arange(600) % 3)
+        size = 1 / dispersion
+        return float(scipy.stats.nbinom.logpmf(y, size, size / (size + known.predict(X))).sum())
+
+    best = likelihood(model.dispersion_)
+    assert all(likelihood(model.dispersion_ * factor) < best for factor in (0.99, 1.01))
 
 
 def test_a_dispersion_that_does_not_exist():

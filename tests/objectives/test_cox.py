@@ -20,22 +20,21 @@ from survival_cases import LD, Survival, drawn, partial_likelihood
 def cox(data: Survival, ridge: float = 0.0, X: Any = None) -> CoxPartialLikelihood:
     return CoxPartialLikelihood(
         data.X if X is None else X, data.time, data.event, ridge,
-        entry=data.entry, strata=data.strata, weights=data.weights, ties=data.ties,
+        entry=data.entry, strata=data.strata, weights=data.weights, offset=data.offset, ties=data.ties,
     )  # fmt: skip
 
 
 def exact(data: Survival, x: Any, ridge: float = 0.0, X: Any = None) -> Any:
-    X = (data.X if X is None else X).astype(LD)
-    return (
-        partial_likelihood(data, X @ x.astype(LD)) / data.weights.astype(LD).sum()
-        + LD(ridge) / 2 * (x.astype(LD) ** 2).sum()
-    )
+    z = (data.X if X is None else X).astype(LD) @ x.astype(LD)
+    z = z if data.offset is None else z + data.offset.astype(LD)
+    return partial_likelihood(data, z) / data.weights.astype(LD).sum() + LD(ridge) / 2 * (x.astype(LD) ** 2).sum()
 
 
 def test_value_gradient_and_curvature():
     rng, h = np.random.default_rng(0), 1e-6
-    for _ in range(25):
+    for trial in range(26):
         data, x, p = drawn(rng), rng.normal(size=3), rng.normal(size=3)
+        data.offset = rng.normal(size=data.n) if trial % 2 else None
         f = cox(data, 0.1)
         assert f.value(x) == pytest.approx(float(exact(data, x, 0.1)), rel=1e-12)
         assert f.gradient(x) @ p == pytest.approx((f.value(x + h * p) - f.value(x - h * p)) / (2 * h), abs=1e-7)
@@ -75,8 +74,9 @@ def test_columns_far_from_zero_lose_nothing():
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_rounding_stays_below_its_bound(kind):
     rng, tightest = np.random.default_rng(5), 0.0
-    for _ in range(60):
+    for trial in range(60):
         data = drawn(rng)
+        data.offset = rng.normal(size=data.n) * 10.0 ** rng.uniform(-2, 3) if trial % 3 == 0 else None
         scale = 10.0 ** rng.uniform(-8, 8, 3)
         X = data.X * scale
         x = rng.normal(size=3) / scale * 10.0 ** rng.uniform(-2, 3)

@@ -8,7 +8,7 @@ from dualfl.objectives import CoxPartialLikelihood, OwnIntercept, Poisson, Propo
 rng = np.random.default_rng(5)
 X = rng.normal(size=(40, 3))
 COSTS = {
-    "cox": CoxPartialLikelihood(X, rng.exponential(size=40), rng.random(40) < 0.7, 0.1),
+    "cox": CoxPartialLikelihood(X, rng.exponential(size=40), rng.random(40) < 0.7, 0.1, offset=rng.normal(size=40)),
     "ordinal": ProportionalOdds(X, rng.integers(0, 3, 40), 3, 0.1, offset=rng.normal(size=40)),
     "site effect": OwnIntercept(X + 50.0, rng.poisson(2.0, 40), Poisson(), 0.1),
 }

@@ -225,7 +225,7 @@ def test_d_a_plan_that_leaves_out_a_silo_is_refused(tmp_path):
         (("given", "request", "target"), "age", "this silo's target is 'sick'"),
         (("given", "request", "categorical"), ("age",), "not among the 'categorical'"),
         (("given", "request", "missing"), "drop", "which rows count is the operator's to say"),
-        (("given", "least"), 0.5, "not whether they are below another number"),
+        (("given", "least"), 0.5, "not how they compare with other numbers"),
         (("verb",), "count", "tells the names of its columns, and nothing else"),
         (("reduce",), "sum", "tells the names of its columns, and nothing else"),
     ],

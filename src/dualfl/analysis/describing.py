@@ -125,6 +125,11 @@ def describing(
     evaluation = Evaluation(shown, from_wire(totals[0], *how))
     silent = round(float(totals[2]["silent"])) if estimator.own_intercept else 0
     extra = len(silos.names) - silent if estimator.own_intercept else 0
+    if estimator.own_intercept and not extra:
+        raise InputError(
+            f"Column {agreed.schema.target!r} is of one kind in every silo, so their own intercepts explain all of it "
+            "and nothing can be said of other columns; leave out --site-effect."
+        )
     if not about.obstacle:
         yield from refuse_endless(silos, about, information_of(told))
     errors = None if about.obstacle else make_errors(about, told, extra)

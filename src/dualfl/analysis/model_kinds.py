@@ -40,6 +40,8 @@ MODELS = {
     "cox": ModelKind("proportional hazards, a baseline for every silo", classes=True, penalty="none"),
 }
 
+WITHOUT_ERRORS = ("svm", "squared-hinge", "huber", "quantile")
+WITHOUT_OFFSET = ("svm", "multinomial")
 PRINTED = ("logistic", "multinomial", "poisson", "negative-binomial", "gamma", "tweedie")
 
 

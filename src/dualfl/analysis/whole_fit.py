@@ -28,7 +28,7 @@ from dualfl.analysis.site_effects import check_random, random_intercepts
 from dualfl.engines.result import Result
 from dualfl.errors import DualflError, InputError, NoMinimiser
 from dualfl.estimators import standard_errors
-from dualfl.estimators.dispersion import searching_dispersion
+from dualfl.estimators.dispersion import NoDispersion, searching_dispersion
 from dualfl.estimators.folds import make_folds
 from dualfl.estimators.path import Dealt, following
 from dualfl.estimators.penalty_path import PenaltyPath
@@ -39,7 +39,7 @@ from dualfl.silos.chamber import Chamber, Dealing
 from dualfl.silos.costs import ALL, Rows, Sample
 from dualfl.silos.here import SilosHere
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos, drive, measuring
-from dualfl.silos.verbs import ABOVE_0, whole
+from dualfl.silos.verbs import LEAST, whole
 from dualfl.tables.reading import Table
 from dualfl.tables.schema import Schema, listed_briefly
 from dualfl.typing import Array
@@ -95,7 +95,7 @@ def fitting(
     recipe = with_base(recipe, sample, agreed.schema)
     recipe = yield from with_delta(silos, recipe, sample)
     searched = recipe.model == "negative-binomial" and recipe.dispersion is None
-    recipe, sample = yield from with_dispersion(silos, recipe, sample)
+    recipe, sample = yield from with_dispersion(silos, recipe, agreed, sample)
     path = None
     if wishes.cross_validate:
         if say is not None:
@@ -131,7 +131,7 @@ def column_wishes(recipe: Recipe, wishes: Wishes, coding: str) -> ColumnWishes:
 def least_target(recipe: Recipe) -> float | None:
     """What no target may be below, for models of counts and amounts."""
     if recipe.model == "gamma":
-        return ABOVE_0
+        return LEAST[1]
     return 0.0 if recipe.model in ("poisson", "negative-binomial", "tweedie") else None
 
 
@@ -197,7 +197,9 @@ def with_base(recipe: Recipe, sample: Sample, schema: Schema) -> Recipe:
     return replace(recipe, base=tuple(np.log(below) - np.log1p(-below)))
 
 
-def with_dispersion(silos: Silos, recipe: Recipe, sample: Sample) -> Conversation[tuple[Recipe, Sample]]:
+def with_dispersion(
+    silos: Silos, recipe: Recipe, agreed: Agreed, sample: Sample
+) -> Conversation[tuple[Recipe, Sample]]:
     """The most likely dispersion of counts, where none was given."""
     if recipe.model != "negative-binomial" or recipe.dispersion is not None:
         return recipe, sample
@@ -207,11 +209,15 @@ def with_dispersion(silos: Silos, recipe: Recipe, sample: Sample) -> Conversatio
 
     try:
         found, _, sample = yield from searching_dispersion(silos, model)
-    except NoMinimiser as error:
+    except NoDispersion as error:
         raise InputError(
             "The dispersion has no estimate: the counts spread no more than Poisson's around this model; take --model "
             "poisson, or give --dispersion."
         ) from error
+    except NoMinimiser as error:
+        if recipe.penalty != "none":
+            raise
+        raise InputError((yield from separated(silos, model(1.0), recipe, agreed, sample))) from error
     return replace(recipe, dispersion=found), sample
 
 

@@ -81,7 +81,9 @@ def wishes_of(given: dict[str, Any]) -> TableWishes:
     from dualfl.tables.schema import Request
 
     rules, _ = rules_for(given, given["files"])
-    request = Request(given["target"], drop=rules.drop, categorical=rules.categorical, columns=rules.columns)
+    by = () if given["by"] is None or given["by"] in rules.columns else (given["by"],)  # --columns are those shown
+    columns = (*rules.columns, *by) if rules.columns else ()
+    request = Request(given["target"], drop=rules.drop, categorical=rules.categorical, columns=columns)
     cut = None if given["study"] else 0  # whoever has the files has no secret from himself
     return TableWishes(request, given["by"], tuple(map(pair, given["cross"])), given["least"], cut)
 

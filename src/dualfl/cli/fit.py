@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dualfl.analysis.model_kinds import MODELS, PENALTIES, SMALL_RIDGE, TOL
+from dualfl.analysis.model_kinds import MODELS, PENALTIES, SMALL_RIDGE, TOL, WITHOUT_ERRORS, WITHOUT_OFFSET
 from dualfl.cli.command_line import check_fresh, command_line, fresh_option, say
 from dualfl.cli.formula import terms_of
 from dualfl.cli.model_options import (
@@ -58,17 +58,21 @@ def parse_folds(text: str) -> int | str:
 
 def check_used(ctx: click.Context, model: str, penalty: str, alpha: float, choose: bool) -> None:
     """Refuse options that this fit has no use for: somebody believes that they do something."""
-    penalised = f"the penalty is {penalty}"
+    penalised, modelled = f"the penalty is {penalty}", f"the model is {model}"
     choice = penalised if penalty == "none" else f"alpha is {alpha:g}"
+    certain = penalty in ("none", "l2") or ctx.params["refit"]
     for option, useful, purpose, instead in (
         ("alpha", penalty != "none" or alpha == 0, "--penalty l2, l1 or elastic-net", penalised),
         ("l1_ratio", penalty == "elastic-net", "--penalty elastic-net", penalised),
-        ("quantile", model == "quantile", "--model quantile", f"the model is {model}"),
-        ("delta", model == "huber", "--model huber", f"the model is {model}"),
-        ("power", model == "tweedie", "--model tweedie", f"the model is {model}"),
-        ("dispersion", model == "negative-binomial", "--model negative-binomial", f"the model is {model}"),
-        ("levels", model == "ordinal", "--model ordinal", f"the model is {model}"),
-        *((word, model == "cox", "--model cox", f"the model is {model}") for word in SURVIVAL),
+        ("quantile", model == "quantile", "--model quantile", modelled),
+        ("delta", model == "huber", "--model huber", modelled),
+        ("power", model == "tweedie", "--model tweedie", modelled),
+        ("dispersion", model == "negative-binomial", "--model negative-binomial", modelled),
+        ("levels", model == "ordinal", "--model ordinal", modelled),
+        *((word, model == "cox", "--model cox", modelled) for word in SURVIVAL),
+        *((word, model not in WITHOUT_OFFSET, "other models", modelled) for word in ("offset", "exposure")),
+        ("errors", model not in WITHOUT_ERRORS, "models that have standard errors", modelled),
+        ("errors", certain, "--penalty none or l2", penalised),
         ("target", model != "cox", "other models", "the model is cox, whose target are --time and --event"),
         ("cv", choose, "--alpha cv", choice),
         ("rule", choose, "--alpha cv", choice),

@@ -31,6 +31,8 @@ def check_refit(recipe: Recipe, out: Path, force: bool) -> None:
         raise InputError(
             f"--refit is for a penalty that chooses columns, l1 or elastic-net, and it is {recipe.penalty}."
         )
+    if recipe.model in ("svm", "squared-hinge"):
+        raise InputError(f"--refit fits without a penalty, and --model {recipe.model} needs one; leave out --refit.")
     model_folder.check_place(place_of(out), force)
 
 
@@ -43,6 +45,8 @@ def chosen(fit: Fit) -> list[str]:
 
 
 def unpenalised(recipe: Recipe, tol: float | None) -> Recipe:
+    """The same model; lasso and elastic-net are names of linear ones with a penalty."""
+    recipe = replace(recipe, model="linear", penalty="none") if recipe.kind.fixed else recipe
     tol = tolerance(recipe.model, "none", recipe.site_effect) if tol is None else tol
     return replace(recipe, penalty="none", tol=tol)
 

@@ -18,6 +18,10 @@ STEPS, SETTLED = 60, 1e-9  # of the search for a dispersion
 BOUNDLESS = 1e6  # sizes, in means of the counts, beyond which there is none: rounding hides what is left of it
 
 
+class NoDispersion(NoMinimiser):
+    """Counts that spread no more than Poisson's."""
+
+
 def searching_dispersion(
     silos: Silos, model_of: Callable[[float], Any]
 ) -> Conversation[tuple[float, list[Result], Sample]]:
@@ -46,7 +50,7 @@ def likeliest(cost: Cost, theta: Array, dispersion: float, mean: float) -> Conve
         step = slope / bend if bend > 0 else np.sign(slope)
         size *= float(np.exp(np.clip(step, -1.5, 1.5)))
         if not size < BOUNDLESS * max(mean, 1.0):
-            raise NoMinimiser(
+            raise NoDispersion(
                 "The dispersion has no estimate, as the counts spread no more than Poisson's around this model: take "
                 "Poisson's, or give one."
             )

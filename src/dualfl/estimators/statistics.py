@@ -226,6 +226,8 @@ def link(loss: Loss, mean: float) -> float:
 def log_likelihood(loss: Loss, sums: Mapping[str, float]) -> float:
     """Of all rows; where there is a dispersion, at deviance/rows, which is the most likely for least squares."""
     n, deviance = float(sums["mass"]), 2 * (sums["loss"] - sums["least"])
+    if isinstance(loss, Squared | Gamma) and not deviance > 0:  # every target is predicted exactly
+        return float("inf")
     if isinstance(loss, Squared):
         return -n / 2 * float(np.log(2 * np.pi * deviance / n) + 1)
     if isinstance(loss, Gamma):

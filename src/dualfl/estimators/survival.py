@@ -18,6 +18,7 @@ from dualfl.estimators.silos import KINDS, counting, row_weights, rows_by_silo
 from dualfl.estimators.solving import FitCost
 from dualfl.objectives import Cox, CoxPartialLikelihood
 from dualfl.objectives.cox import Ties, check_entries, check_events, check_times
+from dualfl.objectives.inputs import check_offset
 from dualfl.silos import survival_sums
 from dualfl.silos.chamber import SiloRows
 from dualfl.silos.costs import Sample
@@ -82,8 +83,16 @@ class CoxPH(FederatedLinear):
 
     # -- fit --------------------------------------------------------------------------------------
 
-    def fit(  # type: ignore[override]  # there is no offset, and there are more columns
-        self, X: Any, y: Any, groups: Any = None, sample_weight: Any = None, *, entry: Any = None, strata: Any = None
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        groups: Any = None,
+        sample_weight: Any = None,
+        *,
+        offset: Any = None,
+        entry: Any = None,
+        strata: Any = None,
     ) -> Self:
         """Fit to rows that belong to silos.
 
@@ -97,13 +106,15 @@ class CoxPH(FederatedLinear):
             The silo of each row, any labels; None is one silo.
         sample_weight : array_like, optional
             How much each row counts; None counts every row once.
+        offset : array_like, optional
+            A number for each row that is added to its linear predictor.
         entry : array_like, optional
             When each row came under observation (left truncation).
         strata : array_like, optional
             Labels within silos; only rows with the same label are compared.
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=KINDS)
-        whole = survival_rows("all", X, y, sample_weight, entry=entry, strata=strata)
+        whole = survival_rows("all", X, y, sample_weight, offset, entry=entry, strata=strata)
         check_rows(whole)  # here, where rows have the numbers that were given
         if groups is None:
             return self._fit_here([whole], joined=True)
@@ -120,8 +131,8 @@ class CoxPH(FederatedLinear):
         names : sequence of str, optional
             The names of the silos of a list, for messages.
         columns : str
-            For a study, whose target is the event: `time="days"`, and `entry`, `strata` and `weights` if there are any.
-            Baselines are those of the silos that show them.
+            For a study, whose target is the event: `time="days"`, and `entry`, `strata`, `weights`, `offset` or
+            `exposure` if there are any. Baselines are those of the silos that show them.
         """
         if hasattr(silos, "fit_estimator"):
             silos.fit_estimator(self, **columns)
@@ -173,13 +184,15 @@ class CoxPH(FederatedLinear):
 
     # -- predictions ------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> Array:
-        """The log of the hazard ratio of each row against a row of zeros.
+    def predict(self, X: Any, offset: Any = None) -> Array:
+        """The log of the hazard ratio of each row against a row of zeros, whose offset is 0.
 
         Parameters
         ----------
         X : array, sparse matrix or DataFrame
             Rows, with the columns of the fit.
+        offset : array, optional
+            A number for each row that is added to its linear predictor.
 
         Returns
         -------
@@ -188,10 +201,11 @@ class CoxPH(FederatedLinear):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=KINDS)
-        return np.asarray(X @ self.coef_)
+        z = np.asarray(X @ self.coef_)
+        return z if offset is None else z + check_offset(offset, len(z))
 
     def predict_cumulative_hazard_function(
-        self, X: Any, silo: str | None = None, stratum: Any = 0
+        self, X: Any, silo: str | None = None, stratum: Any = 0, *, offset: Any = None
     ) -> list[StepFunction]:
         """The cumulative hazard of each row over time.
 
@@ -203,6 +217,8 @@ class CoxPH(FederatedLinear):
             The silo whose baseline hazard is taken; it may be left out where there is one.
         stratum : int, default 0
             Which of the strata of that silo.
+        offset : array, optional
+            A number for each row that is added to its linear predictor.
 
         Returns
         -------
@@ -210,9 +226,11 @@ class CoxPH(FederatedLinear):
             One function of time for each row.
         """
         base = self._baseline(silo, stratum)
-        return [StepFunction(base.x, base.y * risk, 0.0) for risk in np.exp(self.predict(X))]
+        return [StepFunction(base.x, base.y * risk, 0.0) for risk in np.exp(self.predict(X, offset))]
 
-    def predict_survival_function(self, X: Any, silo: str | None = None, stratum: Any = 0) -> list[StepFunction]:
+    def predict_survival_function(
+        self, X: Any, silo: str | None = None, stratum: Any = 0, *, offset: Any = None
+    ) -> list[StepFunction]:
         """For each row the probability that its event has not happened yet, over time.
 
         Parameters
@@ -223,13 +241,15 @@ class CoxPH(FederatedLinear):
             The silo whose baseline hazard is taken; it may be left out where there is one.
         stratum : int, default 0
             Which of the strata of that silo.
+        offset : array, optional
+            A number for each row that is added to its linear predictor.
 
         Returns
         -------
         list of StepFunction
             One function of time for each row.
         """
-        hazards = self.predict_cumulative_hazard_function(X, silo, stratum)
+        hazards = self.predict_cumulative_hazard_function(X, silo, stratum, offset=offset)
         return [StepFunction(hazard.x, np.exp(-hazard.y), 1.0) for hazard in hazards]
 
     def _baseline(self, silo: str | None, stratum: Any) -> StepFunction:
@@ -244,7 +264,7 @@ class CoxPH(FederatedLinear):
         found: StepFunction = self.baselines_[name][stratum]
         return found
 
-    def score(self, X: Any, y: Any, groups: Any = None) -> float:
+    def score(self, X: Any, y: Any, groups: Any = None, *, offset: Any = None) -> float:
         """Harrell's concordance, from pairs within silos.
 
         Parameters
@@ -255,13 +275,15 @@ class CoxPH(FederatedLinear):
             Event and time of each row, as `survival_target` makes it.
         groups : array, optional
             The silo of each row; without it all rows are one silo.
+        offset : array, optional
+            A number for each row that is added to its linear predictor.
 
         Returns
         -------
         float
             The share of pairs in which the row with the higher risk had its event first; 0.5 is chance.
         """
-        risk = self.predict(X)
+        risk = self.predict(X, offset)
         event, time = split_target(y, len(risk))
         parts = {"all": slice(None)} if groups is None else rows_by_silo(groups, len(risk))
         counts = [survival_sums.pair_counts(time[p], event[p], risk[p]) for p in parts.values()]
@@ -342,11 +364,12 @@ def split_target(y: Any, n: int) -> tuple[Any, Any]:
     return y[names[0]], y[names[1]]
 
 
-def survival_rows(name: str, X: Any, y: Any, weights: Any, **more: Any) -> SiloRows:
+def survival_rows(name: str, X: Any, y: Any, weights: Any, offset: Any = None, **more: Any) -> SiloRows:
     """The rows of a silo: events as targets, times and what else there is beside them."""
     event, time = split_target(y, X.shape[0])
     beside = {key: _one_a_row(key, values, X.shape[0]) for key, values in more.items() if values is not None}
-    return SiloRows(name, X, event, row_weights(weights, X), more={"time": time, **beside})
+    offset = None if offset is None else check_offset(offset, X.shape[0])
+    return SiloRows(name, X, event, row_weights(weights, X), offset, {"time": time, **beside})
 
 
 def check_rows(silo: SiloRows) -> None:

@@ -35,7 +35,7 @@ from dualfl.federation.silo_folder import LOG, SiloFolder
 from dualfl.federation.tags import FalseSum
 from dualfl.federation.wire import decode, encode, tag
 from dualfl.lines import plain_text
-from dualfl.silos.verbs import ABOVE_0
+from dualfl.silos.verbs import LEAST
 from dualfl.tables.refusals import Unfit
 from dualfl.tables.schema import Draft
 from dualfl.typing import Array
@@ -406,8 +406,8 @@ def check_first(asks: Any, task: str | None) -> None:
         raise InputError("before there is a plan this silo tells the names of its columns, and nothing else")
     if task is not None and asks[0]["given"].get("classes") not in (None, task == "classification"):
         raise InputError(f"the target of this silo is for {task}, and another kind of target is asked about")
-    if asks[0]["given"].get("least") not in (None, 0.0, ABOVE_0):  # who chose it would find the least target of all
-        raise InputError("whether targets are below 0 or 0 may be asked, and not whether they are below another number")
+    if asks[0]["given"].get("least") not in (None, *LEAST):  # who could choose it would find the least target of all
+        raise InputError("whether targets are 0, or below 0, may be asked, and not how they compare with other numbers")
 
 
 def coefficients(draft: Draft) -> int:

@@ -303,7 +303,7 @@ def silo_table(fit: Fit) -> list[str]:
     lines = table(head, rows, last_text=bool(fit.without))
     for each in fit.without:
         if each.theta is None:
-            lines.append(entry("", with_room(f"{each.silo}: no fit without it, {each.reason.rstrip('.')}.")))
+            lines.append(entry("", with_room(f"{each.silo}: no fit without it: {each.reason.rstrip('.')}.")))
     return lines
 
 

@@ -315,6 +315,11 @@ class Model:
 
     def to_sklearn(self) -> Any:
         """An estimator of scikit-learn for the columns `schema.names`, with the classes by their names."""
+        if self.recipe.site_effect == "fixed":
+            raise NotSupported(
+                "Every silo of this model has an intercept of its own, which never left it, so no estimator can "
+                "predict new rows; fit the model without --site-effect for that."
+            )
         try:
             made = self.estimator().to_sklearn()
         except NotSupported as error:  # it names a class that nobody has heard of

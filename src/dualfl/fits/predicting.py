@@ -68,9 +68,12 @@ def offsets(model: Model, table: Table) -> Array | None:
     return found
 
 
-def hazards(model: Model, X: Any, at: Sequence[float], silo: str | None) -> tuple[list[str], Iterator[list[Any]]]:
-    """The logarithm of the hazard relative to the mean row, the ratio itself, and survival up to some times."""
+def hazards(
+    model: Model, X: Any, offset: Array | None, at: Sequence[float], silo: str | None
+) -> tuple[list[str], Iterator[list[Any]]]:
+    """The logarithm of the hazard relative to the mean row, whose offset is 0, the ratio, and survival up to times."""
     z = (X - np.asarray(model.survival["centre"])) @ model.W[0]
+    z = z if offset is None else z + offset
     columns = [z, np.exp(z)]
     if at:
         curves = baseline(model, silo)
@@ -105,7 +108,7 @@ def _predicted(
     if model.recipe.site_effect == "fixed":
         raise InputError(OWN_INTERCEPTS)
     if "time" in model.schema.roles:
-        return hazards(model, X, at, silo)
+        return hazards(model, X, offsets(model, table), at, silo)
     estimator, X = scorer(model).with_offset(offsets(model, table), X)
     number = estimator.predict(X)
     if not model.schema.classes:

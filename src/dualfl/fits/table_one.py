@@ -57,9 +57,15 @@ def small_cells(small: int) -> str:
 # -- numbers as they are printed ----------------------------------------------------------------------------
 
 
-def decimals(spread: float) -> int:
-    """Places after the point that give a spread three digits."""
-    return 0 if not np.isfinite(spread) or spread <= 0 else int(np.clip(2 - np.floor(np.log10(spread)), 0, 12))
+def decimals(spread: float, mean: float) -> int:
+    """Places after the point that give a spread three digits; where all numbers are one, so many as it has.
+
+    >>> decimals(12.3, 60.0), decimals(0.0, 1.5), decimals(0.0, 3.0)
+    (1, 1, 0)
+    """
+    if np.isfinite(spread) and spread > 0:
+        return int(np.clip(2 - np.floor(np.log10(spread)), 0, 12))
+    return len(f"{mean:.6g}".partition(".")[2]) if np.isfinite(mean) else 0
 
 
 def number(value: float, places: int) -> str:
@@ -116,7 +122,7 @@ def column_lines(found: Description, name: str) -> Iterator[Line]:
     small = found.wishes.small
     if name in found.layout.numeric:
         numbers = [one for one in cells if isinstance(one, Numbers)]
-        places = decimals(numbers[-1].deviation)
+        places = decimals(numbers[-1].deviation, numbers[-1].mean)
         gone = hidden(np.array([[one.present for one in numbers]], dtype=float), small)[0]
         yield Line(f"{name}, mean (SD)", tuple(mean_deviation(*one, places, small) for one in zip(numbers, gone)))
         yield Line("median (quartiles)", tuple(quartiles(*one, places) for one in zip(numbers, gone)), 1)

@@ -12,6 +12,7 @@ from dualfl.estimators.statistics import TestResult
 from dualfl.fits.kept import Kept
 from dualfl.fits.term_tests import wald as wald_of
 from dualfl.names import nearest
+from dualfl.tables.roles import ROLES
 from dualfl.typing import Array
 
 SAME = 1e-8  # relative, of two null deviances of the same rows
@@ -54,6 +55,7 @@ def check_nested(small: Kept, large: Kept) -> None:
             )
     for what, a, b in differences(small, large):
         if a != b:
+            a, b = ("not given" if one is None else one for one in (a, b))
             raise InputError(f"The models are not nested: {what} is {a} in {small.folder} and {b} in {large.folder}.")
     mine, theirs = (number(one, "null deviance") if has_null(one) else 0.0 for one in (small, large))
     if abs(mine - theirs) > SAME * max(abs(mine), abs(theirs)):
@@ -89,8 +91,8 @@ def differences(small: Kept, large: Kept) -> Sequence[tuple[str, object, object]
             "the number of rows": data["rows"],
             "the list of silos": ", ".join(sorted(data["silos"])),
             "the list of classes": ", ".join(schema.classes),
-            **{f"{name} of the model": value for name, value in {**kept, **dispersed}.items()},
-            "what other columns are for": dict(getattr(schema, "roles", {})),
+            **{f"--{name.replace('_', '-')}": value for name, value in {**kept, **dispersed}.items()},
+            **{f"--{role}": schema.roles.get(role) for role in ROLES},
         }
 
     mine, theirs = facts(small), facts(large)

@@ -1,11 +1,12 @@
 """Cox's proportional hazards: the negative log partial likelihood of one client's rows, plus a ridge.
 
-    f(theta) = (1/m) [ sum over events i of  w_i (log sum over R(t_i) of w_l exp(x_l'theta)  -  x_i'theta) ]
+    f(theta) = (1/m) [ sum over events i of  w_i (log sum over R(t_i) of w_l exp(z_l)  -  z_i) ]
                + (ridge/2) |theta|^2,
 
-R(t) the rows that are at risk at t, in the stratum of i: those that have entered before t and have neither died nor
-left before t. m is the total weight of the rows, so that the mean of clients, weighted by m, is the partial likelihood
-of all rows stratified by client; times are compared within a client and a stratum only. Ties are Efron's or Breslow's.
+with predictors z_l = x_l'theta + o_l, whose offset o_l is 0 unless it is given, and R(t) the rows that are at risk at
+t, in the stratum of i: those that have entered before t and have neither died nor left before t. m is the total weight
+of the rows, so that the mean of clients, weighted by m, is the partial likelihood of all rows stratified by client;
+times are compared within a client and a stratum only. Ties are Efron's or Breslow's.
 
 The rows are copied once, sorted as `kernels.risk_sets` wants them and, if they are dense, with the mean of their
 stratum taken off, which changes nothing but the rounding: f depends on differences of rows only.
@@ -34,7 +35,7 @@ from dualfl.arguments import check
 from dualfl.errors import InputError
 from dualfl.kernels import Design, RiskSets, sorted_risk_sets
 from dualfl.objectives.base import Objective, check_factor
-from dualfl.objectives.inputs import check_features, check_weights
+from dualfl.objectives.inputs import check_features, check_offset, check_weights
 from dualfl.objectives.points import Point
 from dualfl.objectives.predictors import PredictorPoint
 from dualfl.objectives.rounding import UNIT, Rounding, roundings
@@ -60,8 +61,8 @@ class CoxPartialLikelihood(Objective):
         When a row came under observation, before its time; None for 0.
     strata : array_like, optional
         a label a row; only rows of one label are compared.
-    weights : array_like, optional
-        One number >= 0 a row; None counts every row once.
+    weights, offset : array_like, optional
+        One number a row, as in `LinearModel`.
     ties : Ties, default 'efron'
         "efron" or "breslow".
 
@@ -86,6 +87,7 @@ class CoxPartialLikelihood(Objective):
         entry: npt.ArrayLike | None = None,
         strata: npt.ArrayLike | None = None,
         weights: npt.ArrayLike | None = None,
+        offset: npt.ArrayLike | None = None,
         ties: Ties = "efron",
     ) -> None:
         super().__init__()
@@ -111,6 +113,7 @@ class CoxPartialLikelihood(Objective):
         self.order = kept[self.sets.order]  # the given row of each sorted one
         self.labels = labels[self.sets.order]
         self.s = frozen(s[self.order])
+        self.offset = None if offset is None else sealed(check_offset(offset, n)[self.order])
         self._unit = 1 / self._mass  # s_l in terms of the given weights, of which the logarithms in f are
         self.centres = _centres(X, self.order, self.labels, self.s)
         self.centred = not bool(sp.issparse(X))
@@ -170,10 +173,12 @@ class CoxPartialLikelihood(Objective):
         return CoxPoint(self, x)
 
     def predictors(self, x: Array) -> Array:
-        self.cost.passes += 0.5
-        return self.design.forward(np.ascontiguousarray(x)[:, None])[:, 0]
+        z = self.directions(x)
+        return z if self.offset is None else z + self.offset
 
-    directions = predictors  # there is no offset
+    def directions(self, p: Array) -> Array:
+        self.cost.passes += 0.5
+        return self.design.forward(np.ascontiguousarray(p)[:, None])[:, 0]
 
     def cox_point(self, x: Array) -> CoxPoint:
         point = self.at(x)
@@ -200,11 +205,15 @@ class CoxPartialLikelihood(Objective):
         far = float(np.abs(point.predictors).max(initial=0.0))
         sums, products = roundings(2 * self.n) + 4 * UNIT * far, roundings(self.d)
         p = point.expected + np.where(self.sets.dead, self.s, 0.0)
-        pull = self.column_sizes * float(np.sqrt((p * p / self.s).sum()))
-        ridge = self.ridge * size
+        P, ridge = float(np.sqrt((p * p / self.s).sum())), self.ridge * size
+        pull = self.column_sizes * P
         off = products * self._farthest * float(np.linalg.norm(x)) + drift * far
+        reach = 0.0
+        if self.offset is not None:  # like a column whose coefficient is 1
+            reach = P * float(np.sqrt(self.s @ self.offset**2))
+            off += products * float(np.abs(self.offset).max(initial=0.0))
         logarithms = abs(point.data_value - self.constant) + self.events * (1 + 4 * far)
-        value = sums * logarithms + products * float((pull + ridge) @ size) + 8 * UNIT * abs(self.constant)
+        value = sums * logarithms + products * (float((pull + ridge) @ size) + reach) + 8 * UNIT * abs(self.constant)
         value += 2 * self.events * drift * far + self.events / 2 * off**2
         gradient = (sums + products) * (pull + ridge)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
@@ -264,8 +273,8 @@ class CoxPoint(PredictorPoint["CoxPartialLikelihood"]):
         f = self.f
         f.cost.hessian_products += 1
         f.cost.passes += 1
-        q = kernels.cox_curvature_times(f.sets, self.predictors, f.s, f.predictors(v))
-        f.cost.passes -= 0.5  # the half that `predictors` counted
+        q = kernels.cox_curvature_times(f.sets, self.predictors, f.s, f.directions(v))
+        f.cost.passes -= 0.5  # the half that `directions` counted
         return np.asarray(f.design.backward(q[:, None])[:, 0] + f.ridge * v)
 
     def slope(self, p: Array, q: Array) -> float:

@@ -249,7 +249,7 @@ def model(rows: SiloRows, cost: Cost) -> Any:
     if isinstance(cost.loss, Cox):
         return CoxPartialLikelihood(
             rows.X, rows.more["time"], y > 0, cost.ridge, entry=rows.more.get("entry"), strata=rows.more.get("strata"),
-            weights=rows.weights, ties=cost.loss.ties,
+            weights=rows.weights, offset=rows.offset, ties=cost.loss.ties,
         )  # fmt: skip
     if isinstance(cost.loss, Ordered):
         return ProportionalOdds(

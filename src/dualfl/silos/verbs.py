@@ -35,6 +35,7 @@ from dualfl.typing import AnyArray, Array
 Wire = dict[str, Any]
 BLOCK = 2048  # rows at a time
 FAR = 30.0  # an intercept that stands for an infinite one
+LEAST = (0.0, 5e-324)  # what targets may be asked not to be below: 0, or the least number above it
 VERBS: dict[str, Callable[..., Wire]] = {}
 
 
@@ -49,9 +50,6 @@ def answered(chamber: Chamber, name: str, given: Mapping[str, Any]) -> Wire:
     if name not in VERBS:
         raise InputError(f"nobody here knows how to answer {name!r}; see that all run one version")
     return VERBS[name](chamber, **given)
-
-
-ABOVE_0 = float(np.nextafter(0.0, 1.0))  # the least number that is
 
 
 # -- tables -----------------------------------------------------------------------------------------------

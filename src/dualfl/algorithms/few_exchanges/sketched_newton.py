@@ -77,6 +77,7 @@ ARMIJO = 1e-4
 FLAT = 1.9  # times half its decrement: a step that gains more met no curvature
 SHORTER = 0.4  # the second trial, once one has failed
 NEAR = 0.1  # of the energy: a decrement below it is near the minimiser
+LASTING = 0.05  # of the decrement before: below it Newton's method converges
 CLOSE = 0.02  # of the energy: where exchanges cost nothing, a proof is tried only below such a decrement
 SETTLED = 0.005  # of the energy: below such a decrement the Hessian hardly changes, and a dear one is worth its price
 PATIENCE = 3  # exchanges with one metric before a dear one is asked for
@@ -362,8 +363,12 @@ class SketchedNewton(Algorithm):
         return replace(s, trial=s.x - p, p=p, t=t, near=False, close=False, request=())
 
     def check_minimiser(self, s: Server, p: Array, decrement: float) -> None:
-        """Without a ridge there may be none: then energies have converged and the model still grows."""
-        still = s.basis.at.norm(p) >= 0.02 * s.basis.at.norm(s.x)
+        """Without a ridge there may be none: then energies have converged and the model still grows.
+
+        Far out along a direction that has no end, each decrement is 0.37 of the one before. It falls faster where there
+        is a minimiser; a run that begins next to it has hardly moved, so that its steps seem long.
+        """
+        still = s.basis.at.norm(p) >= 0.02 * s.basis.at.norm(s.x) and decrement > LASTING * s.decrement
         perfect = 0 <= s.E <= 1e-20 * abs(s.E0)  # 0 but for rounding, as a squared hinge can be
         if not s.basis.M.any() and s.x.any() and still and not perfect and decrement <= 1e-7 * abs(s.E0):
             error = NoMinimiser(
