@@ -5,7 +5,7 @@ silo must give to the stored requests the stored answers, and a coordinator must
 not, PROTOCOL in dualfl/federation/protocol.py is raised, and the conversations are recorded anew, at the root of the
 repository:
 
-    python tests/federation/transcripts.py
+    OPENBLAS_CORETYPE=Haswell python tests/federation/transcripts.py
 
 A conversation is a zip file: NN-KIND/request and NN-KIND/answers/SILO are messages as they travel, silos/SILO/ is the
 silo's folder before the first of them, with the secrets that make masks the same every time.
@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from far import far_silos
 from loopback import Loopback, csv_homes, run_over, sign_up
+from threadpoolctl import threadpool_info
 
 from dualfl import kernels
 from dualfl.algorithms.registry import make
@@ -130,7 +131,12 @@ def new_homes(folder: Path, masked: bool) -> list[Path]:
     return homes
 
 
-ISA, BLAS = "baseline", "SkylakeX"  # what is recorded: masked words show every bit
+ISA, BLAS = "baseline", "Haswell"  # what is recorded, as most processors can: masked words show every bit
+
+
+def blas() -> set[str]:
+    """For which processors the libraries of this process add up."""
+    return {one.get("architecture", "") for one in threadpool_info() if one["internal_api"] == "openblas"}
 
 
 def record(name: str) -> Transcript:
@@ -273,6 +279,8 @@ def main() -> None:
             f"protocol {PROTOCOL} is recorded already. If a release speaks it, raise PROTOCOL in "
             "src/dualfl/federation/protocol.py; if none does, give --replace."
         )
+    if blas() != {BLAS}:
+        parser.error(f"it is recorded with OpenBLAS for {BLAS}: set OPENBLAS_CORETYPE={BLAS}")
     kernels.use_isa(ISA)
     recorded = [record(name) for name in CONVERSATIONS]  # all of them, before anything is removed
     shutil.rmtree(FOLDER, ignore_errors=True)  # a silo refuses other protocols, so theirs cannot be replayed
