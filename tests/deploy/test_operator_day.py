@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -36,7 +37,7 @@ from dualfl.deploy.condition import condition
 from dualfl.deploy.coordinator import Coordinator
 from dualfl.deploy.project import Project
 from dualfl.deploy.proxy import Seen, key_id
-from dualfl.deploy.service import Record
+from dualfl.deploy.service import Record, noted
 from dualfl.deploy.status_page import shown
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
@@ -177,6 +178,46 @@ def test_status_of_a_run_says_exchange_proof_and_who_is_waited_for(place):
         assert condition(study)["runs"][0]["state"] == state
 
 
+def test_a_measurement_of_the_network_is_shown_and_stopped_like_a_run(place):
+    study = place / "study"
+    work = study / "network" / "work"
+    work.mkdir(parents=True)
+    (work / "job.pkl").touch()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as measures:
+        (work / "submitted.json").write_text(json.dumps({"run": "1", "waits": noted(measures.pid)}))
+        (work / "waiting.json").write_text(json.dumps({"silos": ["west"]}))
+        (run,) = condition(study)["runs"]
+        assert (run["name"], run["state"], run["waits_for"]) == ("network", "running", ["west"])
+        assert "Ended: network." in dualfl("stop", study, "--run", "all")
+        assert measures.wait(20) == -signal.SIGTERM
+    assert condition(study)["runs"][0]["state"] == "ended"
+    dualfl("purge", study, "--days", "0", "--yes")
+    assert not work.exists()
+
+
+def test_silos_are_not_blamed_for_the_silence_of_a_coordinator_that_does_not_run(place):
+    study = place / "study"
+    seen_by_proxy(study, "north", ago=100.0)
+    seen_by_proxy(study, "south", ago=4000.0)
+    dualfl("revoke", study, "west")
+    assert [silo["sentence"][:23] for silo in condition(study)["silos"]] == ["", "", "It is not admitted; get"]
+    record = Record(study, "coordinator")
+    assert not condition(study)["silos"][1]["sentence"]  # it has just begun to listen
+    record.note(started=time.time() - 90.0)
+    assert "Ask its operator" in condition(study)["silos"][1]["sentence"]
+
+
+def test_silos_are_asked_in_when_the_proxy_is_there(place):
+    study = place / "study"
+    record = Record(study, "coordinator")
+    record.part("superlink", os.getpid(), 0)
+    assert "Being started: proxy" in condition(study)["sentence"]
+    record.part("proxy", os.getpid(), 1)
+    assert condition(study)["sentence"].startswith("Silos may connect")
+    said = dualfl("status", study)
+    assert "runs, started again once" in said and "1 times" not in said
+
+
 def test_a_run_waits_for_a_superlink_that_its_service_starts_again(place, monkeypatch):
     """It was killed, say, a moment before the run is submitted: that needs no hand."""
     project, work, said = Project(place / "study"), place / "study" / "runs" / "auto" / "work", []
@@ -199,14 +240,16 @@ def test_a_run_waits_for_a_superlink_that_its_service_starts_again(place, monkey
         running.submitted(project, work, said.append, was_there=False)
 
 
-def test_status_of_a_silo(place):
+def test_status_of_a_silo(place, monkeypatch):
     folder = place / "south"
     assert "deploy serve" in dualfl("status", folder)
     found = condition(folder)
     assert found["state"] == "stopped" and found["approval"] == "ask"
     (folder / "approvals" / "waiting").mkdir(parents=True)
     (folder / "approvals" / "waiting" / "a.json").touch()
-    assert "1 plan waits" in " ".join(dualfl("status", folder).split())
+    monkeypatch.chdir(place)
+    said = dualfl("status", "south")
+    assert "1 plan waits" in said and "`dualfl deploy approve south`" in said  # in one line, where it can be copied
     with pytest.raises(InputError, match="neither a coordinator's folder nor a silo's"):
         condition(place)
 
