@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import html
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from dualfl.colours import COLOURS
+from dualfl.lines import WIDTH, paragraph
 
 Content = dict[str, Any]
 Value = tuple[dict[str, Any], float | None]  # labels, and the number if it is known
-WIDTH = 80
 GOOD = {"connected", "running", "done"}
 BAD = {"gone", "failed", "refused", "not admitted", "stopped", "other protocol", "wrong clock"}
 
@@ -86,7 +85,8 @@ def facts(found: Content) -> list[tuple[str, str]]:
     said = [("disk", f"{size(disk['used'])} used here, {size(disk['free'])} free")]
     said += [(one["name"], lasting(one["days"])) for one in found["certificates"]]
     for name, part in found["parts"].items():
-        again = f", started again {part['restarts']} times" if part["restarts"] else ""
+        restarts = part["restarts"]
+        again = f", started again {'once' if restarts == 1 else f'{restarts} times'}" if restarts else ""
         said.append((name, f"{'runs' if part['running'] else 'down'}{again}"))
     if found["kind"] == "silo":
         heard = "not heard yet" if found["heard"] is None else f"last word {ago(found['heard'])} ago"
@@ -106,7 +106,7 @@ def lines(found: Content) -> list[str]:
     for heads, rows in ((SILOS, silo_rows(found)), (RUNS, run_rows(found))):
         if rows:
             told += ["", *columns(heads, rows)]
-    said = [textwrap.fill(sentence, WIDTH, subsequent_indent="  ") for sentence in sentences(found)]
+    said = [paragraph(sentence, "  ") for sentence in sentences(found)]
     return [*told, "", *said] if said else told
 
 
