@@ -15,6 +15,7 @@ import sys
 import tarfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -32,8 +33,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from loopback import csv_homes
 
 from dualfl.cli import main
-from dualfl.deploy import certificates, keys, running, study, telling, upkeep
-from dualfl.deploy.condition import condition
+from dualfl.deploy import certificates, keys, running, study, supervisor, telling, upkeep
+from dualfl.deploy.certificates import lifetimes
+from dualfl.deploy.condition import condition, warnings
 from dualfl.deploy.coordinator import Coordinator
 from dualfl.deploy.project import Project
 from dualfl.deploy.proxy import Seen, key_id
@@ -104,6 +106,35 @@ def test_commands_of_every_day_import_no_library_of_models(place):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=place, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+# -- what a service says by itself -----------------------------------------------------------------
+
+
+def test_a_service_says_when_the_disk_gets_full_and_once_a_day_as_long_as_it_is(place, monkeypatch):
+    now, free, said = [1000.0], [50 << 30], []
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=free[0]))
+    coordinator = Coordinator(place / "study")
+    warned = supervisor.Warnings(lambda: warnings(place / "study", coordinator.certificates))
+
+    def after(seconds, megabytes):
+        now[0] += seconds
+        free[0] = megabytes << 20
+        warned.look(said.append)
+        return len(said)
+
+    assert after(0, 50_000) == after(61, 50_000) == 0
+    assert after(61, 900) == 1 and "Only 900 MB of the disk are free" in said[0]
+    assert after(61, 800) == after(3600, 700) == 1  # it is known, though the number is another one
+    assert after(90_000, 600) == 2
+    assert after(61, 50_000) == 2 and after(61, 500) == 3  # it was mended, and is so again
+
+
+def test_a_certificate_that_cannot_be_read_is_said_and_ends_no_service(place):
+    (place / "south" / "ca.crt").write_text("nothing")
+    (said,) = filter(None, warnings(place / "south", lambda: lifetimes(place / "south", ("ca.crt",))).values())
+    assert "ca.crt" in said
 
 
 # -- status ----------------------------------------------------------------------------------------
@@ -271,6 +302,8 @@ def test_the_page_and_the_metrics_are_on_loopback_for_this_machine_alone(place):
         assert 'dualfl_silo_connected{silo="north"} 1' in metrics.text
         assert 'dualfl_requests_refused_total{code="401"} 3' in metrics.text
         assert "# TYPE dualfl_silo_last_word_seconds gauge" in metrics.text
+        lasts = float(re.search(r'remaining_seconds{certificate="server.pem"} (\S+)', metrics.text)[1])
+        assert 729 * 86_400 <= lasts <= 730 * 86_400
         assert httpx.get(f"{here}/status.json").json()["kind"] == "coordinator"
         assert httpx.get(f"{here}/etc").status_code == 404
         # A site that has its name resolve to loopback reads nothing.

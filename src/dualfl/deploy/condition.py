@@ -11,6 +11,7 @@ import contextlib
 import json
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,27 @@ def common(folder: Path, kind: str) -> Content:
 
 
 def disk(folder: Path) -> Content:
-    free, used = shutil.disk_usage(folder).free, sum(path.stat().st_size for path in folder.rglob("*") if is_file(path))
-    sentence = ""
-    if free < LITTLE:
-        sentence = (
-            f"Only {free / 2**20:.0f} MB of the disk are free: make room, or let `dualfl deploy purge` delete old "
-            "experiments; nothing is answered on a full disk."
-        )
-    return {"free": free, "used": used, "sentence": sentence}
+    used = sum(path.stat().st_size for path in folder.rglob("*") if is_file(path))
+    return {"free": shutil.disk_usage(folder).free, "used": used, "sentence": too_full(folder)}
+
+
+def too_full(folder: Path) -> str:
+    free = shutil.disk_usage(folder).free
+    if free >= LITTLE:
+        return ""
+    return (
+        f"Only {free / 2**20:.0f} MB of the disk are free: make room, or let `dualfl deploy purge` delete old "
+        "experiments; nothing is answered on a full disk."
+    )
+
+
+def warnings(folder: Path, certificates: Callable[[], list[Content]]) -> dict[str, str]:
+    """What a service says by itself, by what it is about."""
+    try:
+        found = {one["name"]: str(one["sentence"]) for one in certificates()}
+    except InputError as error:  # one that cannot be read is no reason to end what runs
+        found = {"certificates": str(error)}
+    return found | {"disk": too_full(folder)}
 
 
 def is_file(path: Path) -> bool:

@@ -200,8 +200,8 @@ def metrics(found: Content) -> str:
     tell("part_restarts_total", "How often a part was started again.", restarts, "counter")
     tell("disk_free_bytes", "Of the disk that holds the folder.", [({}, float(found["disk"]["free"]))])
     tell("disk_used_bytes", "By the folder.", [({}, float(found["disk"]["used"]))])
-    valid = [({"certificate": one["name"]}, one["days"]) for one in found["certificates"]]
-    tell("certificate_days", "Until a certificate expires.", valid)
+    valid = [({"certificate": one["name"]}, 86_400.0 * one["days"]) for one in found["certificates"]]
+    tell("certificate_remaining_seconds", "Until a certificate expires.", valid)
     if found["kind"] == "silo":
         tell("connected", "Whether the coordinator answers.", [({}, float(found["state"] == "connected"))])
         tell("heard_seconds", "Since the coordinator's last word.", [({}, found["heard"])])
