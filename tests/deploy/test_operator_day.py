@@ -431,9 +431,10 @@ def test_a_silo_changes_its_keys_and_trust_shows_which(place):
     assert old in dualfl("revoke", study, "south")
     assert "south" not in Project(study).logins and Project(study).missing == ["south"]
     dualfl("admit", study, south / "card.txt")
-    said = dualfl("trust", place / "north", study / "for-silos" / "roster.json").splitlines()
-    (line,) = [line for line in said if line.startswith("south")]
-    assert f"CHANGED, was {old}" in line and not any("CHANGED" in other for other in said if other != line)
+    said = dualfl("trust", place / "north", study / "for-silos" / "roster.json")
+    (silo,) = re.findall(r"^(\w+) +SHA256:\S+\s+CHANGED, was (?:\S+)$", said, re.MULTILINE)
+    assert silo == "south" and f"CHANGED, was {old}" in said and said.count("CHANGED") == 1
+    assert max(map(len, said.splitlines())) <= 80
     assert "rotated" in dualfl("audit", south)
     dualfl("trust", south, study / "for-silos" / "roster.json")
 

@@ -13,7 +13,7 @@ import click
 from dualfl.cli.command_line import tell
 from dualfl.cli.paths import FILE, FOLDER
 from dualfl.errors import InputError
-from dualfl.lines import said_to
+from dualfl.lines import WIDTH, said_to
 
 CLEAR = "\x1b[2J\x1b[H"
 SHORTEST, LONGEST = 0.1, 86_400.0  # seconds between two looks
@@ -224,7 +224,8 @@ def trust_command(folder: Path, roster: Path) -> None:
     from dualfl.deploy.member import trust
 
     for name, fingerprint, change in trust(folder, roster):
-        click.echo(f"{name:<20} {fingerprint}{f'  {change}' if change else ''}")
+        line = f"{name:<20} {fingerprint}{f'  {change}' if change else ''}"
+        click.echo(line if len(line) <= WIDTH else f"{name:<20} {fingerprint}\n    {change}")
     tell("Compare each line with the operator of that silo, so that nobody can impersonate it.")
 
 
