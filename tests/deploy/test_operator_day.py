@@ -161,7 +161,7 @@ def test_status_of_a_coordinator_says_who_is_there_and_what_to_do(place):
     lines = {line.split()[0]: line for line in said.splitlines() if line.startswith(SILOS)}
     assert "connected" in lines["north"] and "ask 1234abcd" in lines["north"] and f" {PROTOCOL} " in lines["north"]
     assert "gone" in lines["south"] and "67 min" in lines["south"]
-    assert "other protocol" in lines["west"]
+    assert "other protocol" in lines["west"] and "3 by key or clock (401)" in said
     assert "deploy start" in said and f"It speaks protocol 7 and this coordinator {PROTOCOL}" in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 80
 

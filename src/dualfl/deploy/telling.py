@@ -12,6 +12,7 @@ from dualfl.lines import WIDTH, paragraph
 Content = dict[str, Any]
 Value = tuple[dict[str, Any], float | None]  # labels, and the number if it is known
 GOOD = {"connected", "running", "done"}
+TURNED_AWAY = {"401": "by key or clock", "412": "by a key in use or revoked"}  # as Flower answers
 BAD = {"gone", "failed", "refused", "not admitted", "stopped", "other protocol", "wrong clock"}
 
 
@@ -94,7 +95,8 @@ def facts(found: Content) -> list[tuple[str, str]]:
         said.append(("plans", f"{found['plans']} waiting for approval ({found['approval']})"))
         said.append(("experiments", f"{found['experiments']} open"))
     elif found["turned_away"]:
-        counts = ", ".join(f"{count} with {code}" for code, count in sorted(found["turned_away"].items()))
+        away = sorted(found["turned_away"].items())
+        counts = ", ".join(f"{count} {TURNED_AWAY.get(code, 'requests')} ({code})" for code, count in away)
         said.append(("turned away", counts))
     return said
 
