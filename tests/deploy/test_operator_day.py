@@ -209,12 +209,21 @@ def test_status_of_a_run_says_exchange_proof_and_who_is_waited_for(place):
         assert condition(study)["runs"][0]["state"] == state
 
 
+@contextlib.contextmanager
+def ended(process):
+    """Whatever a test finds, it waits for no process that goes on."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 def test_a_measurement_of_the_network_is_shown_and_stopped_like_a_run(place):
     study = place / "study"
     work = study / "network" / "work"
     work.mkdir(parents=True)
     (work / "job.pkl").touch()
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as measures:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as measures, ended(measures):
         (work / "submitted.json").write_text(json.dumps({"run": "1", "waits": noted(measures.pid)}))
         (work / "waiting.json").write_text(json.dumps({"silos": ["west"]}))
         (run,) = condition(study)["runs"]
