@@ -289,7 +289,10 @@ def test_status_of_a_silo(place, monkeypatch):
     (folder / "approvals" / "waiting" / "a.json").touch()
     monkeypatch.chdir(place)
     said = dualfl("status", "south")
-    assert "1 plan waits" in said and "`dualfl deploy approve south`" in said  # in one line, where it can be copied
+    assert "1 plan waits" in " ".join(said.split())
+    waits = "This silo is connected to fl.north.org:9443. 1 plan waits for `dualfl deploy approve south`."
+    told = "\n".join(telling.lines(condition(folder) | {"sentence": waits}))
+    assert "\n  `dualfl deploy approve south`." in told  # in one line, where it can be copied
     with pytest.raises(InputError, match="neither a coordinator's folder nor a silo's"):
         condition(place)
 
