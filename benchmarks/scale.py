@@ -118,13 +118,18 @@ def wait_for(deployment: Deployment, seconds: float = 600.0) -> None:
         time.sleep(0.5)
 
 
+LINES = ("coordinator, idle CPU s/min", "coordinator, MB after")
+PARABOLAS = ("coordinator, CPU s an exchange", "kB down, a silo and exchange")  # every silo hears the hellos of all
+
+
 def extrapolated(rows: list[dict[str, float]], to: int = 1000) -> str:
-    """A line through what was measured, and where it leads."""
+    """Curves through what was measured, and where they lead."""
     silos = [row["silos"] for row in rows]
-    lines = [f"A line through these, and where it leads with {to:,} silos:", ""]
-    for what in ("idle CPU s/min", "CPU s an exchange", "MB after"):
-        each, base = np.polyfit(silos, [row[f"coordinator, {what}"] for row in rows], 1)
-        lines.append(f"- coordinator, {what}: {base:.2g} and {each:.2g} for each silo, {base + to * each:.3g} in all")
+    lines = [f"Curves through these, by least squares, and where they lead with N = {to:,} silos:", ""]
+    for what in LINES + PARABOLAS * (len(rows) > 2):
+        found = np.polyfit(silos, [row[what] for row in rows], 1 if what in LINES else 2)
+        terms = [f"{c:.2g}{power}" for c, power in zip(found[::-1], ("", " N", " N^2"))]
+        lines.append(f"- {what}: {' + '.join(terms)}, so {float(np.polyval(found, to)):,.3g}")
     return "\n".join(lines) + "\n"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import IO
 
 WIDTH, LABEL = 80, 13
 LEAST = 12  # characters of a text in a table, however little room there is
@@ -26,16 +27,27 @@ def entry(label: str, text: str, indent: str = "") -> str:
     )
 
 
-def paragraph(text: str) -> str:
-    """Sentences, wrapped; a command in backquotes stays whole, so that it can be copied.
+def paragraph(text: str, then: str = "") -> str:
+    """Sentences, wrapped, with `then` before all lines but the first; a command in backquotes stays whole, so that it
+    can be copied.
 
     >>> print(paragraph("Compare all fingerprints with the operators, then start by `dualfl deploy serve silo`."))
     Compare all fingerprints with the operators, then start by
     `dualfl deploy serve silo`.
     """
-    kept = re.sub("`[^`]*`", lambda command: command[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
-    filled = textwrap.fill(kept, WIDTH, break_long_words=False, break_on_hyphens=False)
+
+    def whole(command: re.Match[str]) -> str:
+        fits = len(then) + len(command[0]) <= WIDTH  # what is longer has to be broken somewhere
+        return command[0].replace(" ", "\N{NO-BREAK SPACE}") if fits else command[0]
+
+    kept = re.sub("`[^`]*`[.,;:)]*", whole, text)
+    filled = textwrap.fill(kept, WIDTH, subsequent_indent=then, break_long_words=False, break_on_hyphens=False)
     return filled.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def said_to(stream: IO[str], sentence: str) -> str:
+    """Wrapped for somebody who reads it on a terminal; one line for a log."""
+    return paragraph(sentence) if stream.isatty() and "\n" not in sentence else sentence
 
 
 def titled(title: str, entries: Iterable[tuple[str, str]]) -> str:

@@ -1,7 +1,8 @@
 """A coordinator and three silos in containers, by the commands in the compose files' comments, and one analysis.
 
 `python tests/deploy/container_walk.py FOLDER` needs podman, podman-compose and the image (DUALFL_IMAGE, or
-localhost/dualfl). Every container has a network of its own: silos reach the coordinator by its published port.
+localhost/dualfl); Debian's packages are podman, crun, catatonit, netavark and iptables. Every container has a network
+of its own: silos reach the coordinator by its published port.
 """
 
 from __future__ import annotations

@@ -8,12 +8,14 @@ import json
 import os
 import re
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
 import tarfile
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -31,12 +33,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from loopback import csv_homes
 
 from dualfl.cli import main
-from dualfl.deploy import certificates, keys, running, study, telling, upkeep
-from dualfl.deploy.condition import condition
+from dualfl.deploy import certificates, keys, running, study, supervisor, telling, upkeep
+from dualfl.deploy.certificates import lifetimes
+from dualfl.deploy.condition import condition, warnings
 from dualfl.deploy.coordinator import Coordinator
 from dualfl.deploy.project import Project
 from dualfl.deploy.proxy import Seen, key_id
-from dualfl.deploy.service import Record
+from dualfl.deploy.service import Record, noted
 from dualfl.deploy.status_page import shown
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
@@ -105,6 +108,35 @@ def test_commands_of_every_day_import_no_library_of_models(place):
     assert done.returncode == 0, done.stderr
 
 
+# -- what a service says by itself -----------------------------------------------------------------
+
+
+def test_a_service_says_when_the_disk_gets_full_and_once_a_day_as_long_as_it_is(place, monkeypatch):
+    now, free, said = [1000.0], [50 << 30], []
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=free[0]))
+    coordinator = Coordinator(place / "study")
+    warned = supervisor.Warnings(lambda: warnings(place / "study", coordinator.certificates))
+
+    def after(seconds, megabytes):
+        now[0] += seconds
+        free[0] = megabytes << 20
+        warned.look(said.append)
+        return len(said)
+
+    assert after(0, 50_000) == after(61, 50_000) == 0
+    assert after(61, 900) == 1 and "Only 900 MB of the disk are free" in said[0]
+    assert after(61, 800) == after(3600, 700) == 1  # it is known, though the number is another one
+    assert after(90_000, 600) == 2
+    assert after(61, 50_000) == 2 and after(61, 500) == 3  # it was mended, and is so again
+
+
+def test_a_certificate_that_cannot_be_read_is_said_and_ends_no_service(place):
+    (place / "south" / "ca.crt").write_text("nothing")
+    (said,) = filter(None, warnings(place / "south", lambda: lifetimes(place / "south", ("ca.crt",))).values())
+    assert "ca.crt" in said
+
+
 # -- status ----------------------------------------------------------------------------------------
 
 
@@ -129,7 +161,7 @@ def test_status_of_a_coordinator_says_who_is_there_and_what_to_do(place):
     lines = {line.split()[0]: line for line in said.splitlines() if line.startswith(SILOS)}
     assert "connected" in lines["north"] and "ask 1234abcd" in lines["north"] and f" {PROTOCOL} " in lines["north"]
     assert "gone" in lines["south"] and "67 min" in lines["south"]
-    assert "other protocol" in lines["west"]
+    assert "other protocol" in lines["west"] and "3 by key or clock (401)" in said
     assert "deploy start" in said and f"It speaks protocol 7 and this coordinator {PROTOCOL}" in " ".join(said.split())
     assert max(map(len, said.splitlines())) <= 80
 
@@ -177,6 +209,55 @@ def test_status_of_a_run_says_exchange_proof_and_who_is_waited_for(place):
         assert condition(study)["runs"][0]["state"] == state
 
 
+@contextlib.contextmanager
+def ended(process):
+    """Whatever a test finds, it waits for no process that goes on."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
+def test_a_measurement_of_the_network_is_shown_and_stopped_like_a_run(place):
+    study = place / "study"
+    work = study / "network" / "work"
+    work.mkdir(parents=True)
+    (work / "job.pkl").touch()
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as measures, ended(measures):
+        (work / "submitted.json").write_text(json.dumps({"run": "1", "waits": noted(measures.pid)}))
+        (work / "waiting.json").write_text(json.dumps({"silos": ["west"]}))
+        (run,) = condition(study)["runs"]
+        assert (run["name"], run["state"], run["waits_for"]) == ("network", "running", ["west"])
+        assert "Ended: network." in dualfl("stop", study, "--run", "all")
+        assert measures.wait(20) == -signal.SIGTERM
+    assert condition(study)["runs"][0]["state"] == "ended"
+    dualfl("purge", study, "--days", "0", "--yes")
+    assert not work.exists()
+
+
+def test_silos_are_not_blamed_for_the_silence_of_a_coordinator_that_does_not_run(place):
+    study = place / "study"
+    seen_by_proxy(study, "north", ago=100.0)
+    seen_by_proxy(study, "south", ago=4000.0)
+    dualfl("revoke", study, "west")
+    assert [silo["sentence"][:23] for silo in condition(study)["silos"]] == ["", "", "It is not admitted; get"]
+    record = Record(study, "coordinator")
+    assert not condition(study)["silos"][1]["sentence"]  # it has just begun to listen
+    record.note(started=time.time() - 90.0)
+    assert "Ask its operator" in condition(study)["silos"][1]["sentence"]
+
+
+def test_silos_are_asked_in_when_the_proxy_is_there(place):
+    study = place / "study"
+    record = Record(study, "coordinator")
+    record.part("superlink", os.getpid(), 0)
+    assert "Being started: proxy" in condition(study)["sentence"]
+    record.part("proxy", os.getpid(), 1)
+    assert condition(study)["sentence"].startswith("Silos may connect")
+    said = dualfl("status", study)
+    assert "runs, started again once" in said and "1 times" not in said
+
+
 def test_a_run_waits_for_a_superlink_that_its_service_starts_again(place, monkeypatch):
     """It was killed, say, a moment before the run is submitted: that needs no hand."""
     project, work, said = Project(place / "study"), place / "study" / "runs" / "auto" / "work", []
@@ -199,14 +280,19 @@ def test_a_run_waits_for_a_superlink_that_its_service_starts_again(place, monkey
         running.submitted(project, work, said.append, was_there=False)
 
 
-def test_status_of_a_silo(place):
+def test_status_of_a_silo(place, monkeypatch):
     folder = place / "south"
     assert "deploy serve" in dualfl("status", folder)
     found = condition(folder)
     assert found["state"] == "stopped" and found["approval"] == "ask"
     (folder / "approvals" / "waiting").mkdir(parents=True)
     (folder / "approvals" / "waiting" / "a.json").touch()
-    assert "1 plan waits" in " ".join(dualfl("status", folder).split())
+    monkeypatch.chdir(place)
+    said = dualfl("status", "south")
+    assert "1 plan waits" in " ".join(said.split())
+    waits = "This silo is connected to fl.north.org:9443. 1 plan waits for `dualfl deploy approve south`."
+    told = "\n".join(telling.lines(condition(folder) | {"sentence": waits}))
+    assert "\n  `dualfl deploy approve south`." in told  # in one line, where it can be copied
     with pytest.raises(InputError, match="neither a coordinator's folder nor a silo's"):
         condition(place)
 
@@ -228,6 +314,8 @@ def test_the_page_and_the_metrics_are_on_loopback_for_this_machine_alone(place):
         assert 'dualfl_silo_connected{silo="north"} 1' in metrics.text
         assert 'dualfl_requests_refused_total{code="401"} 3' in metrics.text
         assert "# TYPE dualfl_silo_last_word_seconds gauge" in metrics.text
+        lasts = float(re.search(r'remaining_seconds{certificate="server.pem"} (\S+)', metrics.text)[1])
+        assert 729 * 86_400 <= lasts <= 730 * 86_400
         assert httpx.get(f"{here}/status.json").json()["kind"] == "coordinator"
         assert httpx.get(f"{here}/etc").status_code == 404
         # A site that has its name resolve to loopback reads nothing.
@@ -355,9 +443,10 @@ def test_a_silo_changes_its_keys_and_trust_shows_which(place):
     assert old in dualfl("revoke", study, "south")
     assert "south" not in Project(study).logins and Project(study).missing == ["south"]
     dualfl("admit", study, south / "card.txt")
-    said = dualfl("trust", place / "north", study / "for-silos" / "roster.json").splitlines()
-    (line,) = [line for line in said if line.startswith("south")]
-    assert f"CHANGED, was {old}" in line and not any("CHANGED" in other for other in said if other != line)
+    said = dualfl("trust", place / "north", study / "for-silos" / "roster.json")
+    (silo,) = re.findall(r"^(\w+) +SHA256:\S+\s+CHANGED, was (?:\S+)$", said, re.MULTILINE)
+    assert silo == "south" and f"CHANGED, was {old}" in said and said.count("CHANGED") == 1
+    assert max(map(len, said.splitlines())) <= 80
     assert "rotated" in dualfl("audit", south)
     dualfl("trust", south, study / "for-silos" / "roster.json")
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shlex
 import stat
 import subprocess
@@ -21,11 +22,14 @@ need("flwr", "flower")
 from loopback import csv_homes
 
 from dualfl.algorithms.few_exchanges.auto import Auto
+from dualfl.algorithms.few_exchanges.time_model import Network
 from dualfl.cli import main
 from dualfl.deploy import keys, network, pages
 from dualfl.deploy.project import Project
 from dualfl.deploy.runs import checked_name
 from dualfl.errors import InputError
+from dualfl.federation.flower.job import Speed
+from dualfl.outputs import alone
 
 
 def run(*words, code=0):
@@ -310,36 +314,78 @@ def test_a_method_that_needs_a_penalised_intercept_is_refused_with_the_setting(m
 # -- the network, for cost = time ------------------------------------------------------------------
 
 
-def test_the_network_is_measured_once_and_its_figures_are_the_plans(made, monkeypatch):
-    project, measured, said = Project(made / "project"), [], []
+@pytest.fixture
+def measured(made, monkeypatch):
+    """The project, and how often its network was measured."""
+    project, times = Project(made / "project"), []
 
-    def measure(project, patience, say):
-        measured.append(1)
-        (project.folder / "network.json").write_text('{"latency": 0.2, "bandwidth": 50}')
-        return network.known(project)
+    def submit_and_watch(project, work, *ignored):
+        times.append(pickle.loads((work / "job.pkl").read_bytes()).names)
+        (work / "result.pkl").write_bytes(pickle.dumps(Speed(Network(0.2, 50.0))))
 
-    monkeypatch.setattr(network, "measure", measure)
-    for _ in range(2):
-        found = network.with_network(project, Auto(cost="time"), None, said.append)
-        assert (found.latency, found.bandwidth) == (0.2, 50)
-    assert measured == [1] and "200 ms and 50 Mbit/s" in said[-1]
+    monkeypatch.setattr(network, "submit_and_watch", submit_and_watch)
+    monkeypatch.setattr(Project, "missing", property(lambda self: []))
+    return project, times
+
+
+def timed(project, said, fresh=False):
+    work = project.folder / "runs" / "auto" / "work"
+    found = network.with_network(project, Auto(cost="time"), work, fresh, None, said.append)
+    return found.latency, found.bandwidth
+
+
+def test_the_network_is_measured_once_and_its_figures_are_the_plans(measured):
+    (project, times), said = measured, []
+    assert timed(project, said) == timed(project, said, fresh=True) == (0.2, 50)
+    assert times == [tuple(sorted(project.settings.silos))] and "200 ms and 50 Mbit/s" in said[-1]
+
+
+def test_a_run_goes_on_with_the_figures_that_it_began_with(measured):
+    """Others would make it another run, which is refused: measured anew, nothing could be continued."""
+    (project, _), said = measured, []
+    assert timed(project, said) == (0.2, 50)
+    (project.folder / "network.json").write_text('{"latency": 0.01, "bandwidth": 7}')
+    assert timed(project, said) == (0.2, 50) and "when this run began" in said[-1]
+    assert timed(project, said, fresh=True) == timed(project, said) == (0.01, 7)
+    kept = project.folder / "runs" / "auto" / "work" / "network.json"
+    kept.write_text("{")
+    with pytest.raises(InputError, match="--fresh to begin the run anew"):
+        timed(project, said)
+    assert timed(project, said, fresh=True) == (0.01, 7)
+
+
+def test_two_do_not_measure_at_once(measured):
+    project, times = measured
+    with alone(project.folder / "network"), pytest.raises(InputError, match="Another process is writing to"):
+        network.measure(project, None, print)
+    assert not times and not (project.folder / "network.json").exists()
+
+
+def test_a_measurement_that_is_interrupted_notes_nothing(measured, monkeypatch):
+    def interrupted(*ignored):
+        raise KeyboardInterrupt("The run was ended.")
+
+    monkeypatch.setattr(network, "submit_and_watch", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="nothing was noted"):
+        network.measure(measured[0], None, print)
+    assert network.known(measured[0].folder) is None
 
 
 @pytest.mark.parametrize("stated", [{}, {"cost": "time", "latency": 0.1}, {"cost": "time", "bandwidth": 10.0}])
 def test_what_is_stated_is_not_measured(made, stated):
-    algorithm = Auto(**stated)
-    assert network.with_network(Project(made / "project"), algorithm, None, print) is algorithm
+    algorithm, project = Auto(**stated), Project(made / "project")
+    assert network.with_network(project, algorithm, project.folder / "work", False, None, print) is algorithm
 
 
 @pytest.mark.parametrize("content", ["{}", "", "[1]", '{"latency": -1, "bandwidth": 1}', '{"latency": "x"}'])
 def test_a_damaged_file_of_the_network_is_said_to_be_so(made, content):
-    project = Project(made / "project")
-    (project.folder / "network.json").write_text(content)
+    folder = made / "project"
+    (folder / "network.json").write_text(content)
     if content == "{}":
-        assert network.known(project) is None
+        assert network.known(folder) is None
         return
     with pytest.raises(InputError, match=r"network\.json .*`dualfl deploy measure` again"):
-        network.known(project)
+        network.known(folder)
 
 
 def test_a_coordinator_that_is_not_there_measures_nothing(made):

@@ -38,7 +38,7 @@ def test_a_training_and_a_silo_killed_in_the_middle_end_with_the_bits_of_one_pro
         timed = deployment.go(make("auto", cost="time"), 2, "timed")
         found = json.loads((deployment.project.folder / "network.json").read_text())
         assert 0 < found["latency"] < 60 and 0.01 < found["bandwidth"] < 1e6
-        told = network.known(deployment.project)
+        told = network.known(deployment.project.folder)
         chosen = make("auto", cost="time", latency=told.latency, bandwidth=told.bandwidth)
         assert same(timed, deployment.expected(chosen, 2, "timed"))
 

@@ -219,6 +219,20 @@ def test_a_log_on_a_full_disk_is_no_traceback(tmp_path, capsys):
     assert said.startswith("x") and "Traceback" not in said
 
 
+def test_what_a_service_says_fits_a_terminal_and_is_one_line_in_a_log(tmp_path, capsys, monkeypatch):
+    sentence = "The SuperLink was ended by SIGKILL; see study/logs/superlink.log. It is started again in 1 s. " * 2
+    book = Logbook(tmp_path / "service.log")
+    book.say(sentence.strip())
+    assert capsys.readouterr().err == f"{sentence.strip()}\n"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    book.say(sentence.strip())
+    book.close()
+    said = capsys.readouterr().err
+    assert max(map(len, said.splitlines())) <= 80 and said.split() == sentence.split()
+    logged = (tmp_path / "service.log").read_text().splitlines()
+    assert [json.loads(line)["says"] for line in logged] == [sentence.strip()] * 2
+
+
 def test_a_record_that_was_lost_is_written_again(start, tmp_path):
     """Or was never written: the disk was full. Without it nobody could tell that the folder is served, nor stop it."""
     one = start()

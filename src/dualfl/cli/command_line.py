@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from dualfl.errors import InputError
-from dualfl.lines import paragraph
+from dualfl.lines import paragraph, said_to
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -84,4 +84,4 @@ def below_here(path: Path) -> bool:
 def say(sentence: str) -> None:
     """A line for whoever watches."""
     if sys.stderr.isatty():
-        click.echo(sentence, err=True)
+        click.echo(said_to(sys.stderr, sentence), err=True)

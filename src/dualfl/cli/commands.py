@@ -10,6 +10,7 @@ import click
 
 from dualfl.errors import DualflError
 from dualfl.files import in_words
+from dualfl.lines import said_to
 from dualfl.version import __version__
 
 COMMANDS = {
@@ -88,7 +89,7 @@ class Lazy(click.Group):
 
 
 def fail(sentence: str) -> NoReturn:
-    click.echo(f"Error: {sentence}", err=True)
+    click.echo(said_to(sys.stderr, f"Error: {sentence}"), err=True)
     sys.exit(2)
 
 

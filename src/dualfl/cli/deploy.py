@@ -19,12 +19,13 @@ from dualfl.cli.paths import FILE, FOLDER
 from dualfl.cli.reading import rules_for, spelling_options, tell_idle
 from dualfl.deploy.service import end_politely
 from dualfl.errors import Diverged, InputError
+from dualfl.lines import said_to
 
 PAGE = click.IntRange(0, 65_535)
 
 
 def say(sentence: str) -> None:
-    click.echo(sentence, err=True)
+    click.echo(said_to(sys.stderr, sentence), err=True)
 
 
 def need_flower() -> None:
@@ -49,7 +50,8 @@ def deploy_command() -> None:
 
     \b
     On one machine, to see it:    dualfl deploy try --silos 3
-    The coordinator:              init, admit, start, run; add, revoke, remove
+    The coordinator:              init, admit, start, run, measure; add,
+                                  revoke, remove
     A silo's operator:            join, trust, serve, check, approve, audit;
                                   rotate
     Both:                         status, watch, stop, renew, backup, restore,

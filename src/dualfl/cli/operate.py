@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import click
 from dualfl.cli.command_line import tell
 from dualfl.cli.paths import FILE, FOLDER
 from dualfl.errors import InputError
+from dualfl.lines import WIDTH, said_to
 
 CLEAR = "\x1b[2J\x1b[H"
 SHORTEST, LONGEST = 0.1, 86_400.0  # seconds between two looks
@@ -221,7 +224,8 @@ def trust_command(folder: Path, roster: Path) -> None:
     from dualfl.deploy.member import trust
 
     for name, fingerprint, change in trust(folder, roster):
-        click.echo(f"{name:<20} {fingerprint}{f'  {change}' if change else ''}")
+        line = f"{name:<20} {fingerprint}{f'  {change}' if change else ''}"
+        click.echo(line if len(line) <= WIDTH else f"{name:<20} {fingerprint}\n    {change}")
     tell("Compare each line with the operator of that silo, so that nobody can impersonate it.")
 
 
@@ -232,17 +236,20 @@ def measure_command(folder: Path) -> None:
 
     Sends messages that hold nothing to all silos and back, and writes what
     the slowest took to network.json: the seconds of an exchange, and the
-    Mbit/s of a silo's line. `deploy run` with `--set cost=time` takes them.
+    Mbit/s of a silo's line. `deploy run` with `--set cost=time` takes them;
+    a run that has begun goes on with those that it began with.
 
     \b
     Example:
       dualfl deploy measure study
     """
-    from dualfl.cli.command_line import say
     from dualfl.deploy.network import measure
     from dualfl.deploy.project import Project
+    from dualfl.deploy.service import end_politely
 
-    click.echo(f"{measure(Project(folder), None, say)} (network.json)")
+    signal.signal(signal.SIGTERM, end_politely)
+    found = measure(Project(folder), None, lambda sentence: click.echo(said_to(sys.stderr, sentence), err=True))
+    click.echo(f"{found} (network.json)")
 
 
 @click.command("backup")

@@ -11,6 +11,7 @@ import contextlib
 import json
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,12 @@ from dualfl.federation.protocol import PROTOCOL, UNDECIDED
 from dualfl.lines import plain_text
 from dualfl.version import __version__
 
+SILENT = ("never seen", "quiet", "gone")
 CONNECTED, QUIET = 60.0, 300.0  # seconds since the last word of a silo
 LITTLE = 1 << 30  # bytes of a disk that are few
 SHOWN = 10  # runs
+PARTS = ("superlink", "proxy")  # without which nobody can connect
+WORKS = ("runs/*/work", "analyses/*/work", "network/work")
 Content = dict[str, Any]
 
 
@@ -59,14 +63,27 @@ def common(folder: Path, kind: str) -> Content:
 
 
 def disk(folder: Path) -> Content:
-    free, used = shutil.disk_usage(folder).free, sum(path.stat().st_size for path in folder.rglob("*") if is_file(path))
-    sentence = ""
-    if free < LITTLE:
-        sentence = (
-            f"Only {free / 2**20:.0f} MB of the disk are free: make room, or let `dualfl deploy purge` delete old "
-            "experiments; nothing is answered on a full disk."
-        )
-    return {"free": free, "used": used, "sentence": sentence}
+    used = sum(path.stat().st_size for path in folder.rglob("*") if is_file(path))
+    return {"free": shutil.disk_usage(folder).free, "used": used, "sentence": too_full(folder)}
+
+
+def too_full(folder: Path) -> str:
+    free = shutil.disk_usage(folder).free
+    if free >= LITTLE:
+        return ""
+    return (
+        f"Only {free / 2**20:.0f} MB of the disk are free: make room, or let `dualfl deploy purge` delete old "
+        "experiments; nothing is answered on a full disk."
+    )
+
+
+def warnings(folder: Path, certificates: Callable[[], list[Content]]) -> dict[str, str]:
+    """What a service says by itself, by what it is about."""
+    try:
+        found = {one["name"]: str(one["sentence"]) for one in certificates()}
+    except InputError as error:  # one that cannot be read is no reason to end what runs
+        found = {"certificates": str(error)}
+    return found | {"disk": too_full(folder)}
 
 
 def is_file(path: Path) -> bool:
@@ -122,6 +139,8 @@ def of_coordinator(folder: Path) -> Content:
     down = [name for name, part in found["parts"].items() if not part["running"]]
     if found["pid"] is None:
         found["sentence"] = f"The service does not run; start it by `dualfl deploy start {folder}`."
+    elif missing := [name for name in PARTS if name not in found["parts"]]:
+        found["sentence"] = f"Being started: {', '.join(missing)}; silos may connect in a moment."
     elif down:
         found["sentence"] = f"Being started again: {', '.join(down)}; see logs/{down[0]}.log if that lasts."
     else:
@@ -131,6 +150,9 @@ def of_coordinator(folder: Path) -> Content:
         silo(name, logins.get(name), seen, bool(settings.get("tls", True)), folder)
         for name in settings.get("silos", [])
     ]
+    if found["since"] is None or abs(time.time() - found["since"]) < CONNECTED:
+        for one in found["silos"]:  # their silence is this service's own, which was not there
+            one["sentence"] = "" if one["state"] in SILENT else one["sentence"]
     found["turned_away"] = seen.get("turned_away", {})
     found["runs"] = runs(folder)
     found["certificates"] = lifetimes(folder / "certificates", ("server.pem", "ca.crt"))
@@ -168,9 +190,13 @@ def silo(name: str, login: str | None, seen: Content, tls: bool, folder: Path) -
 
 def runs(folder: Path) -> list[Content]:
     """Those under way, and the last of those that ended."""
-    works = [*folder.glob("runs/*/work"), *folder.glob("analyses/*/work")]
-    works = sorted((work for work in works if (work / "job.pkl").exists()), key=lambda w: -touched(w))
-    return [run(work) for work in works[:SHOWN]]
+    begun = sorted((work for work in works(folder) if (work / "job.pkl").exists()), key=lambda w: -touched(w))
+    return [run(work) for work in begun[:SHOWN]]
+
+
+def works(folder: Path) -> list[Path]:
+    """Where runs, analyses and a measurement of the network keep what they need to go on."""
+    return sorted(work for place in WORKS for work in folder.glob(place))
 
 
 def touched(work: Path) -> float:

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.deploy.certificates import is_valid, lifetimes
-from dualfl.deploy.condition import condition
+from dualfl.deploy.condition import condition, warnings
 from dualfl.deploy.service import Record, Say, alone_in, as_service
 from dualfl.deploy.status_page import shown
-from dualfl.deploy.supervisor import Daily, Part, Supervisor
+from dualfl.deploy.supervisor import Part, Supervisor, Warnings
 from dualfl.deploy.upkeep import check_in
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
@@ -173,7 +173,7 @@ class Coordinator:
         """
         if sentence := runtime.untested_version():
             say(sentence)
-        daily = Daily(lambda: [one["sentence"] for one in self.certificates()])
+        warned = Warnings(lambda: warnings(self.folder, self.certificates))
         certificate = self.folder / "certificates" / "server.pem"
         with self.running(say), shown(lambda: condition(self.folder), port, say):
             assert self.supervisor is not None
@@ -183,7 +183,7 @@ class Coordinator:
             while True:
                 time.sleep(LOOK)
                 self.supervisor.look()
-                daily.look(say)
+                warned.look(say)
                 if served != list(times(certificate)):
                     served = list(times(certificate))
                     self.supervisor.renew(

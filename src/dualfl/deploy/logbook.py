@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+from dualfl.lines import said_to
+
 LARGEST, KEPT = 5 << 20, 5  # bytes of the log before it is rotated, and how many old ones are kept
 
 
@@ -38,7 +40,7 @@ class Logbook:
 
     def say(self, sentence: str) -> None:
         with contextlib.suppress(OSError):  # a terminal that is gone
-            print(sentence, file=sys.stderr, flush=True)
+            print(said_to(sys.stderr, sentence), file=sys.stderr, flush=True)
         self.log.info("%s", sentence)
 
     def close(self) -> None:

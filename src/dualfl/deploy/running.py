@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dualfl.deploy.condition import works
 from dualfl.deploy.project import Project
 from dualfl.deploy.service import is_same, noted
 from dualfl.deploy.service import running as service_of
@@ -113,8 +114,8 @@ def end(project: Project, work: Path, run: str) -> None:
 
 
 def under_way(folder: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
-    """(name, work folder, what was noted) of the runs and analyses that have begun and not ended."""
-    for work in sorted([*folder.glob("runs/*/work"), *folder.glob("analyses/*/work")]):
+    """(name, work folder, what was noted) of what has begun and not ended."""
+    for work in works(folder):
         with contextlib.suppress(OSError, ValueError):
             noted_of = json.loads((work / SUBMITTED).read_text())
             if not (work / "outcome.json").exists() and not (work / STOPPED).exists():

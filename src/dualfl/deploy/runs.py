@@ -82,10 +82,10 @@ def execute(
     if limits.tol is not None:
         check_tol(algorithm, Recording())
     project.check_complete()
-    if isinstance(algorithm, Auto):
-        algorithm = with_network(project, algorithm, patience, say)
     folder = folder_of(project, algorithm, name)
     work = folder / "work"
+    if isinstance(algorithm, Auto):
+        algorithm = with_network(project, algorithm, work, fresh, patience, say)
     settings = project.settings
     if settings.secure:
         followed = FollowedRun(project, algorithm, limits, seed)

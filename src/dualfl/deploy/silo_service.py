@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from dualfl.deploy.certificates import lifetimes
-from dualfl.deploy.condition import condition
+from dualfl.deploy.condition import condition, warnings
 from dualfl.deploy.service import ALIVE, SAID, SERVICE, Record, Say, age, alone_in, as_service
 from dualfl.deploy.status_page import shown
-from dualfl.deploy.supervisor import Daily, Part, Supervisor
+from dualfl.deploy.supervisor import Part, Supervisor, Warnings
 from dualfl.deploy.upkeep import check_in
 from dualfl.errors import InputError
 from dualfl.federation.flower import runtime
@@ -92,7 +92,7 @@ class SiloService:
         """
         if sentence := runtime.untested_version():
             say(sentence)
-        daily = Daily(lambda: [one["sentence"] for one in lifetimes(self.folder, ("ca.crt",))])
+        warned = Warnings(lambda: warnings(self.folder, lambda: lifetimes(self.folder, ("ca.crt",))))
         with self.running(say), shown(lambda: condition(self.folder), port, say):
             assert self.supervisor is not None
             say(f"Silo {self.settings['name']!r} connects to {self.settings['coordinator']} ...")
@@ -100,7 +100,7 @@ class SiloService:
                 time.sleep(LOOK)
                 self.supervisor.look()
                 self._pass_on(say)
-                daily.look(say)
+                warned.look(say)
 
     def _pass_on(self, say: Say) -> None:
         with contextlib.suppress(OSError, ValueError):

@@ -21,7 +21,7 @@ LIMIT = 45.0  # seconds without a good word after which a part counts as hanging
 FIRST, LONGEST = 1.0, 15.0  # seconds before a part is started again
 STEADY = 60.0  # seconds after which a part counts as started well
 LARGEST, KEPT = 5 << 20, 5  # bytes of a log before it is rotated, and how many old ones are kept
-DAY = 86_400.0
+MINUTE, DAY = 60.0, 86_400.0
 GRACE = 15.0  # seconds that a part has for ending
 
 
@@ -138,16 +138,24 @@ class Supervisor:
                 part.process = None
 
 
-class Daily:
-    """Sentences that are said once a day as long as they are true."""
+class Warnings:
+    """Sentences that are said when they become true, and once a day as long as they are."""
 
-    def __init__(self, find: Callable[[], Sequence[str]]) -> None:
+    def __init__(self, find: Callable[[], Mapping[str, str]]) -> None:
+        """`find` : by what they are about; an empty one says nothing."""
         self.find, self.next = find, 0.0
+        self.said: dict[str, float] = {}
 
     def look(self, say: Say) -> None:
-        if time.monotonic() >= self.next:
-            self.next = time.monotonic() + DAY
-            for sentence in filter(None, self.find()):
+        now = time.monotonic()
+        if now < self.next:
+            return
+        self.next = now + MINUTE
+        true = {about: sentence for about, sentence in self.find().items() if sentence}
+        self.said = {about: when for about, when in self.said.items() if about in true}
+        for about, sentence in true.items():
+            if now - self.said.get(about, -DAY) >= DAY:
+                self.said[about] = now
                 say(sentence)
 
 

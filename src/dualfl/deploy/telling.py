@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import html
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from dualfl.colours import COLOURS
+from dualfl.lines import WIDTH, paragraph
 
 Content = dict[str, Any]
 Value = tuple[dict[str, Any], float | None]  # labels, and the number if it is known
-WIDTH = 80
 GOOD = {"connected", "running", "done"}
+TURNED_AWAY = {"401": "by key or clock", "412": "by a key in use or revoked"}  # as Flower answers
 BAD = {"gone", "failed", "refused", "not admitted", "stopped", "other protocol", "wrong clock"}
 
 
@@ -86,7 +86,8 @@ def facts(found: Content) -> list[tuple[str, str]]:
     said = [("disk", f"{size(disk['used'])} used here, {size(disk['free'])} free")]
     said += [(one["name"], lasting(one["days"])) for one in found["certificates"]]
     for name, part in found["parts"].items():
-        again = f", started again {part['restarts']} times" if part["restarts"] else ""
+        restarts = part["restarts"]
+        again = f", started again {'once' if restarts == 1 else f'{restarts} times'}" if restarts else ""
         said.append((name, f"{'runs' if part['running'] else 'down'}{again}"))
     if found["kind"] == "silo":
         heard = "not heard yet" if found["heard"] is None else f"last word {ago(found['heard'])} ago"
@@ -94,7 +95,8 @@ def facts(found: Content) -> list[tuple[str, str]]:
         said.append(("plans", f"{found['plans']} waiting for approval ({found['approval']})"))
         said.append(("experiments", f"{found['experiments']} open"))
     elif found["turned_away"]:
-        counts = ", ".join(f"{count} with {code}" for code, count in sorted(found["turned_away"].items()))
+        away = sorted(found["turned_away"].items())
+        counts = ", ".join(f"{count} {TURNED_AWAY.get(code, 'requests')} ({code})" for code, count in away)
         said.append(("turned away", counts))
     return said
 
@@ -106,7 +108,7 @@ def lines(found: Content) -> list[str]:
     for heads, rows in ((SILOS, silo_rows(found)), (RUNS, run_rows(found))):
         if rows:
             told += ["", *columns(heads, rows)]
-    said = [textwrap.fill(sentence, WIDTH, subsequent_indent="  ") for sentence in sentences(found)]
+    said = [paragraph(sentence, "  ") for sentence in sentences(found)]
     return [*told, "", *said] if said else told
 
 
@@ -200,8 +202,8 @@ def metrics(found: Content) -> str:
     tell("part_restarts_total", "How often a part was started again.", restarts, "counter")
     tell("disk_free_bytes", "Of the disk that holds the folder.", [({}, float(found["disk"]["free"]))])
     tell("disk_used_bytes", "By the folder.", [({}, float(found["disk"]["used"]))])
-    valid = [({"certificate": one["name"]}, one["days"]) for one in found["certificates"]]
-    tell("certificate_days", "Until a certificate expires.", valid)
+    valid = [({"certificate": one["name"]}, 86_400.0 * one["days"]) for one in found["certificates"]]
+    tell("certificate_remaining_seconds", "Until a certificate expires.", valid)
     if found["kind"] == "silo":
         tell("connected", "Whether the coordinator answers.", [({}, float(found["state"] == "connected"))])
         tell("heard_seconds", "Since the coordinator's last word.", [({}, found["heard"])])

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from dualfl.deploy.condition import works
 from dualfl.deploy.service import SERVICE, Say, running
 from dualfl.errors import InputError
 from dualfl.federation.protocol import PROTOCOL
@@ -165,8 +166,7 @@ def purge(folder: Path, days: float) -> tuple[int, int]:
         for path in old:
             write_atomically(folder / ENDED / path.name, b"", PRIVATE)
     else:
-        works = [*folder.glob("runs/*/work"), *folder.glob("analyses/*/work")]
-        old = [work for work in works if newest(work) < limit]
+        old = [work for work in works(folder) if newest(work) < limit]
     size = sum(file.stat().st_size for path in old for file in path.rglob("*") if file.is_file())
     for path in old:
         shutil.rmtree(path, ignore_errors=True)
