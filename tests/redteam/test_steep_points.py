@@ -144,6 +144,36 @@ def test_an_honest_fit_is_not_refused(tmp_path):
     fit(make_homes(tmp_path, least_per_cell=3, **RULES), recipe=RECIPE)
 
 
+def visits(homes, days):
+    """Targets that are counts with a mean of 12, or of 0.3 a day over days of three orders of magnitude."""
+    rng = np.random.default_rng(0)
+    for home in homes:
+        path = home / "data.csv"
+        head, *lines = path.read_text().splitlines()
+        rows = [line.split(",")[:3] for line in lines]
+        age = np.array([float(row[0]) for row in rows]) / 10 - 5
+        spent = np.round(10 ** rng.uniform(0, 3, len(rows)), 3)
+        y = rng.poisson(np.exp(0.4 * age) * (0.3 * spent if days else 11))
+        more = [f"{d},{n}" for d, n in zip(spent, y)] if days else [f"{n}" for n in y]
+        head = "age,income,town,days,sick" if days else head
+        path.write_text("\n".join([head, *(",".join([*row, one]) for row, one in zip(rows, more))]) + "\n")
+        policy = json.loads((home / "silo.json").read_text())["policy"]
+        roles = {"exposure": ["days"]} if days else {}
+        change(home, policy=policy | {"task": "regression", "classes": None}, roles=roles)
+
+
+@pytest.mark.unrefused("an honest fit")
+@pytest.mark.parametrize("days", [False, True])
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+def test_an_honest_path_of_counts_is_not_refused(penalty, days, tmp_path):
+    """Newton's method from zero would try means of e^11 on its first step; columns vary it by further powers of e."""
+    homes = make_homes(tmp_path, rows=(60, 45, 50), least_per_cell=3, **RULES)
+    visits(homes, days)
+    request = Request("sick", True, roles={"exposure": "days"} if days else {})
+    wishes = Wishes(request, influence=False, cross_validate=True)
+    fit(homes, recipe=Recipe("poisson", penalty), wishes=wishes)
+
+
 def kinds():
     rng = np.random.default_rng(0)
     X, time = rng.normal(size=(40, 2)), rng.exponential(size=40) + 0.1
