@@ -17,6 +17,7 @@ from dualfl.federation.silo_folder import SiloFolder
 from dualfl.federation.steep_points import check_point
 from dualfl.objectives import (
     CoxPartialLikelihood,
+    Gamma,
     LinearModel,
     Logistic,
     OwnIntercept,
@@ -24,6 +25,7 @@ from dualfl.objectives import (
     ProportionalOdds,
     Softmax,
     Squared,
+    Tweedie,
 )
 from dualfl.tables.schema import Request
 
@@ -181,6 +183,9 @@ def kinds():
     return {
         "logistic": LinearModel(X, y, Logistic()),
         "counts": LinearModel(X, levels.astype(float), Poisson()),
+        "amounts": LinearModel(X, time, Gamma()),
+        "amounts with site effects": OwnIntercept(X, time, Gamma()),
+        "amounts or nothing": LinearModel(X, time * (levels > 0), Tweedie(1.5)),
         "classes": LinearModel(X, levels, Softmax(3)),
         "times": CoxPartialLikelihood(X, time, np.ones(40)),
         "levels": ProportionalOdds(X, levels, 3),
@@ -206,3 +211,17 @@ def test_every_smooth_model_is_steep_far_out_and_not_at_zero(kind):
 def test_least_squares_are_as_steep_everywhere():
     X = np.random.default_rng(0).normal(size=(9, 2))
     check_point(LinearModel(X, X[:, 0], Squared()), np.full(2, 1e12), 3)
+
+
+@pytest.mark.unrefused("the rule itself")
+@pytest.mark.parametrize("model", [LinearModel, OwnIntercept])
+def test_amounts_may_be_as_unequal_as_they_are_but_a_point_may_not_make_them_so(model):
+    rng = np.random.default_rng(3)
+    X, bill = rng.normal(size=(40, 2)), np.exp(2 * rng.normal(size=40))
+    bill[0] = 1e4  # more than all others together
+    f = model(X, bill, Gamma())
+    for x in (np.zeros(2), np.array([0.3, -0.4])):
+        check_point(f, x, 3)
+    for x in (np.array([4.0, 0.0]), np.array([0.0, -4.0])):
+        with pytest.raises(InputError, match=STEEP):
+            check_point(f, x, 3)
