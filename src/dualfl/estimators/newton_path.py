@@ -190,7 +190,7 @@ class Fits:
 
     def reach(self, point: Point, step: Array) -> float:
         """How much of a step is tried first."""
-        if not isinstance(self.cost.loss, Poisson) or self.cost.intercept == "none":
+        if not isinstance(self.cost.loss, Poisson) or self.cost.intercept not in ("free", True):
             return 1.0
         H = self.nearest(point).H
         moved = float(np.sqrt(max(step @ H @ step, 0.0) / H[-1, -1]))  # of the intercept it is the mean weight
