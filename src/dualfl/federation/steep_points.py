@@ -7,9 +7,10 @@ row alone there. No plan chooses points, but a plan may have a step size of 1e9,
 How fast a sum changes with the model is the Hessian, X'WX, so rows with small W are out of it. What is left must be
 about as many rows as the policy wants of every cell, by the same count as for weights (`few_rows.effective`).
 
-Of a model of amounts, W is proportional to the targets, and a few bills may be larger than all others together. Then
-sums are about these rows at any point, as those of least squares are. So few rows are no fault of the point if it
-weighs many rows alike: if W is, of a part of them, about the same multiple of what it is at zero.
+Of a model of amounts, W is proportional to the targets (of negative binomial counts it grows with them), and a few
+bills may be larger than all others together. Then sums are about these rows at any point, as those of least squares
+are. So few rows are no fault of the point if it weighs many rows alike: if W is about the same multiple of W at zero
+for as many rows as a quarter of them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from dualfl.federation.few_rows import effective
 from dualfl.objectives.base import Objective
 from dualfl.objectives.cox import CoxPartialLikelihood, CoxPoint
 from dualfl.objectives.curvature import traces
-from dualfl.objectives.families import Gamma, Tweedie
+from dualfl.objectives.families import Gamma, NegativeBinomial, Tweedie
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.linear_point import LinearPoint
 from dualfl.objectives.losses import Huber, Squared, SquaredHinge
@@ -87,9 +88,9 @@ def counted(bend: Array) -> float:
 
 
 def few_by_targets(f: Objective, bend: Array) -> bool:
-    """Whether rows are few because amounts are so unequal, and not because of the point."""
+    """Whether rows are few because amounts or counts are so unequal, and not because of the point."""
     f = f.base if isinstance(f, OwnIntercept) else f
-    if not isinstance(f, LinearModel) or not isinstance(f.loss, Gamma | Tweedie):
+    if not isinstance(f, LinearModel) or not isinstance(f.loss, Gamma | Tweedie | NegativeBinomial):
         return False
     zero = bends(f, f.fresh().at(np.zeros(f.d)))
     assert zero is not None
