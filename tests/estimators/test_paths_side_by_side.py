@@ -176,6 +176,16 @@ def test_counts():
             np.testing.assert_allclose(model.path_.losses[i, j], (np.exp(z) - y[test] * z).mean(), rtol=1e-4)
 
 
+@pytest.mark.parametrize("intercept", [{}, {"penalize_intercept": True}, {"fit_intercept": False}])
+def test_means_of_hundreds_are_as_few_exchanges_away_as_small_ones(intercept, spent):
+    """One long step would try means of e^70. How far a step goes is no matter of the units of the last column."""
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(600, 3)) * [1.0, 1.0, 1e-6]
+    y = rng.poisson(np.exp(4.5 * bool(intercept.get("fit_intercept", True)) + Z @ [0.5, -0.3, 2e5]))
+    PoissonRegressorCV(alphas=6, cv=2, **intercept).fit(Z, y, groups=np.arange(600) % 3)
+    assert spent()["cross-validation"] <= 10
+
+
 WINE, VINE = load_wine(return_X_y=True)
 WINE = scale(WINE)
 

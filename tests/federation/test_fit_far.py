@@ -10,6 +10,7 @@ from loopback import Loopback
 from test_same_as_fit import hospitals, regression, with_gaps
 
 from dualfl.analysis.descriptions import EstimatorFit, ModelEvaluation, from_json
+from dualfl.analysis.estimator_fits import as_whole_fit, take
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
@@ -249,7 +250,11 @@ class Near:
         return drive(analysis.conversation(silos), silos)
 
     def fit_estimator(self, estimator, **roles):
-        vars(estimator).update(vars(self.analyse(EstimatorFit.of(estimator))))
+        whole = as_whole_fit(estimator, roles)
+        if whole is None:
+            vars(estimator).update(vars(self.analyse(EstimatorFit.of(estimator))))
+        else:
+            take(estimator, self.analyse(whole))
 
     def evaluate(self, model, bins):
         return self.analyse(ModelEvaluation.of(model, bins))

@@ -17,13 +17,16 @@ from dualfl.federation.silo_folder import SiloFolder
 from dualfl.federation.steep_points import check_point
 from dualfl.objectives import (
     CoxPartialLikelihood,
+    Gamma,
     LinearModel,
     Logistic,
+    NegativeBinomial,
     OwnIntercept,
     Poisson,
     ProportionalOdds,
     Softmax,
     Squared,
+    Tweedie,
 )
 from dualfl.tables.schema import Request
 
@@ -144,6 +147,36 @@ def test_an_honest_fit_is_not_refused(tmp_path):
     fit(make_homes(tmp_path, least_per_cell=3, **RULES), recipe=RECIPE)
 
 
+def visits(homes, days):
+    """Targets that are counts with a mean of 12, or of 0.3 a day over days of three orders of magnitude."""
+    rng = np.random.default_rng(0)
+    for home in homes:
+        path = home / "data.csv"
+        head, *lines = path.read_text().splitlines()
+        rows = [line.split(",")[:3] for line in lines]
+        age = np.array([float(row[0]) for row in rows]) / 10 - 5
+        spent = np.round(10 ** rng.uniform(0, 3, len(rows)), 3)
+        y = rng.poisson(np.exp(0.4 * age) * (0.3 * spent if days else 11))
+        more = [f"{d},{n}" for d, n in zip(spent, y)] if days else [f"{n}" for n in y]
+        head = "age,income,town,days,sick" if days else head
+        path.write_text("\n".join([head, *(",".join([*row, one]) for row, one in zip(rows, more))]) + "\n")
+        policy = json.loads((home / "silo.json").read_text())["policy"]
+        roles = {"exposure": ["days"]} if days else {}
+        change(home, policy=policy | {"task": "regression", "classes": None}, roles=roles)
+
+
+@pytest.mark.unrefused("an honest fit")
+@pytest.mark.parametrize("days", [False, True])
+@pytest.mark.parametrize("penalty", ["l1", "l2"])
+def test_an_honest_path_of_counts_is_not_refused(penalty, days, tmp_path):
+    """Newton's method from zero would try means of e^11 on its first step; columns vary it by further powers of e."""
+    homes = make_homes(tmp_path, rows=(60, 45, 50), least_per_cell=3, **RULES)
+    visits(homes, days)
+    request = Request("sick", True, roles={"exposure": "days"} if days else {})
+    wishes = Wishes(request, influence=False, cross_validate=True)
+    fit(homes, recipe=Recipe("poisson", penalty), wishes=wishes)
+
+
 def kinds():
     rng = np.random.default_rng(0)
     X, time = rng.normal(size=(40, 2)), rng.exponential(size=40) + 0.1
@@ -151,6 +184,10 @@ def kinds():
     return {
         "logistic": LinearModel(X, y, Logistic()),
         "counts": LinearModel(X, levels.astype(float), Poisson()),
+        "amounts": LinearModel(X, time, Gamma()),
+        "amounts with site effects": OwnIntercept(X, time, Gamma()),
+        "amounts or nothing": LinearModel(X, time * (levels > 0), Tweedie(1.5)),
+        "counts that spread": LinearModel(X, levels.astype(float), NegativeBinomial(0.5)),
         "classes": LinearModel(X, levels, Softmax(3)),
         "times": CoxPartialLikelihood(X, time, np.ones(40)),
         "levels": ProportionalOdds(X, levels, 3),
@@ -176,3 +213,17 @@ def test_every_smooth_model_is_steep_far_out_and_not_at_zero(kind):
 def test_least_squares_are_as_steep_everywhere():
     X = np.random.default_rng(0).normal(size=(9, 2))
     check_point(LinearModel(X, X[:, 0], Squared()), np.full(2, 1e12), 3)
+
+
+@pytest.mark.unrefused("the rule itself")
+@pytest.mark.parametrize("model", [LinearModel, OwnIntercept])
+def test_amounts_may_be_as_unequal_as_they_are_but_a_point_may_not_make_them_so(model):
+    rng = np.random.default_rng(3)
+    X, bill = rng.normal(size=(40, 2)), np.exp(2 * rng.normal(size=40))
+    bill[0] = 1e4  # more than all others together
+    f = model(X, bill, Gamma())
+    for x in (np.zeros(2), np.array([0.3, -0.4])):
+        check_point(f, x, 3)
+    for x in (np.array([4.0, 0.0]), np.array([0.0, -4.0])):
+        with pytest.raises(InputError, match=STEEP):
+            check_point(f, x, 3)

@@ -9,10 +9,10 @@ import numpy as np
 from dualfl.analysis.agreeing import told_names
 from dualfl.errors import InputError
 from dualfl.estimators.classifiers import LinearSVC, LogisticRegression
-from dualfl.estimators.families import CLogLogRegression
+from dualfl.estimators.families import CLogLogRegression, NegativeBinomialRegressor
 from dualfl.estimators.metrics import Evaluation
 from dualfl.estimators.ordinal import OrdinalRegression
-from dualfl.estimators.regressors import FederatedRegressor, LogLink
+from dualfl.estimators.regressors import FederatedRegressor, LogLink, PoissonRegressor
 from dualfl.estimators.survival import CoxPH
 from dualfl.silos.here import added
 from dualfl.silos.predictor import Predictor
@@ -24,6 +24,7 @@ KINDS = (  # the first that an estimator is one of says what its predictor means
     (CLogLogRegression, "cloglog"),
     (LogisticRegression, "probabilities"),
     (LinearSVC, "margins"),
+    ((PoissonRegressor, NegativeBinomialRegressor), "counts"),
     (LogLink, "amounts"),
     (FederatedRegressor, "values"),
     (CoxPH, "hazards"),

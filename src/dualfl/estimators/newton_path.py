@@ -8,7 +8,9 @@ penalty; all begin at zero. Then every fit goes on from the best point that any 
 
 so that a weak penalty begins where stronger ones have arrived, at the price of no exchange. Where fits have ended and
 curvatures jump, those that are left also try the steps from the next best points: active sets differ there. A trial
-that is no better than what is known is taken back, and its step is a quarter as long. A fit ends where its model
+that is no better than what is known is taken back, and its step is a quarter as long. Of counts a step moves the
+logarithms by `FARTHEST` at most: farther out the model is wrong by powers of e, and a few rows outweigh all others,
+which silos refuse (`federation.steep_points`). A fit ends where its model
 promises a gain of at most tol times the energy of no model; near a minimiser that gain is E - E* but for terms of third
 order.
 
@@ -39,6 +41,7 @@ LARGEST, FEWEST = 1000, 2  # coefficients of several classes, and Hessians of a 
 MORE = 4  # points from which a fit tries a step, where there is room and curvatures jump
 SHORTER = 0.25  # of a step that was taken back
 SHORTEST = 1e-5  # below it nothing is left to gain but rounding
+FARTHEST = 1.0  # that a step moves the logarithms of counts, in their weighted quadratic mean
 
 
 class Stalled(DualflError):
@@ -146,8 +149,9 @@ class Fits:
         for j in map(int, np.flatnonzero(self.live)):
             best, here = int(np.argmin(E[j])), self.at[j]
             if here is None or E[j, best] < E[j, where[id(here)]]:
-                self.at[j], self.length[j] = points[best], 1.0
+                self.at[j] = points[best]
                 self.step[j], gain = self.towards(j, points[best])
+                self.length[j] = self.reach(points[best], self.step[j])
                 self.live[j] = gain > self.tol * self.scale
             else:
                 self.length[j] *= SHORTER
@@ -166,7 +170,8 @@ class Fits:
             asked.append(here.x + self.length[j] * self.step[j])
             for i in np.argsort(E[j], kind="stable")[:room]:
                 if points[i] is not here:
-                    asked.append(points[i].x + self.towards(j, points[i])[0])
+                    step = self.towards(j, points[i])[0]
+                    asked.append(points[i].x + self.reach(points[i], step) * step)
         return np.array(asked).reshape(-1, self.ridge.shape[1])
 
     def towards(self, j: int, point: Point) -> tuple[Array, float]:
@@ -182,6 +187,14 @@ class Fits:
         z = minimise_model(Q, Q @ x - slope, P, x, 1e-3 * np.sqrt(self.tol) * float(np.abs(slope).max()))
         p = z - x
         return p, -float(slope @ p + p @ Q @ p / 2 + l1 @ (np.abs(z) - np.abs(x)))
+
+    def reach(self, point: Point, step: Array) -> float:
+        """How much of a step is tried first."""
+        if not isinstance(self.cost.loss, Poisson) or self.cost.intercept not in ("free", True):
+            return 1.0
+        H = self.nearest(point).H
+        moved = float(np.sqrt(max(step @ H @ step, 0.0) / H[-1, -1]))  # of the intercept it is the mean weight
+        return FARTHEST / max(moved, FARTHEST)
 
     def held(self, H: Array) -> Array:
         """The Hessian, with a curvature where the coefficients of a column move together; it is singular there."""

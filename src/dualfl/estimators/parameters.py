@@ -24,13 +24,13 @@ def estimator(made: Class) -> Class:
 
     `name: type = field(init=False)` takes an inherited parameter away.
     """
+    described = made.__doc__ is not None  # as it is not under `python -OO`
     dataclass(kw_only=True, eq=False, repr=False)(made)
     for each in fields(made):
         if each.init and each.name in vars(made):
             delattr(made, each.name)  # the default of an argument, and no attribute of the class
     order_arguments(made)
-    if made.__doc__ is not None:  # as it is under `python -OO`
-        made.__doc__ = with_inherited_descriptions(made)
+    made.__doc__ = with_inherited_descriptions(made) if described else None
     return made
 
 

@@ -52,8 +52,8 @@ def strongest_l1(silos: Silos, model: Any, sample: Sample, sums: Array | None = 
     starts = [at_zero(silos, one, sample) for one in costs]
     slopes = yield from gradients(costs, starts, sample.mass)
     if intercept == "free" and loss.outputs == 1 and any(abs(g[-1]) > FLAT * np.abs(g).max() for g in slopes):
-        for cost, start in zip(costs, starts):  # an offset, which the formulas do not know
-            start[-1] = yield from searched_intercept(cost, float(start[-1]))
+        for j, (cost, start) in enumerate(zip(costs, starts)):  # an offset, which the formulas do not know
+            starts[j] = np.append(start[:-1], (yield from searched_intercept(cost, float(start[-1]))))
         slopes = yield from gradients(costs, starts, sample.mass)
     kept = None if intercept is True else silos.features * loss.outputs
     return max(float(np.abs(gradient[:kept]).max()) for gradient in slopes)

@@ -135,9 +135,9 @@ class FarChamber:
         chamber = self.chamber  # what hinders its making quotes nothing
         with not_quoted(QUOTING):
             found = answered(chamber, verb, given)
-            check_question(chamber, verb, given, self.home.policy.least_per_cell)
             if verb in TABLE_NAMES:
                 self.check_told(found)
+        check_question(chamber, verb, given, self.home.policy.least_per_cell)
         if verb in ("encode", "reweigh"):
             check_rows(chamber.rows, self.home.policy, bool(self.home.settings.get("allow_drop_rows")))
         if verb in CURVES:

@@ -6,6 +6,11 @@ row alone there. No plan chooses points, but a plan may have a step size of 1e9,
 
 How fast a sum changes with the model is the Hessian, X'WX, so rows with small W are out of it. What is left must be
 about as many rows as the policy wants of every cell, by the same count as for weights (`few_rows.effective`).
+
+Of a model of amounts, W is proportional to the targets (of negative binomial counts it grows with them), and a few
+bills may be larger than all others together. Then sums are about these rows at any point, as those of least squares
+are. So few rows are no fault of the point if it weighs many rows alike: if W is about the same multiple of W at zero
+for as many rows as a quarter of them.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from dualfl.federation.few_rows import effective
 from dualfl.objectives.base import Objective
 from dualfl.objectives.cox import CoxPartialLikelihood, CoxPoint
 from dualfl.objectives.curvature import traces
+from dualfl.objectives.families import Gamma, NegativeBinomial, Tweedie
 from dualfl.objectives.linear import LinearModel
 from dualfl.objectives.linear_point import LinearPoint
 from dualfl.objectives.losses import Huber, Squared, SquaredHinge
@@ -42,6 +48,7 @@ STEEP = (
     "the model is so steep at a point of this analysis that sums would tell of fewer than {least} rows of this silo "
     "('least_per_cell'); take a smaller step or a stronger penalty, or look for rows that lie far out"
 )
+ALIKE = 0.25  # of the rows, which a point weighs alike though few of them count
 UNBENT = (Squared, Huber, SquaredHinge)  # as steep everywhere, or with kinks, which have a rule of their own
 
 # Questions about slopes and curvatures of models. A loss alone, of a fold say, is one number about all of its rows.
@@ -63,15 +70,32 @@ def check_point(f: Objective, x: Array, least: int) -> None:
     """Refuse sums of this cost at x if they are about fewer rows than `least`."""
     f = of_rows(f)
     if least > 1:
-        check_weights(bends(f, apart(f, x)), least)
+        check_at(f, apart(f, x), least)
 
 
-def check_weights(bend: Array | None, least: int) -> None:
+def check_at(f: Objective, point: Point, least: int) -> None:
+    bend = bends(f, point)
     if bend is None or least <= 1:
         return
-    largest = float(np.max(bend, initial=0.0))
-    if not (0 < largest < np.inf and effective(bend / largest) >= least - 1e-9):
+    if counted(bend) < least - 1e-9 and not few_by_targets(f, bend):
         raise InputError(STEEP.format(least=least))
+
+
+def counted(bend: Array) -> float:
+    """How many rows a sum with these W is about; 0 where they are none or no numbers."""
+    largest = float(np.max(bend, initial=0.0))
+    return effective(bend / largest) if 0 < largest < np.inf else 0.0
+
+
+def few_by_targets(f: Objective, bend: Array) -> bool:
+    """Whether rows are few because amounts or counts are so unequal, and not because of the point."""
+    f = f.base if isinstance(f, OwnIntercept) else f
+    if not isinstance(f, LinearModel) or not isinstance(f.loss, Gamma | Tweedie | NegativeBinomial):
+        return False
+    zero = bends(f, f.fresh().at(np.zeros(f.d)))
+    assert zero is not None
+    some = zero > 0
+    return counted(bend[some] / zero[some]) >= ALIKE * len(bend)
 
 
 def bends(f: Objective, point: Point) -> Array | None:
@@ -147,7 +171,7 @@ class GuardedCost(LocalCost):
     def _look(self, point: Point) -> None:
         if self.least > 1:
             seen = apart(self._rows, point.x) if unseen(point) else point
-            check_weights(bends(self._rows, seen), self.least)
+            check_at(self._rows, seen, self.least)
 
     def check(self) -> None:
         sampled, self._sampled = self._sampled, []
