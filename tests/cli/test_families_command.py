@@ -337,6 +337,26 @@ def test_a_model_whose_intercepts_stayed_at_silos_is_not_handed_over(tmp_path):
         read(tmp_path / "m").to_sklearn()
 
 
+def test_a_label_of_clusters_in_two_files_counts_twice_and_that_is_said(tmp_path):
+    """The errors are those of different labels, and the warning names the file and the label that may be meant once."""
+    rng = np.random.default_rng(7)
+    rows = [(rng.normal(), family, rng.integers(2)) for family in np.repeat(np.arange(30), 4)]
+
+    def fitted(second):
+        for name, part, shift in (("a", rows[:60], 0), ("b", rows[60:], second)):
+            lines = "".join(f"{x},f{family + shift},{y}\n" for x, family, y in part)
+            (tmp_path / f"{name}.csv").write_text("x,family,y\n" + lines)
+        files = (tmp_path / "a.csv", tmp_path / "b.csv")
+        words = ("--target", "y", "--model", "logistic", "--penalty", "none", "--errors", "cluster:family")
+        said = dualfl("fit", *files, *words, "--no-report", "--force", "--out", tmp_path / "m").output
+        assert "30 clusters within silos, times 30/29" in " ".join(said.split())
+        return " ".join(said.split())
+
+    assert "in several files" not in fitted(0)
+    assert "family: 12 labels such as 'f10' are in several files, and count as a cluster of their own" in fitted(-12)
+    assert "family: 1 label such as 'f14' is in several files, and counts as a cluster of its own" in fitted(-1)
+
+
 def test_site_effects_of_clog_log_models_are_columns_too_and_have_a_proof():
     """The silo's third derivatives are bounded row by row, as without a site effect."""
     tables = [read_table(path) for path in FILES]

@@ -260,6 +260,7 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
     from dualfl.tables.idle_rules import idle_rules
     from dualfl.tables.inspection import inspect
     from dualfl.tables.reading import read_tables
+    from dualfl.tables.roles import shared_clusters
 
     _, each = rules_for(given, given["files"])
     roles = tuple(wishes.request.roles.values())
@@ -268,7 +269,7 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
     classes = MODELS[given["model"]].classes
     features = [replace(table, columns={k: v for k, v in table.columns.items() if k not in roles}) for table in tables]
     silos = [inspect(table, own, given["target"], classes) for table, own in zip(features, each)]
-    found = [*compare(silos), *idle_rules(each, tables)]
+    found = [*compare(silos), *idle_rules(each, tables), *shared_clusters(tables, wishes.request.roles)]
     wishes = replace(wishes, warnings=tuple(warned(silos, found)))
     return lambda recipe, change=unchanged: fit_tables(tables, recipe, change(wishes), progress=True, say=say)
 

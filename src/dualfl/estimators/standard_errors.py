@@ -137,7 +137,8 @@ def robust_errors(
         return Errors(covariance, half_width(level), "robust, from products of the rows' scores")
     if J < 2:
         raise InputError(f"Errors by cluster need at least 2 clusters, and there is {J}; take --errors robust.")
-    form = f"clustered, from the summed scores of {J:,} {'silos' if by == 'silo' else 'clusters'}, times {J}/{J - 1}"
+    whose = "silos" if by == "silo" else "clusters within silos"  # the same label in two silos is two clusters
+    form = f"clustered, from the summed scores of {J:,} {whose}, times {J}/{J - 1}"
     df = J - 1.0 if by == "silo" else np.inf
     return Errors(covariance * J / (J - 1), half_width(level, df), form, df, J)
 

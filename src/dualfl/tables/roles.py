@@ -6,20 +6,22 @@
     offset      added to the predictor
     exposure    > 0; its logarithm is added to the predictor
     weights     how often the row counts, >= 0
-    cluster     rows of one label are not independent
+    cluster     rows of one label are not independent; the same label in two silos is two clusters
 
 Rows that lack one of them are left out, as rows without a target are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.names import nearest
+from dualfl.tables.findings import Finding
 from dualfl.tables.reading import Table, check_odd, check_usable, is_numeric, missing
 from dualfl.tables.refusals import Remedies, Unfit
 from dualfl.typing import AnyArray, Array
@@ -91,6 +93,24 @@ def check_order(table: Table, roles: Mapping[str, str]) -> None:
             "its time; correct the file.",
             "some of its rows enter at or after their time",
         )
+
+
+def shared_clusters(tables: Sequence[Table], roles: Mapping[str, str]) -> list[Finding]:
+    """Labels of clusters that several files have: scores are added up within files, so each counts more than once."""
+    name = roles.get("cluster")
+    if name is None or not all(name in table.columns for table in tables):  # which a fit refuses
+        return []
+    having = Counter(label for table in tables for label in set(table.levels(name)[~missing(table.columns[name])]))
+    shared = sorted(label for label, count in having.items() if count > 1)
+    if not shared:
+        return []
+    files = tuple(table.name for table in tables if not set(shared).isdisjoint(table.levels(name)))
+    example = f"such as {str(shared[0])!r:.40}"
+    if len(shared) > 1:
+        what = f"{len(shared):,} labels {example} are in several files, and count as a cluster of their own in each"
+    else:
+        what = f"1 label {example} is in several files, and counts as a cluster of its own in each"
+    return [Finding("clusters", name, files, what, advice="put all rows of a cluster into one file")]
 
 
 def present(table: Table, roles: Mapping[str, str]) -> AnyArray:
