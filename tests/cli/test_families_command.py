@@ -337,6 +337,20 @@ def test_a_model_whose_intercepts_stayed_at_silos_is_not_handed_over(tmp_path):
         read(tmp_path / "m").to_sklearn()
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--exposure", "days"), "--exposure days"),
+        (("--offset", "age", "--exposure", "days"), "--offset age and --exposure days"),
+    ],
+)
+def test_a_model_with_an_offset_is_not_handed_over_without_it(words, expected, tmp_path):
+    model = ("--target", "falls", "--model", "poisson", "--columns", "treatment", *words)
+    dualfl("fit", *FILES, *model, "--no-report", "--no-influence", "--out", tmp_path / "m")
+    with pytest.raises(NotSupported, match=f"with {expected}, which estimators of scikit-learn do not take"):
+        read(tmp_path / "m").to_sklearn()
+
+
 def test_a_label_of_clusters_in_two_files_counts_twice_and_that_is_said(tmp_path):
     """The errors are those of different labels, and the warning names the file and the label that may be meant once."""
     rng = np.random.default_rng(7)

@@ -341,7 +341,10 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return z
 
     def to_sklearn(self) -> Any:
-        """An estimator of scikit-learn that predicts the same without dualfl; `skl2onnx` makes ONNX of it."""
+        """An estimator of scikit-learn that predicts the same without dualfl; `skl2onnx` makes ONNX of it.
+
+        It takes no offset: it predicts what `predict` does where none is given.
+        """
         from dualfl.estimators.exporting import to_sklearn
 
         return to_sklearn(self)

@@ -27,6 +27,7 @@ from dualfl.tables.refusals import Remedies, Unfit
 from dualfl.typing import AnyArray, Array
 
 ROLES = ("time", "entry", "strata", "offset", "exposure", "weights", "cluster")
+ADDED = ("offset", "exposure")  # to the predictor
 LABELS = ("strata", "cluster")  # the others are numbers
 EVENTS = ("0", "1")  # what the target of a survival model may be
 
@@ -127,7 +128,7 @@ def parts(table: Table, roles: Mapping[str, str]) -> dict[str, Any]:
             found["more"][role] = table.levels(name)
             continue
         values = np.asarray(table.columns[name], dtype=np.float64)
-        if role in ("offset", "exposure"):
+        if role in ADDED:
             added = values if role == "offset" else np.log(values)
             found["offset"] = added if found["offset"] is None else found["offset"] + added
         elif role == "weights":
