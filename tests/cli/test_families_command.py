@@ -431,6 +431,19 @@ GOOD = [f"{i % 5},{i + 1},{i % 2},1" for i in range(20)]
         ),
         (GOOD, ("--model", "logistic", "--target", "died", "--class-weight", "2:1"), "--class-weight"),
         (GOOD, ("--model", "logistic", "--target", "died", "--errors", "nice"), "--errors must be model, robust"),
+        (GOOD, (*COX[:6], "--columns", "x,days"), "--columns 'days' is used by the model, as --time; take other"),
+        (GOOD, (*COX[:6], "--formula", "~ x + days"), "--formula 'days' is used by the model, as --time; take other"),
+        (GOOD, ("--model", "linear", "--target", "died", "--columns", "died,x"), "--columns 'died' is the target;"),
+        (
+            GOOD,
+            ("--model", "linear", "--target", "died", "--columns", "x,w", "--errors", "cluster:w"),
+            "--columns 'w' is used by the model, as --errors cluster; take other columns only.",
+        ),
+        (
+            GOOD,
+            ("--model", "linear", "--formula", "zzz ~ x"),
+            "has no column 'zzz', the target; there are days, died, w, x. Rename it in the file, or name another target.",
+        ),
         (
             [f"{i % 5},{i + 1},{2 + i % 2},1" for i in range(40)],
             ("--model", "negative-binomial", "--target", "died", "--columns", "x"),

@@ -219,12 +219,14 @@ def recipe_and_wishes(ctx: click.Context, given: dict[str, Any]) -> tuple[Recipe
         raise InputError(f"--level must be between 0 and 1, but it is {given['level']:g}.")
     recipe = recipe_of(given, penalty, alpha)
     roles = roles_of(given)
-    for word in ("drop", "id"):
-        for name in (given["target"], *roles.values()):
-            if name in given[word]:
-                what = "the target" if name == given["target"] else f"used by the model, as --{role_of(name, roles)}"
-                raise InputError(f"--{word} {name!r} is {what}; take other columns only.")
     rules, _ = rules_for(given, given["files"])
+    features = "columns" if given["formula"] is None else "formula"
+    for word, named in (("drop", given["drop"]), ("id", given["id"]), (features, rules.columns)):
+        for name in (given["target"], *roles.values()):
+            if name in named:
+                role = "" if name == given["target"] else role_of(name, roles).replace("cluster", "errors cluster")
+                what = f"used by the model, as --{role}" if role else "the target"
+                raise InputError(f"--{word} {name!r} is {what}; take other columns only.")
     levels = levels_of(given) if given["model"] == "ordinal" else None
     request = Request(
         given["target"], not kind.classes, rules.drop, rules.categorical, given["missing"], roles=roles, levels=levels

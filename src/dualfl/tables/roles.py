@@ -49,7 +49,7 @@ def check_roles(table: Table, target: str, roles: Mapping[str, str], remedies: R
         if name == target:
             raise InputError(f"Column {name!r} is the target, so it cannot be the {role} too; name another column.")
         if name not in table.columns:
-            hint = nearest("column", name, table.columns).partition("; ")[2]
+            hint = nearest("column", name, {*table.columns, *table.left_out}).partition("; ")[2]
             raise Unfit(
                 f"{table.name} has no column {name!r}, the {role}; {hint}", f"it has no column {name!r}, the {role}"
             )
