@@ -442,7 +442,7 @@ GOOD = [f"{i % 5},{i + 1},{i % 2},1" for i in range(20)]
         (
             GOOD,
             ("--model", "linear", "--formula", "zzz ~ x"),
-            "has no column 'zzz', the target; there are days, died, w, x. Rename it in the file, or name another target.",
+            "has no column 'zzz', the target; there are days, died, w, x. Rename it in the file, or name another",
         ),
         (
             [f"{i % 5},{i + 1},{2 + i % 2},1" for i in range(40)],
@@ -464,6 +464,25 @@ def test_bad_input_is_one_sentence(lines, words, sentence, tmp_path):
     assert "Traceback" not in said
     if "as many coefficients" not in sentence:
         assert done.exit_code == 2 and not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_strata_of_single_rows_are_named_and_not_the_columns(rows, tmp_path):
+    """Or strata whose rows are all the same; with two or more rows that differ there is a fit."""
+    lines = [f"{i % 5},{i * i % 7 + 1},{i % 2},s{i // rows}" for i in range(40)]
+    path = written(tmp_path, lines, "x,days,died,stratum")
+    words = [path, *COX[:6], "--columns", "x", "--strata", "stratum", "--no-report", "--out", tmp_path / "m"]
+    said = " ".join(dualfl("fit", *words, code=2 * (rows == 1)).output.split())
+    told = "In every stratum of column 'stratum' there is one row, or all rows are the same, so no row can be compared"
+    assert (told in said) == (rows == 1)
+
+
+def test_columns_that_repeat_each_other_within_strata_are_told_with_the_strata(tmp_path):
+    lines = [f"{i % 5},{i % 5 + i // 4},{i * i % 7 + 1},{i % 2},s{i // 4}" for i in range(40)]
+    path = written(tmp_path, lines, "x,z,days,died,stratum")
+    words = [path, *COX[:6], "--columns", "x,z", "--strata", "stratum", "--no-report", "--out", tmp_path / "m"]
+    said = " ".join(dualfl("fit", *words, code=2).output.split())
+    assert "have one value within every stratum of column 'stratum', or determine each other there" in said
 
 
 def test_a_silo_without_events_works(tmp_path):

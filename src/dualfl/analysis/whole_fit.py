@@ -105,7 +105,8 @@ def fitting(
     if recipe.penalty == "none":
         (answer,) = yield Exchange("products of columns", (products_query(recipe),))
         products = whole(np.asarray(answer["products"]))
-        standard_errors.check_determined(products, agreed.schema.names, within=recipe.within_silos)
+        strata = wishes.request.roles.get("strata", "")
+        standard_errors.check_determined(products, agreed.schema.names, recipe.within_silos, strata)
     estimator, without, notes, null = yield from solved(silos, recipe, wishes, agreed, sample, progress)
     random = None
     if recipe.site_effect == "random":

@@ -146,11 +146,23 @@ def robust_errors(
 # -- what a fit without a penalty needs -------------------------------------------------------------------
 
 
-def check_determined(G: Array, names: Sequence[str], within: bool = False) -> None:
-    """Refuse columns that repeat each other, from the silos' summed products; `within`: around each silo's means."""
+def check_determined(G: Array, names: Sequence[str], within: bool = False, strata: str = "") -> None:
+    """Refuse columns that repeat each other, from the silos' summed products; `within`: around each silo's means, or
+    those of its strata, which `strata` tells apart."""
     values, vectors = np.linalg.eigh(G)
     if values[0] > COLLINEAR * values[-1]:
         return
+    if strata and not G.any():
+        raise InputError(
+            f"In every stratum of column {strata!r} there is one row, or all rows are the same, so no row can be "
+            "compared with another; give --strata a column of which many rows have the same label, or leave it out."
+        )
+    if strata:
+        raise InputError(
+            f"The columns {_involved(vectors[:, 0], names)} have one value within every stratum of column {strata!r}, "
+            "or determine each other there, so without a penalty their coefficients are not determined; leave one out "
+            "with --drop, give --strata a column with fewer labels, or take --penalty l2."
+        )
     if within:
         raise InputError(
             f"The columns {_involved(vectors[:, 0], names)} have one value within every silo, or determine each other "
