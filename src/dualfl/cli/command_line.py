@@ -81,7 +81,12 @@ def below_here(path: Path) -> bool:
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
+def note(sentence: str) -> None:
+    """A line for whoever watches, and for a log where nobody does."""
+    click.echo(said_to(sys.stderr, sentence), err=True)
+
+
 def say(sentence: str) -> None:
     """A line for whoever watches."""
     if sys.stderr.isatty():
-        click.echo(said_to(sys.stderr, sentence), err=True)
+        note(sentence)
