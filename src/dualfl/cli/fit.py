@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from dualfl.analysis.model_kinds import MODELS, PENALTIES, SMALL_RIDGE, TOL, WITHOUT_ERRORS, WITHOUT_OFFSET
-from dualfl.cli.command_line import check_fresh, command_line, fresh_option, say
+from dualfl.cli.command_line import check_fresh, command_line, connected, fresh_option, say
 from dualfl.cli.formula import terms_of
 from dualfl.cli.model_options import (
     SURVIVAL,
@@ -279,12 +279,11 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
 def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
     """The silos of a deployment; how their files are read is their operators' to say."""
     from dualfl.deploy.service import end_politely
-    from dualfl.deploy.study import connect
 
     refuse_reading(ctx)
     columns = wishes.rules.columns
     request = replace(wishes.request, columns=columns)
     signal.signal(signal.SIGTERM, end_politely)  # what silos have answered is kept
-    study = connect(given["study"], say=say, fresh=given["fresh"])
+    study = connected(given["study"], given["fresh"])
     wishes = replace(wishes, request=request)
     return lambda recipe, change=unchanged: study.fit(recipe, change(wishes))
