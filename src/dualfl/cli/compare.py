@@ -157,8 +157,8 @@ def problem_of(dataset: Dataset, given: dict[str, Any]) -> Problem:
     from dualfl.data import make_problem
     from dualfl.solvers.naming import choose_solver
 
-    words = (given[name] for name in ("clients", "partition", "ridge", "loss", "seed"))
-    return make_problem(dataset, *words, choose_solver(given["solver"]), l1=given["l1"])
+    words = {name: given[name] for name in ("partition", "ridge", "loss", "seed", "l1")}
+    return make_problem(dataset, given["clients"], solver=choose_solver(given["solver"]), **words)
 
 
 def perform(
