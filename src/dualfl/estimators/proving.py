@@ -20,7 +20,7 @@ from dualfl.estimators.solving import FitDescription, Task, solving
 from dualfl.objectives.penalties import L1
 from dualfl.objectives.rounding import UNIT, roundings
 from dualfl.silos.costs import Cost, Sample
-from dualfl.silos.curvature import POWER
+from dualfl.silos.curvature import FARTHEST, POWER
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos
 from dualfl.silos.verbs import whole
 from dualfl.typing import Array
@@ -65,7 +65,7 @@ def proving(silos: Silos, cost: Cost, mass: float, result: Result, purpose: str 
     longest = max(float(reach["power"]), 0.0) ** (1 / POWER) * (1 + 1e-12)
     lam = at.decrement(factor)
     u = lam * longest * (1 + 2 * at.doubt)
-    if not u < INSIDE:
+    if not (u < INSIDE and longest < FARTHEST):
         return replace(result, certificate=None, certificate_reason=TOO_FAR)
     gap = float(lam**2 * psi(u) * (1 + 1e-9) + 2 * at.off)
     rows = result.history.rows
