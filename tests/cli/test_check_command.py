@@ -106,10 +106,17 @@ def comma(i, row):
     return row["crp"].replace(".", ",")
 
 
+def code(i, row):
+    return f"{i % 3}{'a' * (i % 3 < 2)}"
+
+
 ODD, EVERY = ("river.csv",), FILES
 FAULTS = {  # what is changed, in which files; kind, column, whether it stops a fit, part of the remedy
     "columns": (lambda i, row: row.pop("dose"), ODD, "columns", "dose", True, "--drop dose"),
-    "types": (each("dose", lambda i, row: "lmh"[i % 3]), ODD, "types", "dose", True, "--categorical dose"),
+    "types": (
+        each("dose", lambda i, row: "lmh"[i % 3]), ODD, "types", "dose", True, "--recode 'dose=...:h,...:l,...:m'"
+    ),
+    "codes": (each("dose", code), ODD, "types", "dose", True, "--categorical dose"),
     "commas": (each("crp", comma), ODD, "decimal", "crp", True, "--decimal river.csv=,"),
     "commas everywhere": (each("crp", comma), EVERY, "decimal", "crp", True, "--decimal hill.csv=,"),
     "commas and points": (
@@ -171,7 +178,7 @@ def test_every_fault_is_found_and_mended(fault, tables):
     said = run(*CHECK, code=int(stops)).stdout
     flat = " ".join(said.split())
     assert remedy in flat and f"{column}: " in flat and names[0] in flat, said
-    assert not re.search(rf"--categorical '?{column}", said) or fault == "types"
+    assert not re.search(rf"--categorical '?{column}", said) or fault == "codes"
     if options := proposed(said):
         left = findings(*options)
         assert not [one for one in left if one["stops"]], left
@@ -602,3 +609,12 @@ def test_a_check_of_a_study_that_was_approved_once_goes_on(monkeypatch):
         Study, "analyse", lambda self, one, name=None, fresh=False: asked.append(fresh) or type("A", (), {"result": []})
     )
     assert Study().check("died") == [] and asked == [False]
+
+
+def test_letters_in_one_file_and_numbers_in_another_are_not_four_levels(tables):
+    """As categories F, M, 1 and 2 would be four; which number is which only the user can say."""
+    spoilt(tables, each("sex", lambda i, row: {"F": "1", "M": "2"}[row["sex"].upper()[:1]]), "river.csv")
+    said = run(*CHECK, code=1).stdout
+    assert "--recode 'sex=...:F,...:M'" in said and "--categorical" not in said
+    left = findings("--recode", "sex=1:F,2:M")
+    assert not [one for one in left if one["column"] == "sex"]

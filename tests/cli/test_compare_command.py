@@ -123,6 +123,20 @@ def refused(*words):
     return done.stderr
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("dualfl-2.rho=-3", "dualfl: rho = -3 is not allowed"),
+        ("dualfl.nu=9", "nu = 9 is not allowed; it must lie in (0, mu], and mu = 0.01"),
+        ("fedavg.K=0", "fedavg: K = 0 is not allowed; it is a number of local steps"),
+    ],
+)
+def test_a_value_that_is_not_allowed_is_told_before_anything_runs(value, reason, tmp_path):
+    words = ("compare", "--dataset", "iris", "--clients", "3", "--rounds", "2", "--algorithms", "dualfl,fedavg,dualfl")
+    assert reason in refused(*words, "--set", value, "--out", tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_wrong_partition_is_told_before_the_first_comparison(tmp_path):
     assert "no partition 'iid'" in refused(*SMALL, "--partition", "even", "--partition", "iid", "--out", tmp_path)
     assert not list(tmp_path.iterdir())

@@ -337,6 +337,40 @@ def test_a_model_whose_intercepts_stayed_at_silos_is_not_handed_over(tmp_path):
         read(tmp_path / "m").to_sklearn()
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--exposure", "days"), "--exposure days"),
+        (("--offset", "age", "--exposure", "days"), "--offset age and --exposure days"),
+    ],
+)
+def test_a_model_with_an_offset_is_not_handed_over_without_it(words, expected, tmp_path):
+    model = ("--target", "falls", "--model", "poisson", "--columns", "treatment", *words)
+    dualfl("fit", *FILES, *model, "--no-report", "--no-influence", "--out", tmp_path / "m")
+    with pytest.raises(NotSupported, match=f"with {expected}, which estimators of scikit-learn do not take"):
+        read(tmp_path / "m").to_sklearn()
+
+
+def test_a_label_of_clusters_in_two_files_counts_twice_and_that_is_said(tmp_path):
+    """The errors are those of different labels, and the warning names the file and the label that may be meant once."""
+    rng = np.random.default_rng(7)
+    rows = [(rng.normal(), family, rng.integers(2)) for family in np.repeat(np.arange(30), 4)]
+
+    def fitted(second):
+        for name, part, shift in (("a", rows[:60], 0), ("b", rows[60:], second)):
+            lines = "".join(f"{x},f{family + shift},{y}\n" for x, family, y in part)
+            (tmp_path / f"{name}.csv").write_text("x,family,y\n" + lines)
+        files = (tmp_path / "a.csv", tmp_path / "b.csv")
+        words = ("--target", "y", "--model", "logistic", "--penalty", "none", "--errors", "cluster:family")
+        said = dualfl("fit", *files, *words, "--no-report", "--force", "--out", tmp_path / "m").output
+        assert "30 clusters within silos, times 30/29" in " ".join(said.split())
+        return " ".join(said.split())
+
+    assert "in several files" not in fitted(0)
+    assert "family: 12 labels such as 'f10' are in several files, and count as a cluster of their own" in fitted(-12)
+    assert "family: 1 label such as 'f14' is in several files, and counts as a cluster of its own" in fitted(-1)
+
+
 def test_site_effects_of_clog_log_models_are_columns_too_and_have_a_proof():
     """The silo's third derivatives are bounded row by row, as without a site effect."""
     tables = [read_table(path) for path in FILES]
@@ -397,6 +431,19 @@ GOOD = [f"{i % 5},{i + 1},{i % 2},1" for i in range(20)]
         ),
         (GOOD, ("--model", "logistic", "--target", "died", "--class-weight", "2:1"), "--class-weight"),
         (GOOD, ("--model", "logistic", "--target", "died", "--errors", "nice"), "--errors must be model, robust"),
+        (GOOD, (*COX[:6], "--columns", "x,days"), "--columns 'days' is used by the model, as --time; take other"),
+        (GOOD, (*COX[:6], "--formula", "~ x + days"), "--formula 'days' is used by the model, as --time; take other"),
+        (GOOD, ("--model", "linear", "--target", "died", "--columns", "died,x"), "--columns 'died' is the target;"),
+        (
+            GOOD,
+            ("--model", "linear", "--target", "died", "--columns", "x,w", "--errors", "cluster:w"),
+            "--columns 'w' is used by the model, as --errors cluster; take other columns only.",
+        ),
+        (
+            GOOD,
+            ("--model", "linear", "--formula", "zzz ~ x"),
+            "has no column 'zzz', the target; there are days, died, w, x. Rename it in the file, or name another",
+        ),
         (
             [f"{i % 5},{i + 1},{2 + i % 2},1" for i in range(40)],
             ("--model", "negative-binomial", "--target", "died", "--columns", "x"),
@@ -417,6 +464,25 @@ def test_bad_input_is_one_sentence(lines, words, sentence, tmp_path):
     assert "Traceback" not in said
     if "as many coefficients" not in sentence:
         assert done.exit_code == 2 and not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4])
+def test_strata_of_single_rows_are_named_and_not_the_columns(rows, tmp_path):
+    """Or strata whose rows are all the same; with two or more rows that differ there is a fit."""
+    lines = [f"{i % 5},{i * i % 7 + 1},{i % 2},s{i // rows}" for i in range(40)]
+    path = written(tmp_path, lines, "x,days,died,stratum")
+    words = [path, *COX[:6], "--columns", "x", "--strata", "stratum", "--no-report", "--out", tmp_path / "m"]
+    said = " ".join(dualfl("fit", *words, code=2 * (rows == 1)).output.split())
+    told = "In every stratum of column 'stratum' there is one row, or all rows are the same, so no row can be compared"
+    assert (told in said) == (rows == 1)
+
+
+def test_columns_that_repeat_each_other_within_strata_are_told_with_the_strata(tmp_path):
+    lines = [f"{i % 5},{i % 5 + i // 4},{i * i % 7 + 1},{i % 2},s{i // 4}" for i in range(40)]
+    path = written(tmp_path, lines, "x,z,days,died,stratum")
+    words = [path, *COX[:6], "--columns", "x,z", "--strata", "stratum", "--no-report", "--out", tmp_path / "m"]
+    said = " ".join(dualfl("fit", *words, code=2).output.split())
+    assert "have one value within every stratum of column 'stratum', or determine each other there" in said
 
 
 def test_a_silo_without_events_works(tmp_path):

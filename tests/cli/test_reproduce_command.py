@@ -263,3 +263,16 @@ def test_tables(monkeypatch, tmp_path):
     assert "randprox" in run("table1").stdout
     text = run("table2").stdout
     assert "apda-inexact  beta_y" in text and max(map(len, text.splitlines())) <= 80
+
+
+def test_network_says_how_every_method_did_where_nobody_watches(tmp_path):
+    """A log has a line for each, as soon as it is done, and one that does not apply says why."""
+    words = ("network", "--dataset", "digits", "--rows", 60, "--hidden", 2, "--rounds", 2, "--seeds", 2)
+    done = run(*words, "--clients", 3, "--only", "fedavg,gd", "--out", tmp_path)
+    first, second = done.stderr.splitlines()
+    assert first.startswith("3 clients, fedavg: energy ") and ", accuracy " in first and ", L times " in first
+    assert second.startswith("3 clients, gd: does not apply: gd is for convex costs")
+    lines = csv.DictReader((tmp_path / "network.csv").read_text().splitlines())
+    ends = [line for line in lines if line["round"] == "2"]
+    mean = sum(float(line["energy"]) for line in ends) / 2
+    assert len(ends) == 2 and f"energy {mean:.4f}, " in first

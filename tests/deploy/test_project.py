@@ -391,3 +391,28 @@ def test_a_damaged_file_of_the_network_is_said_to_be_so(made, content):
 def test_a_coordinator_that_is_not_there_measures_nothing(made):
     said = run("measure", made / "project", code=2).stderr
     assert "has not been admitted" in said and not (made / "project" / "network.json").exists()
+
+
+COMMANDS = {
+    "fit": ("--target", "sick", "--model", "logistic"),
+    "describe": (),
+    "km": ("--time", "days", "--event", "sick"),
+    "check": (),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_log_has_who_is_waited_for_and_not_every_exchange(command, made, monkeypatch):
+    """Nobody watches a command that a script has started, and a silo that is away may keep it for an hour."""
+
+    def waiting(project, work, bar, say, alive, at):
+        at(1, "the columns")
+        say("Waiting for silo 'b' ...")
+        raise InputError("That is all.")
+
+    monkeypatch.setattr("dualfl.deploy.study.submit_and_watch", waiting)
+    monkeypatch.setattr(Project, "check_complete", lambda self: None)
+    words = [command, "--study", str(made / "project"), *COMMANDS[command]]
+    words += ["--out", str(made / "out")] if command == "fit" else []
+    done = CliRunner().invoke(main, words, prog_name="dualfl", catch_exceptions=False)
+    assert done.stderr == "Waiting for silo 'b' ...\nError: That is all.\n"

@@ -5,7 +5,7 @@ import pytest
 from dualfl.errors import InputError
 from dualfl.federation import courier
 from dualfl.federation.courier import Asking, Came, Courier
-from dualfl.federation.wire import encode
+from dualfl.federation.wire import encode, tag
 
 MESSAGE = encode({"kind": "hello"})
 
@@ -57,3 +57,32 @@ def test_flowers_own_reason_is_told_when_patience_ends(names, error, sentence, m
     with pytest.raises(InputError, match=sentence) as caught:
         Courier(Broken(error), patience=0.05, poll=0.0, names=names).ask(MESSAGE, ["a"])
     assert "\n" not in str(caught.value)
+
+
+class Late:
+    """Two nodes: the first answers at once, the other after so many looks."""
+
+    def __init__(self, looks):
+        self.looks, self.sent = looks, []
+
+    def nodes(self):
+        return [1, 2]
+
+    def push(self, messages):
+        self.sent += [(node, f"{len(self.sent)}{node}") for node in messages]
+        return {node: id for node, id in self.sent if node in messages}
+
+    def pull(self, ids, seconds):
+        self.looks -= 1
+        here = [(node, id) for node, id in self.sent if id in ids and (node == 1 or self.looks < 0)]
+        return [
+            Came(id, encode({"silo": "ab"[node - 1], "tag": tag(MESSAGE), "identity": str(node)})) for node, id in here
+        ]
+
+
+@pytest.mark.parametrize(("slow", "told"), [(0.0, ["Waiting for silo 'b' ..."]), (60.0, [])])
+def test_who_keeps_the_others_waiting_is_told_once(slow, told, monkeypatch):
+    monkeypatch.setattr(courier, "SLOW", slow)
+    said = []
+    assert set(Courier(Late(30), poll=0.001, say=said.append).ask(MESSAGE, ["a", "b"])) == {"a", "b"}
+    assert said == told

@@ -14,7 +14,7 @@ from dualfl.analysis.estimator_fits import as_whole_fit, take
 from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
-from dualfl.estimators import LogisticRegression, LogisticRegressionCV, evaluate
+from dualfl.estimators import CLogLogRegression, LogisticRegression, LogisticRegressionCV, evaluate
 from dualfl.federation.chambers import fold_dealing
 from dualfl.federation.fixed_point import BITS
 from dualfl.fits import model_folder
@@ -277,6 +277,22 @@ def test_an_estimator_that_was_fitted_to_a_study_is_evaluated_there(model, tmp_p
         evaluate(model, study, ["a", "b", "c"])
     with pytest.raises(InputError, match="this LogisticRegression was not: the names of its columns"):
         evaluate(LogisticRegression().fit(*silos[0]), study)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("C", [np.inf, 1.0])
+def test_a_clog_log_estimator_on_a_study_has_the_proof_that_it_has_on_rows(C, tmp_path):
+    study, tight = Near(started(tmp_path)), {"C": C, "tol": 1e-9, "max_iter": 500}
+    far = CLogLogRegression(**tight).fit_silos(study)
+    tables = [
+        used(read_table(tmp_path / f"{name}.csv"), Request("readmitted"))[0] for name in ("hill", "north", "river")
+    ]
+    rows = [(features(table, far.schema_), table.columns["readmitted"]) for table in tables]
+    here = CLogLogRegression(**tight).fit_silos(rows)
+    assert 0 <= far.certificate_ <= 1e-9 * far.objective_
+    # What is proven is true: the other fit has its own proof, and is no better than the certificate says.
+    assert here.objective_ >= far.objective_ - far.certificate_
+    np.testing.assert_allclose(far.coef_, here.coef_, rtol=0, atol=1e-5 * np.abs(here.coef_).max())
 
 
 def test_estimators_fit_silos_far_away(tmp_path):

@@ -59,8 +59,8 @@ def test_a_lie_that_looks_like_data_is_not_found_out_and_the_certificate_says_on
     """All answers of a silo that are those of other rows are consistent: the model is that of these rows."""
     honest = chambers.Chamber.encode
 
-    def encode(self, *given):
-        honest(self, *given)
+    def encode(self, *agreed):
+        honest(self, *agreed)
         if self.name == "b":
             self.settle(self.rows.with_targets(1 - self.rows.y), self.dealing.by_class)
 

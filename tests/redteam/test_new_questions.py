@@ -214,7 +214,7 @@ def test_a_plan_that_changes_after_it_was_approved_waits_again(changed, homes):
         fit(homes)
     CliRunner().invoke(main, ["deploy", "approve", str(homes[0])], input="always\n")
     fit(homes, experiment="f")
-    to = {"tol": 1e-5, "alpha": 0.1, "model": "svm"}[changed]
+    to = {"tol": 1e-5, "alpha": 0.1, "model": "cloglog"}[changed]
     with pytest.raises(InputError, match="the plan waits"):
         fit(homes, experiment="g", recipe=Recipe(**{"model": "logistic", "tol": 1e-4, changed: to}), wishes=WISHES)
     assert json.loads((homes[0] / "approvals" / "given.json").read_text())["always"] and RECIPE.model == "logistic"

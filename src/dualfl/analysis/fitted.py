@@ -67,6 +67,11 @@ class Fitted(FederatedLinear):
         yield from ()
         return NoMinimiser(self._no_minimiser)
 
+    def _proven(self, silos: Silos, task: Task, results: list[Result]) -> Conversation[list[Result]]:
+        """Whoever has asked for the fit asks for its proof, too."""
+        yield from ()
+        return results
+
     def _limits(self, sample: Sample) -> FitLimits:
         return replace(super()._limits(sample), proof_follows=self.proof_follows)
 

@@ -82,7 +82,8 @@ def obstacle(sample: Sample, agreed: Agreed, model: Fitted, products: Array | No
         return "the others have one value of the target only"
     if products is not None:
         try:
-            check_determined(products, agreed.schema.names, within=recipe.within_silos)
+            strata = agreed.schema.roles.get("strata", "")
+            check_determined(products, agreed.schema.names, recipe.within_silos, strata)
         except InputError as error:
             return str(error)
     return ""

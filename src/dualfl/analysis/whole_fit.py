@@ -22,7 +22,6 @@ from dualfl.analysis.fitted import Fitted
 from dualfl.analysis.influence import Without, left_out
 from dualfl.analysis.model_kinds import SMALL_RIDGE
 from dualfl.analysis.models import Recipe
-from dualfl.analysis.proving import SINGULAR, proving
 from dualfl.analysis.separated import proven_separation, separation_sentence
 from dualfl.analysis.site_effects import check_random, random_intercepts
 from dualfl.engines.result import Result
@@ -32,6 +31,7 @@ from dualfl.estimators.dispersion import NoDispersion, searching_dispersion
 from dualfl.estimators.folds import make_folds
 from dualfl.estimators.path import Dealt, following
 from dualfl.estimators.penalty_path import PenaltyPath
+from dualfl.estimators.proving import certified
 from dualfl.estimators.solving import Task, solving, warn_unless_certified
 from dualfl.names import nearest
 from dualfl.objectives import CLogLog
@@ -50,7 +50,6 @@ WEAKEST, LARGEST_RIDGE, SMALLEST_RIDGE = 1e-3, 10.0, 1e-4  # of the paths of pen
 PENALTIES = {True: 20, False: 11}  # so many on a path with an l1 part, and without
 FAINT = 1e-6  # a ridge that only keeps coefficients finite
 FINE = 1e-10  # tolerance of the fits of which a dispersion is searched
-ATTEMPTS = 4  # at a proof
 TUNING = 1.35  # Huber's: 95 % as good as least squares where there are no outliers
 
 
@@ -106,7 +105,8 @@ def fitting(
     if recipe.penalty == "none":
         (answer,) = yield Exchange("products of columns", (products_query(recipe),))
         products = whole(np.asarray(answer["products"]))
-        standard_errors.check_determined(products, agreed.schema.names, within=recipe.within_silos)
+        strata = wishes.request.roles.get("strata", "")
+        standard_errors.check_determined(products, agreed.schema.names, recipe.within_silos, strata)
     estimator, without, notes, null = yield from solved(silos, recipe, wishes, agreed, sample, progress)
     random = None
     if recipe.site_effect == "random":
@@ -310,20 +310,6 @@ def solved(
     if null_task and not isinstance(found[-1], DualflError):
         null = found[-1][0].theta
     return estimator, without, notes, null if isinstance(null, np.ndarray) else None
-
-
-def certified(silos: Silos, estimator: Fitted, sample: Sample, result: Result) -> Conversation[Result]:
-    """The result with its proof; a run that has ended too early goes on from there."""
-    limits, (cost,) = estimator._limits(sample), estimator._costs(sample)
-    for _ in range(ATTEMPTS):
-        result = yield from proving(silos, cost, sample.mass, result)
-        if limits.met(result.certificate, result.energy, result.rounding) or result.certificate_reason == SINGULAR:
-            break
-        (found,) = yield from solving(silos, [Task(estimator, sample, [result.theta])])
-        if isinstance(found, DualflError):
-            break
-        result = found[0]
-    return result
 
 
 def refitted(name: str, task: Task, found: list[Result] | DualflError) -> Without:

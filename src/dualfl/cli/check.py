@@ -124,12 +124,11 @@ def examined_afar(
     ctx: click.Context, study: Path, target: str, model: str | None
 ) -> tuple[list[Inspection], tuple[Finding, ...]]:
     """What each silo tells of its table, and what they show together."""
-    from dualfl.cli.command_line import say
-    from dualfl.deploy.study import connect
+    from dualfl.cli.command_line import connected
     from dualfl.tables.comparison import compare
 
     refuse_reading(ctx, ("columns", "drop", "categorical"))
-    silos = connect(study, say=say).check(target, None if model is None else MODELS[model].classes)
+    silos = connected(study).check(target, None if model is None else MODELS[model].classes)
     return silos, compare(silos)
 
 

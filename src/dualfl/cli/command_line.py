@@ -7,12 +7,15 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dualfl.errors import InputError
 from dualfl.lines import paragraph, said_to
+
+if TYPE_CHECKING:
+    from dualfl.deploy.study import Study
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -81,7 +84,19 @@ def below_here(path: Path) -> bool:
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
+def note(sentence: str) -> None:
+    """A line for whoever watches, and for a log where nobody does."""
+    click.echo(said_to(sys.stderr, sentence), err=True)
+
+
+def connected(study: Path, fresh: bool = False) -> Study:
+    """The silos of --study. Exchanges are for whoever watches; who keeps all others waiting is for a log, too."""
+    from dualfl.deploy.study import connect
+
+    return connect(study, say=say, fresh=fresh, warn=note)
+
+
 def say(sentence: str) -> None:
     """A line for whoever watches."""
     if sys.stderr.isatty():
-        click.echo(said_to(sys.stderr, sentence), err=True)
+        note(sentence)

@@ -13,12 +13,13 @@ from dualfl.cli.command_line import command_line, parse_set, say
 from dualfl.cli.commands import INTERRUPTED
 from dualfl.cli.options import page_option, problems_options
 from dualfl.cli.plugins import plugin_option
-from dualfl.errors import InputError
+from dualfl.errors import InputError, NotSupported
 
 if TYPE_CHECKING:
     from dualfl.algorithms.contract import Algorithm
     from dualfl.data import Dataset
     from dualfl.experiments.compare import Comparison
+    from dualfl.problem import Problem
 
 PACKAGED, NOW = "packaged", "now"
 SETTING = ("dataset", "clients", "partition", "scale", "loss", "ridge", "l1")  # what tuned values are for
@@ -90,6 +91,10 @@ def compare_command(
     clients = {partition: how_many(dataset, wanted, partition) for partition in partitions}
     for partition in partitions:  # a wrong one is known before the first comparison has run
         rows_of_clients(dataset, clients[partition], partition, given["seed"])
+        if values:  # and so is a wrong value
+            check_values(
+                algorithms, problem_of(dataset, {"clients": clients[partition], "partition": partition, **given})
+            )
     interrupted = False
     for partition, folder in zip(partitions, folders):
         check_folder(folder)
@@ -123,11 +128,44 @@ def algorithms_with(chosen: str, values: Sequence[str]) -> list[Algorithm]:
     return [make(name, **parse_set(tuple(texts))) for name, texts in zip(plain, given)]
 
 
+def check_values(algorithms: Sequence[Algorithm], problem: Problem) -> None:
+    """Refuse values of --set that a method does not allow on this problem; a method that has no other business there,
+    whatever its values are, is told of in the results."""
+    from dualfl.algorithms.registry import make
+    from dualfl.experiments.compare import given
+
+    for each in algorithms:
+        if not given(each):
+            continue
+        wrong = obstacle(problem, each)
+        if wrong and not obstacle(problem, make(each.name)):
+            raise InputError(f"--set: {wrong}")
+
+
+def obstacle(problem: Problem, algorithm: Algorithm) -> str:
+    """Why it cannot even begin; empty if it can."""
+    from dualfl.engines import run
+
+    try:
+        run(problem, algorithm, rounds=0)
+    except (InputError, NotSupported) as error:
+        return str(error)
+    return ""
+
+
+def problem_of(dataset: Dataset, given: dict[str, Any]) -> Problem:
+    from dualfl.data import make_problem
+    from dualfl.solvers.naming import choose_solver
+
+    words = {name: given[name] for name in ("partition", "ridge", "loss", "seed", "l1")}
+    return make_problem(dataset, given["clients"], solver=choose_solver(given["solver"]), **words)
+
+
 def perform(
     algorithms: list[Algorithm], dataset: Dataset, out: Path, command: str, page: bool, given: dict[str, Any]
 ) -> bool:
     """Compare, write the files, print the table; whether somebody interrupted it."""
-    from dualfl.data import Mix, make_problem, rows_of_clients
+    from dualfl.data import Mix, rows_of_clients
     from dualfl.experiments.compare import UNFIT, Entry, compare
     from dualfl.experiments.single_run import choose_codec
     from dualfl.optimum import reference
@@ -135,18 +173,8 @@ def perform(
     from dualfl.report.comparison import FILES, RECORD, line, table, write, write_record
     from dualfl.report.page import write_page
     from dualfl.report.results import REPORT
-    from dualfl.solvers.naming import choose_solver
 
-    problem = make_problem(
-        dataset,
-        given["clients"],
-        given["partition"],
-        given["ridge"],
-        given["loss"],
-        given["seed"],
-        choose_solver(given["solver"]),
-        l1=given["l1"],
-    )
+    problem = problem_of(dataset, given)
 
     def tell(entry: Entry) -> None:
         say(line(entry))

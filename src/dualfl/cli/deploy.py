@@ -14,18 +14,13 @@ import click
 
 from dualfl.analysis.model_kinds import SMALL_RIDGE
 from dualfl.cli import operate
-from dualfl.cli.command_line import command_line, parse_set, tell
+from dualfl.cli.command_line import command_line, note, parse_set, tell
 from dualfl.cli.paths import FILE, FOLDER
 from dualfl.cli.reading import rules_for, spelling_options, tell_idle
 from dualfl.deploy.service import end_politely
 from dualfl.errors import Diverged, InputError
-from dualfl.lines import said_to
 
 PAGE = click.IntRange(0, 65_535)
-
-
-def say(sentence: str) -> None:
-    click.echo(said_to(sys.stderr, sentence), err=True)
 
 
 def need_flower() -> None:
@@ -94,11 +89,11 @@ def try_command(
     with tempfile.TemporaryDirectory(prefix="dualfl-trial-") as temporary:
         folder = (Path(temporary) / "trial") if keep is None else keep
         limits = Limits(rounds, TRIAL_TOL if algorithm.certifies else None)
-        finished = attempt(folder.absolute(), silos, algorithm, limits, secure, True, say)
+        finished = attempt(folder.absolute(), silos, algorithm, limits, secure, True, note)
         results.write(finished, "dualfl deploy try")
         text = results.summary(finished)
         click.echo(text if keep is not None else text[: text.rindex("files ")].rstrip())
-    say("All processes of the trial have ended.")
+    note("All processes of the trial have ended.")
     end(finished)
 
 
@@ -256,7 +251,7 @@ def run_command(ctx: click.Context, /, **given: Any) -> None:
             seed=given["seed"],
             fresh=given["fresh"],
             patience=given["patience"],
-            say=say,
+            say=note,
         )
         results.write(finished, command_line(ctx))
     click.echo(results.summary(finished))

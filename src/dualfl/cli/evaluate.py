@@ -8,7 +8,7 @@ from typing import Any
 import click
 import numpy as np
 
-from dualfl.cli.command_line import check_fresh, fresh_option, say
+from dualfl.cli.command_line import check_fresh, connected, fresh_option
 from dualfl.cli.reading import rules_for, spelling_options, tell_idle
 from dualfl.errors import InputError
 
@@ -78,9 +78,7 @@ def evaluate_command(
         tell_idle(given, files, tables)
         evaluation, lost = evaluate_model(model, tables, unseen, bins)
     else:
-        from dualfl.deploy.study import connect
-
-        evaluation, lost = connect(study, say=say, fresh=fresh).evaluate(model, bins, unseen), 0
+        evaluation, lost = connected(study, fresh).evaluate(model, bins, unseen), 0
     if out is not None:
         write_atomically(out, as_json(details(evaluation, model.schema.classes)))
     click.echo("\n".join(lines(evaluation, model, bins, lost, study is not None)))

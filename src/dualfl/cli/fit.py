@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from dualfl.analysis.model_kinds import MODELS, PENALTIES, SMALL_RIDGE, TOL, WITHOUT_ERRORS, WITHOUT_OFFSET
-from dualfl.cli.command_line import check_fresh, command_line, fresh_option, say
+from dualfl.cli.command_line import check_fresh, command_line, connected, fresh_option, say
 from dualfl.cli.formula import terms_of
 from dualfl.cli.model_options import (
     SURVIVAL,
@@ -219,12 +219,14 @@ def recipe_and_wishes(ctx: click.Context, given: dict[str, Any]) -> tuple[Recipe
         raise InputError(f"--level must be between 0 and 1, but it is {given['level']:g}.")
     recipe = recipe_of(given, penalty, alpha)
     roles = roles_of(given)
-    for word in ("drop", "id"):
-        for name in (given["target"], *roles.values()):
-            if name in given[word]:
-                what = "the target" if name == given["target"] else f"used by the model, as --{role_of(name, roles)}"
-                raise InputError(f"--{word} {name!r} is {what}; take other columns only.")
     rules, _ = rules_for(given, given["files"])
+    features = "columns" if given["formula"] is None else "formula"
+    for word, named in (("drop", given["drop"]), ("id", given["id"]), (features, rules.columns)):
+        for name in (given["target"], *roles.values()):
+            if name in named:
+                role = "" if name == given["target"] else role_of(name, roles).replace("cluster", "errors cluster")
+                what = f"used by the model, as --{role}" if role else "the target"
+                raise InputError(f"--{word} {name!r} is {what}; take other columns only.")
     levels = levels_of(given) if given["model"] == "ordinal" else None
     request = Request(
         given["target"], not kind.classes, rules.drop, rules.categorical, given["missing"], roles=roles, levels=levels
@@ -260,6 +262,7 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
     from dualfl.tables.idle_rules import idle_rules
     from dualfl.tables.inspection import inspect
     from dualfl.tables.reading import read_tables
+    from dualfl.tables.roles import shared_clusters
 
     _, each = rules_for(given, given["files"])
     roles = tuple(wishes.request.roles.values())
@@ -268,7 +271,7 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
     classes = MODELS[given["model"]].classes
     features = [replace(table, columns={k: v for k, v in table.columns.items() if k not in roles}) for table in tables]
     silos = [inspect(table, own, given["target"], classes) for table, own in zip(features, each)]
-    found = [*compare(silos), *idle_rules(each, tables)]
+    found = [*compare(silos), *idle_rules(each, tables), *shared_clusters(tables, wishes.request.roles)]
     wishes = replace(wishes, warnings=tuple(warned(silos, found)))
     return lambda recipe, change=unchanged: fit_tables(tables, recipe, change(wishes), progress=True, say=say)
 
@@ -276,12 +279,11 @@ def prepared_files(given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
 def prepared_study(ctx: click.Context, given: dict[str, Any], wishes: Wishes) -> Callable[..., Fit]:
     """The silos of a deployment; how their files are read is their operators' to say."""
     from dualfl.deploy.service import end_politely
-    from dualfl.deploy.study import connect
 
     refuse_reading(ctx)
     columns = wishes.rules.columns
     request = replace(wishes.request, columns=columns)
     signal.signal(signal.SIGTERM, end_politely)  # what silos have answered is kept
-    study = connect(given["study"], say=say, fresh=given["fresh"])
+    study = connected(given["study"], given["fresh"])
     wishes = replace(wishes, request=request)
     return lambda recipe, change=unchanged: study.fit(recipe, change(wishes))

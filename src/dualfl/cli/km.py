@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from dualfl.cli.command_line import check_fresh, fresh_option, say
+from dualfl.cli.command_line import check_fresh, connected, fresh_option
 from dualfl.cli.reading import check_columns, rules_for, table_options, tell_idle
 from dualfl.errors import InputError
 
@@ -108,12 +108,10 @@ def curves_of_files(given: dict[str, Any]) -> Curves:
 
 
 def curves_of_study(ctx: click.Context, given: dict[str, Any]) -> Curves:
-    from dualfl.deploy.study import connect
-
     for option in OPERATORS:
         if ctx.get_parameter_source(option) is not ParameterSource.DEFAULT:
             raise InputError(
                 f"--{option.replace('_', '-')} says how a file is read, and with --study that is the operators' to "
                 "say, in silo.json; leave it out."
             )
-    return connect(given["study"], say=say, fresh=given["fresh"]).curves(wishes_of(given))
+    return connected(given["study"], given["fresh"]).curves(wishes_of(given))

@@ -50,11 +50,12 @@ def predict_command(folder: Path, file: Path, unseen: str, force: bool, out: Pat
     from dualfl.names import nearest
     from dualfl.outputs import check_file
     from dualfl.tables.reading import read_table
+    from dualfl.tables.roles import ADDED
 
     check_file(out, force)
     model = read(folder)
     rules, _ = rules_for(given, [file], model.rules)
-    roles = [name for role, name in model.schema.roles.items() if role in ("offset", "exposure")]
+    roles = [name for role, name in model.schema.roles.items() if role in ADDED]
     table = read_table(file, rules, [*(feature.name for feature in model.schema.features), *roles])
     for name in given["id"]:
         if name not in table.ids:

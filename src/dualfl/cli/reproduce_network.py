@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dualfl.cli.command_line import command_line, say
+from dualfl.cli.command_line import command_line, note
 
 LINES, TABLE, PICTURE = "network.csv", "network.md", "network.png"
 
@@ -45,7 +45,7 @@ def network_command(ctx: click.Context, /, clients: tuple[int, ...], only: str |
     plans = [Nonconvex(clients=count, only=names, **given) for count in clients]
     check_folder(out)
     with alone(out):
-        lines = [line for plan in plans for line in measured(plan, say)]
+        lines = [line for plan in plans for line in measured(plan, note)]
         command = command_line(ctx, kept=True)
         for name, content in {
             LINES: to_csv(lines).encode(),

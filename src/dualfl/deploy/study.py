@@ -49,16 +49,23 @@ class Study:
     ----------
     folder : the coordinator's folder, made by `dualfl deploy init`.
     patience : seconds without an answer after which a call ends; None: as the project says.
-    say : gets a sentence now and then; None: nobody hears it.
+    say : gets a sentence at every exchange; None: nobody hears it.
+    warn : gets a sentence where something takes long, such as a silo that does not answer; None: as `say`.
     fresh : whether what was left unfinished is begun anew; else it goes on.
     """
 
     def __init__(
-        self, folder: Path | str, patience: float | None = None, say: Say | None = None, fresh: bool = False
+        self,
+        folder: Path | str,
+        patience: float | None = None,
+        say: Say | None = None,
+        fresh: bool = False,
+        warn: Say | None = None,
     ) -> None:
         self.project = Project(Path(folder))
         self.patience = self.project.settings.patience if patience is None else patience
         self.say: Say = say or (lambda sentence: None)
+        self.warn: Say = warn or self.say
         self.fresh = fresh
         self._told: tuple[int, str] | None = None  # the exchange that was told last
 
@@ -132,7 +139,7 @@ class Study:
         job = AnalysisJob(terms, analysis, self.patience, authenticated=settings.tls)
         if not (work / RESULT).exists():  # else whoever waited for it was killed before it was there
             write_atomically(work / "job.pkl", pickle.dumps(job))
-            submit_and_watch(project, work, Bar("", 0, False), self.say, lambda: None, self._at)
+            submit_and_watch(project, work, Bar("", 0, False), self.warn, lambda: None, self._at)
         result: Analysed = pickle.loads((work / RESULT).read_bytes())
         write_atomically(work / COLLECTED, b"")
         return result
@@ -154,7 +161,14 @@ def finished(work: Path) -> bool:
     return (work / RESULT).exists() and (work / COLLECTED).exists()
 
 
-def connect(folder: Path | str, *, patience: float | None = None, say: Say | None = None, fresh: bool = False) -> Study:
+def connect(
+    folder: Path | str,
+    *,
+    patience: float | None = None,
+    say: Say | None = None,
+    fresh: bool = False,
+    warn: Say | None = None,
+) -> Study:
     """Connect to the silos of a deployment, to analyse them as if they were files.
 
     Parameters
@@ -167,6 +181,9 @@ def connect(folder: Path | str, *, patience: float | None = None, say: Say | Non
         Called with a sentence at every exchange, such as `print`.
     fresh : bool, default False
         Whether to start an unfinished analysis again. This is necessary if a silo says that it has ended.
+    warn : Say, optional
+        Called with a sentence where something takes long, such as the names of silos that do not answer; by default
+        `say`.
 
     Returns
     -------
@@ -180,4 +197,4 @@ def connect(folder: Path | str, *, patience: float | None = None, say: Say | Non
     >>> study = dualfl.connect("study", say=print)  # doctest: +SKIP
     >>> model = LogisticRegression().fit_silos(study)  # doctest: +SKIP
     """
-    return Study(folder, patience, say, fresh)
+    return Study(folder, patience, say, fresh, warn)

@@ -176,8 +176,14 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         for task, outcome in zip(tasks, found):
             if isinstance(outcome, DualflError):
                 raise (yield from self._in_words(silos, outcome, task))
+            outcome = yield from self._proven(silos, task, outcome)
             yield from self._inspecting(silos, task, outcome)
             results.append(outcome)
+        return results
+
+    def _proven(self, silos: Silos, task: Task, results: list[Result]) -> Conversation[list[Result]]:
+        """With the proofs that silos are asked for where an algorithm has none; most have one."""
+        yield from ()
         return results
 
     def _in_words(self, silos: Silos, error: DualflError, task: Task) -> Conversation[DualflError]:
@@ -335,7 +341,10 @@ class FederatedLinear(BaseEstimator, ABC):  # type: ignore[misc]  # scikit-learn
         return z
 
     def to_sklearn(self) -> Any:
-        """An estimator of scikit-learn that predicts the same without dualfl; `skl2onnx` makes ONNX of it."""
+        """An estimator of scikit-learn that predicts the same without dualfl; `skl2onnx` makes ONNX of it.
+
+        It takes no offset: it predicts what `predict` does where none is given.
+        """
         from dualfl.estimators.exporting import to_sklearn
 
         return to_sklearn(self)

@@ -12,8 +12,9 @@ from dualfl.estimators.base import check_number
 from dualfl.estimators.classifiers import LogisticRegression, check_ratio, check_strength
 from dualfl.estimators.dispersion import searching_dispersion
 from dualfl.estimators.parameters import estimator
+from dualfl.estimators.proving import certified
 from dualfl.estimators.regressors import LogLink, check_alpha
-from dualfl.estimators.solving import FitCost, Task
+from dualfl.estimators.solving import FitCost, Task, proof_of
 from dualfl.objectives import CLogLog, Gamma, NegativeBinomial, Poisson, Squared, Tweedie
 from dualfl.objectives.inputs import check_offset
 from dualfl.objectives.losses import Loss
@@ -194,6 +195,13 @@ class CLogLogRegression(LogisticRegression):
         if len(self.classes_) > 2:
             raise InputError(f"The complementary log-log link is for two classes, and there are {len(self.classes_)}.")
         return prepared
+
+    def _proven(self, silos: Silos, task: Task, results: list[Result]) -> Conversation[list[Result]]:
+        """Rows of this process have their proof from the run; those of a study are asked for sums that prove it."""
+        (cost,), (result,) = self._costs(task.sample), results
+        if result.certificate is not None or proof_of(silos.side(cost, task.sample), False) is not None:
+            return results
+        return [(yield from certified(silos, self, task.sample, result))]
 
     def _inspecting(self, silos: Silos, task: Task, results: list[Result]) -> Conversation[None]:
         """The loss goes to 0 as exp(-e^z), so along a direction that separates a fit ends before its curvature is seen

@@ -137,7 +137,8 @@ def robust_errors(
         return Errors(covariance, half_width(level), "robust, from products of the rows' scores")
     if J < 2:
         raise InputError(f"Errors by cluster need at least 2 clusters, and there is {J}; take --errors robust.")
-    form = f"clustered, from the summed scores of {J:,} {'silos' if by == 'silo' else 'clusters'}, times {J}/{J - 1}"
+    whose = "silos" if by == "silo" else "clusters within silos"  # the same label in two silos is two clusters
+    form = f"clustered, from the summed scores of {J:,} {whose}, times {J}/{J - 1}"
     df = J - 1.0 if by == "silo" else np.inf
     return Errors(covariance * J / (J - 1), half_width(level, df), form, df, J)
 
@@ -145,11 +146,23 @@ def robust_errors(
 # -- what a fit without a penalty needs -------------------------------------------------------------------
 
 
-def check_determined(G: Array, names: Sequence[str], within: bool = False) -> None:
-    """Refuse columns that repeat each other, from the silos' summed products; `within`: around each silo's means."""
+def check_determined(G: Array, names: Sequence[str], within: bool = False, strata: str = "") -> None:
+    """Refuse columns that repeat each other, from the silos' summed products; `within`: around each silo's means, or
+    those of its strata, which `strata` tells apart."""
     values, vectors = np.linalg.eigh(G)
     if values[0] > COLLINEAR * values[-1]:
         return
+    if strata and not G.any():
+        raise InputError(
+            f"In every stratum of column {strata!r} there is one row, or all rows are the same, so no row can be "
+            "compared with another; give --strata a column of which many rows have the same label, or leave it out."
+        )
+    if strata:
+        raise InputError(
+            f"The columns {_involved(vectors[:, 0], names)} have one value within every stratum of column {strata!r}, "
+            "or determine each other there, so without a penalty their coefficients are not determined; leave one out "
+            "with --drop, give --strata a column with fewer labels, or take --penalty l2."
+        )
     if within:
         raise InputError(
             f"The columns {_involved(vectors[:, 0], names)} have one value within every silo, or determine each other "

@@ -179,21 +179,28 @@ def chosen(name: str, L: float) -> Algorithm:
 
 
 def measured(plan: Nonconvex, tell: Callable[[str], None] = lambda line: None) -> list[dict[str, Any]]:
-    """One line a round of every algorithm and seed, each algorithm with its best scale of L."""
+    """One line a round of every algorithm and seed, each algorithm with its best scale of L; `tell` gets a sentence
+    for each algorithm, with the means over the seeds that ended well."""
     data, lines = load(plan.dataset), []
     tasks = [task_of(plan, data, seed) for seed in range(plan.seeds)]
     trial = task_of(plan, data, plan.seeds)  # a seed that is not reported
     for name in plan.algorithms:
         scale = tuned_scale(plan, trial, name)
-        for seed, task in enumerate(tasks):
-            own = watched(plan, task, name, scale, seed)
-            lines += own
-            last = own[-1]
-            tell(
-                f"{name:<20}seed {seed}  L times {scale:<6g}{last['status'][:8]:<10}energy {last['energy']:.4f}  "
-                f"|E'| {last['gradient']:.1e}  accuracy {last['accuracy']:.1%}"
-            )
+        runs = [watched(plan, task, name, scale, seed) for seed, task in enumerate(tasks)]
+        lines += [line for own in runs for line in own]
+        tell(told(plan, name, scale, [own[-1] for own in runs]))
     return lines
+
+
+def told(plan: Nonconvex, name: str, scale: float, ends: Sequence[dict[str, Any]]) -> str:
+    """How an algorithm did, from the last round of each seed."""
+    well = [end for end in ends if end["status"] == "ok"]
+    head = f"{plan.clients} clients, {name}: "
+    if not well:
+        return head + str(ends[0]["status"])
+    energy, accuracy = (float(np.mean([end[count] for end in well])) for count in ("energy", "accuracy"))
+    failed = f", {len(ends) - len(well)} of {len(ends)} seeds failed" * (len(well) < len(ends))
+    return f"{head}energy {energy:.4f}, accuracy {accuracy:.1%}, L times {scale:g}{failed}"
 
 
 def tuned_scale(plan: Nonconvex, task: Task, name: str) -> float:

@@ -17,6 +17,7 @@ from dualfl.errors import InputError, OutOfTime
 from dualfl.federation.wire import decode, tag
 from dualfl.lines import plain_text
 
+SLOW = 10.0  # seconds without an answer after which it is said, once, who has not answered
 ASK_AGAIN = 2.0  # seconds after an error before a node is asked again
 DOUBLINGS = 5  # of the time until a message counts as lost: errors are repeats too, and there may be thousands
 SHORT, SOME = 200, 3  # characters of a transport's reason, and of how many nodes it is told
@@ -96,7 +97,7 @@ class Asking:
         self.errors: dict[int, str] = {}  # node: what the transport said last
 
     def until_all(self, seconds: float = math.inf) -> dict[str, dict[str, Any]]:
-        post, heard, told = self.post, time.monotonic(), 0.0
+        post, heard, told = self.post, time.monotonic(), ""
         end = heard + seconds
         while True:
             self._send()
@@ -118,9 +119,9 @@ class Asking:
                     "machine, start it again (`dualfl deploy serve`), and give `dualfl deploy run` again: the run goes "
                     "on where it is."
                 )
-            if now - heard > 30 and now - told > 60:
-                post.say(f"Waiting for {self._missing()} ...")
-                told = now
+            if now - heard > SLOW and self._missing() != told:
+                told = self._missing()
+                post.say(f"Waiting for {told[0].lower()}{told[1:]} ...")
             time.sleep(max(min(looked + post.poll, end) - now, 0.0))
 
     def _missing(self) -> str:

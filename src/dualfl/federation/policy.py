@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 APPROVALS = ("ask", "none")
 TASKS = ("classification", "regression")
 RARE = "(rare)"  # what rare levels are called together
+KINKED = frozenset({  # models of fits, estimators and losses of runs, whose plans nobody has to read to refuse them
+    "svm", "LinearSVC", "hinge", "squared-hinge", "huber", "HuberRegressor", "quantile", "QuantileRegressor",
+    "absolute", "epsilon-insensitive",
+})  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -104,16 +108,22 @@ class Policy:
                     f"the {what} {given!r} is not among those that this silo's operator allows: "
                     f"{', '.join(allowed) or 'none'}"
                 )
+        if model.partition(":")[0].removesuffix("CV") in KINKED:
+            self._refuse_kinks(model)
 
     def check_kinks(self, loss: Loss) -> None:
         """Of these the gradient jumps, or its slope does, where a row crosses an edge."""
         # Only here: operators' commands need no models.
         from dualfl.objectives.losses import Huber, PiecewiseLinear, SquaredHinge
 
-        if not self.kinks and isinstance(loss, PiecewiseLinear | Huber | SquaredHinge):
+        if isinstance(loss, PiecewiseLinear | Huber | SquaredHinge):
+            self._refuse_kinks(type(loss).__name__)
+
+    def _refuse_kinks(self, name: str) -> None:
+        if not self.kinks:
             raise InputError(
-                f"{type(loss).__name__} has kinks, so sums at two points close to each other differ by single rows; "
-                "take a smooth model, or the operator of this silo sets 'kinks' to true in the policy of its silo.json"
+                f"{name} has kinks, so sums at two points close to each other differ by single rows; take a smooth "
+                "model, or the operator of this silo sets 'kinks' to true in the policy of its silo.json"
             )
 
     def check_size(self, rows: int, coefficients: int) -> None:

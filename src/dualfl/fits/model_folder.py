@@ -29,6 +29,7 @@ from dualfl.outputs import check_folder, replacing, resolved
 from dualfl.report.folder import environment, plain
 from dualfl.report.results import COEFFICIENTS, FIT, HISTORY, PARTITION, REPORT
 from dualfl.silos.ledger import totals, with_all
+from dualfl.tables.roles import ADDED
 from dualfl.tables.rules import USUAL_RULES, Rules
 from dualfl.tables.schema import Schema
 from dualfl.typing import Array
@@ -319,6 +320,12 @@ class Model:
             raise NotSupported(
                 "Every silo of this model has an intercept of its own, which never left it, so no estimator can "
                 "predict new rows; fit the model without --site-effect for that."
+            )
+        added = [f"--{role} {self.schema.roles[role]}" for role in ADDED if role in self.schema.roles]
+        if added:
+            raise NotSupported(
+                f"This model was fitted with {' and '.join(added)}, which estimators of scikit-learn do not take, so "
+                "they would predict without it; take `dualfl predict`, or fit without it."
             )
         try:
             made = self.estimator().to_sklearn()

@@ -21,7 +21,7 @@ from dualfl.silos.survival_sums import StepFunction
 from dualfl.tables.encoding import features, substituted, targets
 from dualfl.tables.reading import Table, check_usable, missing
 from dualfl.tables.refusals import IN_FILES
-from dualfl.tables.roles import check_roles, parts
+from dualfl.tables.roles import ADDED, check_roles, parts
 from dualfl.typing import Array
 
 OWN_INTERCEPTS = (
@@ -57,7 +57,7 @@ def scorer(model: Model) -> Predictor:
 
 def offsets(model: Model, table: Table) -> Array | None:
     """What the model adds to the predictor of each row; a row needs it."""
-    roles = {role: name for role, name in model.schema.roles.items() if role in ("offset", "exposure")}
+    roles = {role: name for role, name in model.schema.roles.items() if role in ADDED}
     check_roles(table, model.schema.target, roles, IN_FILES)
     for role, name in roles.items():
         gaps = missing(table.columns[name])

@@ -21,6 +21,9 @@ from dualfl.objectives.site_effect import OwnIntercept
 from dualfl.typing import Array
 
 POWER = 6  # maxima over silos are bounded by the sum of this power of theirs
+FARTHEST = (
+    1e40  # a row that is farther out is told as this far: nothing can be proven then, and its power has no number
+)
 
 
 class Told:

@@ -16,6 +16,7 @@ from typing import Any
 from dualfl.tables.cells import DECIMAL_COMMA, folded
 from dualfl.tables.findings import Facts, Finding, Inspection
 from dualfl.tables.schema import MOST_LEVELS
+from dualfl.tables.summaries import order
 from dualfl.tables.suspicions import words_for_gaps
 
 MOST_WORDS = 8  # for yes and no, in several languages
@@ -138,9 +139,14 @@ class _Together:
             f"texts{f' such as {levels[0]!r:.40}' if levels else ''}, where {_listed(numbers)} {_has(numbers)} numbers"
         )
         commas = any(DECIMAL_COMMA.fullmatch(level) for level in levels)
-        mend = {} if self.is_target or not levels else {"categorical": [self.name]}  # too many texts are no category
+        words = 0 < len(levels) <= MOST_WORDS and all(order(level)[0] for level in levels)
+        mend = {"categorical": [self.name]} if levels and not (self.is_target or words) else {}
         mend = {"decimal": ","} if commas else mend  # never a category
-        yield self._found("types", texts, what, stops=True, mend=mend, advice="correct the texts")
+        advice = "correct the texts"
+        if words and not commas:  # F and M, where the others write 1 and 2: as categories they would be four
+            pairs = ",".join(f"...:{level}" for level in levels)
+            advice = f"say which number means which by --recode '{self.name}={pairs}'"
+        yield self._found("types", texts, what, stops=True, mend=mend, advice=advice)
 
     # -- levels ----------------------------------------------------------------------------------------
 

@@ -6,25 +6,28 @@
     offset      added to the predictor
     exposure    > 0; its logarithm is added to the predictor
     weights     how often the row counts, >= 0
-    cluster     rows of one label are not independent
+    cluster     rows of one label are not independent; the same label in two silos is two clusters
 
 Rows that lack one of them are left out, as rows without a target are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dualfl.errors import InputError
 from dualfl.names import nearest
+from dualfl.tables.findings import Finding
 from dualfl.tables.reading import Table, check_odd, check_usable, is_numeric, missing
 from dualfl.tables.refusals import Remedies, Unfit
 from dualfl.typing import AnyArray, Array
 
 ROLES = ("time", "entry", "strata", "offset", "exposure", "weights", "cluster")
+ADDED = ("offset", "exposure")  # to the predictor
 LABELS = ("strata", "cluster")  # the others are numbers
 EVENTS = ("0", "1")  # what the target of a survival model may be
 
@@ -46,7 +49,7 @@ def check_roles(table: Table, target: str, roles: Mapping[str, str], remedies: R
         if name == target:
             raise InputError(f"Column {name!r} is the target, so it cannot be the {role} too; name another column.")
         if name not in table.columns:
-            hint = nearest("column", name, table.columns).partition("; ")[2]
+            hint = nearest("column", name, {*table.columns, *table.left_out}).partition("; ")[2]
             raise Unfit(
                 f"{table.name} has no column {name!r}, the {role}; {hint}", f"it has no column {name!r}, the {role}"
             )
@@ -93,6 +96,24 @@ def check_order(table: Table, roles: Mapping[str, str]) -> None:
         )
 
 
+def shared_clusters(tables: Sequence[Table], roles: Mapping[str, str]) -> list[Finding]:
+    """Labels of clusters that several files have: scores are added up within files, so each counts more than once."""
+    name = roles.get("cluster")
+    if name is None or not all(name in table.columns for table in tables):  # which a fit refuses
+        return []
+    having = Counter(label for table in tables for label in set(table.levels(name)[~missing(table.columns[name])]))
+    shared = sorted(label for label, count in having.items() if count > 1)
+    if not shared:
+        return []
+    files = tuple(table.name for table in tables if not set(shared).isdisjoint(table.levels(name)))
+    example = f"such as {str(shared[0])!r:.40}"
+    if len(shared) > 1:
+        what = f"{len(shared):,} labels {example} are in several files, and count as a cluster of their own in each"
+    else:
+        what = f"1 label {example} is in several files, and counts as a cluster of its own in each"
+    return [Finding("clusters", name, files, what, advice="put all rows of a cluster into one file")]
+
+
 def present(table: Table, roles: Mapping[str, str]) -> AnyArray:
     """Which rows have all of them."""
     gaps = [missing(table.columns[name]) for name in roles.values()]
@@ -107,7 +128,7 @@ def parts(table: Table, roles: Mapping[str, str]) -> dict[str, Any]:
             found["more"][role] = table.levels(name)
             continue
         values = np.asarray(table.columns[name], dtype=np.float64)
-        if role in ("offset", "exposure"):
+        if role in ADDED:
             added = values if role == "offset" else np.log(values)
             found["offset"] = added if found["offset"] is None else found["offset"] + added
         elif role == "weights":

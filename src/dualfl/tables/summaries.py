@@ -133,10 +133,9 @@ def order(text: str) -> tuple[int, float, str]:
 
 def check_target(table: Table, target: str) -> None:
     if target not in table.columns:
-        hint = nearest("column", target, table.columns).partition("; ")[2]
+        hint = nearest("column", target, {*table.columns, *table.left_out}).partition("; ")[2]
         raise Unfit(
-            f"{table.name} has no column {target!r}, the target; {hint} "
-            "Rename it in the file, or give another --target.",
+            f"{table.name} has no column {target!r}, the target; {hint} Rename it in the file, or name another target.",
             f"it has no column {target!r}, the target",
         )
 

@@ -14,11 +14,13 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dualfl.engines.result import Result
+from dualfl.errors import DualflError
 from dualfl.estimators.curvature_proof import INSIDE, LARGEST, MOST, SURE, psi
+from dualfl.estimators.solving import FitDescription, Task, solving
 from dualfl.objectives.penalties import L1
 from dualfl.objectives.rounding import UNIT, roundings
-from dualfl.silos.costs import Cost
-from dualfl.silos.curvature import POWER
+from dualfl.silos.costs import Cost, Sample
+from dualfl.silos.curvature import FARTHEST, POWER
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos
 from dualfl.silos.verbs import whole
 from dualfl.typing import Array
@@ -26,6 +28,21 @@ from dualfl.typing import Array
 TOO_FAR = "the fit is not yet near enough to its minimiser for a proof"
 SINGULAR = "columns determine each other, so that their Hessian proves nothing; a ridge, or --coding reference, helps"
 WIDE = f"there are more than {LARGEST:,} coefficients, and Hessians are summed up to that"
+ATTEMPTS = 4  # at a proof
+
+
+def certified(silos: Silos, model: FitDescription, sample: Sample, result: Result) -> Conversation[Result]:
+    """The result with its proof; a run that has ended too early goes on from there."""
+    limits, (cost,) = model._limits(sample), model._costs(sample)
+    for _ in range(ATTEMPTS):
+        result = yield from proving(silos, cost, sample.mass, result)
+        if limits.met(result.certificate, result.energy, result.rounding) or result.certificate_reason == SINGULAR:
+            break
+        (found,) = yield from solving(silos, [Task(model, sample, [result.theta])])
+        if isinstance(found, DualflError):
+            break
+        result = found[0]
+    return result
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -48,7 +65,7 @@ def proving(silos: Silos, cost: Cost, mass: float, result: Result, purpose: str 
     longest = max(float(reach["power"]), 0.0) ** (1 / POWER) * (1 + 1e-12)
     lam = at.decrement(factor)
     u = lam * longest * (1 + 2 * at.doubt)
-    if not u < INSIDE:
+    if not (u < INSIDE and longest < FARTHEST):
         return replace(result, certificate=None, certificate_reason=TOO_FAR)
     gap = float(lam**2 * psi(u) * (1 + 1e-9) + 2 * at.off)
     rows = result.history.rows
