@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from far import PINNED, far_fit, far_silos, make_homes
 from loopback import Loopback
+from sklearn.exceptions import ConvergenceWarning
 from test_same_as_fit import hospitals, regression, with_gaps
 
 from dualfl.analysis.descriptions import EstimatorFit, ModelEvaluation, from_json
@@ -293,6 +294,20 @@ def test_a_clog_log_estimator_on_a_study_has_the_proof_that_it_has_on_rows(C, tm
     # What is proven is true: the other fit has its own proof, and is no better than the certificate says.
     assert here.objective_ >= far.objective_ - far.certificate_
     np.testing.assert_allclose(far.coef_, here.coef_, rtol=0, atol=1e-5 * np.abs(here.coef_).max())
+
+
+def test_a_fit_with_hardly_a_penalty_on_separated_classes_ends_without_a_proof(tmp_path):
+    """Rows are so far out, in the norm of the inverse Hessian, that the power of it was no number and a silo failed."""
+    rng, paths = np.random.default_rng(0), []
+    for name in ("a", "b", "c"):
+        X = rng.normal(size=(150, 3))
+        lines = [",".join([*map(repr, map(float, x)), "yes" if x[0] > 0.1 else "no"]) for x in X]
+        paths.append(tmp_path / f"{name}.csv")
+        paths[-1].write_text("\n".join(["u,v,w,y", *lines]) + "\n")
+    study = Near(make_homes(tmp_path / "silos", paths, "y", None))
+    with pytest.warns(ConvergenceWarning, match="tol was not certified"):
+        model = CLogLogRegression(C=1e6).fit_silos(study)
+    assert model.certificate_ is None
 
 
 def test_estimators_fit_silos_far_away(tmp_path):

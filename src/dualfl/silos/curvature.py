@@ -21,9 +21,7 @@ from dualfl.objectives.site_effect import OwnIntercept
 from dualfl.typing import Array
 
 POWER = 6  # maxima over silos are bounded by the sum of this power of theirs
-FARTHEST = (
-    1e40  # a row that is farther out is told as this far: nothing can be proven then, and its power has no number
-)
+FARTHEST = 2e4  # a row that is farther out is told as this far: nothing is proven then, and masks carry its power
 
 
 class Told:
@@ -131,7 +129,7 @@ class SiteSums(Told):
 def rates(f: LinearModel, theta: Array) -> Array:
     """c of each row, with |l'''| <= c l'' while its predictor moves by at most 1."""
     if isinstance(f.loss, CLogLog):
-        return np.where(f.y > 0, np.maximum(1.0, np.exp(f.predictors(theta)[:, 0] + 1)), 1.0)
+        return np.where(f.y > 0, np.exp(np.clip(f.predictors(theta)[:, 0] + 1, 0.0, 300.0)), 1.0)
     return np.full(f.n, f.loss.self_concordance or 0.0)
 
 

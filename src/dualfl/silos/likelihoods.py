@@ -67,7 +67,7 @@ def pearson(loss: Loss, y: Array, Z: Array) -> Array:
     if isinstance(loss, Squared):
         return np.asarray((y - z) ** 2)
     if isinstance(loss, Logistic | CLogLog):
-        m = 1 / (1 + np.exp(-z)) if isinstance(loss, Logistic) else -np.expm1(-np.exp(z))
+        m = 1 / (1 + np.exp(-z)) if isinstance(loss, Logistic) else -np.expm1(-np.exp(np.minimum(z, 700.0)))
         return np.asarray(((y > 0) - m) ** 2 / np.maximum(m * (1 - m), 1e-300))
     if isinstance(loss, Poisson | Gamma | Tweedie | NegativeBinomial):
         m = np.exp(z)
@@ -119,7 +119,7 @@ def expected_curvature(loss: Loss, z: Array) -> Array:
         m = np.exp(z)
         return np.asarray(m / (1 + loss.dispersion * m))
     if isinstance(loss, CLogLog):
-        m = np.minimum(np.exp(z), 700.0)
+        m = np.exp(np.minimum(z, np.log(700.0)))
         return np.asarray(np.where(m < 1e-8, m, m * m / np.expm1(np.maximum(m, 1e-300))))
     raise NotSupported(f"{loss} has no expected curvature of its own; its Hessian is the one.")
 
