@@ -163,7 +163,7 @@ def test_status_of_a_coordinator_says_who_is_there_and_what_to_do(place):
     assert "gone" in lines["south"] and "67 min" in lines["south"]
     assert "other protocol" in lines["west"] and "3 by key or clock (401)" in said
     assert "deploy start" in said and f"It speaks protocol 7 and this coordinator {PROTOCOL}" in " ".join(said.split())
-    assert max(map(len, said.splitlines())) <= 80
+    assert not [line for line in said.splitlines() if len(line) > 80 and " " in line.strip()]  # a path is not cut
 
 
 def test_status_never_says_connected_of_a_silo_that_has_stopped(place):
