@@ -362,9 +362,10 @@ def test_a_label_of_clusters_in_two_files_counts_twice_and_that_is_said(tmp_path
             (tmp_path / f"{name}.csv").write_text("x,family,y\n" + lines)
         files = (tmp_path / "a.csv", tmp_path / "b.csv")
         words = ("--target", "y", "--model", "logistic", "--penalty", "none", "--errors", "cluster:family")
-        said = dualfl("fit", *files, *words, "--no-report", "--force", "--out", tmp_path / "m").output
-        assert "30 clusters within silos, times 30/29" in " ".join(said.split())
-        return " ".join(said.split())
+        done = dualfl("fit", *files, *words, "--no-report", "--force", "--out", tmp_path / "m")
+        said = " ".join((done.stdout + done.stderr).split())
+        assert "30 clusters within silos, times 30/29" in said
+        return said
 
     assert "in several files" not in fitted(0)
     assert "family: 12 labels such as 'f10' are in several files, and count as a cluster of their own" in fitted(-12)
@@ -472,7 +473,7 @@ def test_strata_of_single_rows_are_named_and_not_the_columns(rows, tmp_path):
     lines = [f"{i % 5},{i * i % 7 + 1},{i % 2},s{i // rows}" for i in range(40)]
     path = written(tmp_path, lines, "x,days,died,stratum")
     words = [path, *COX[:6], "--columns", "x", "--strata", "stratum", "--no-report", "--out", tmp_path / "m"]
-    said = " ".join(dualfl("fit", *words, code=2 * (rows == 1)).output.split())
+    said = " ".join(dualfl("fit", *words, code=2 * (rows == 1)).stderr.split())
     told = "In every stratum of column 'stratum' there is one row, or all rows are the same, so no row can be compared"
     assert (told in said) == (rows == 1)
 
@@ -481,7 +482,7 @@ def test_columns_that_repeat_each_other_within_strata_are_told_with_the_strata(t
     lines = [f"{i % 5},{i % 5 + i // 4},{i * i % 7 + 1},{i % 2},s{i // 4}" for i in range(40)]
     path = written(tmp_path, lines, "x,z,days,died,stratum")
     words = [path, *COX[:6], "--columns", "x,z", "--strata", "stratum", "--no-report", "--out", tmp_path / "m"]
-    said = " ".join(dualfl("fit", *words, code=2).output.split())
+    said = " ".join(dualfl("fit", *words, code=2).stderr.split())
     assert "have one value within every stratum of column 'stratum', or determine each other there" in said
 
 
