@@ -16,12 +16,14 @@ from dualfl.analysis.models import Recipe
 from dualfl.analysis.whole_fit import Wishes, fitting
 from dualfl.errors import InputError
 from dualfl.estimators import CLogLogRegression, LogisticRegression, LogisticRegressionCV, evaluate
+from dualfl.federation import fixed_point
 from dualfl.federation.chambers import fold_dealing
 from dualfl.federation.fixed_point import BITS
 from dualfl.fits import model_folder
 from dualfl.fits.console import fit_text
 from dualfl.fits.predicting import evaluate_model
 from dualfl.silos import Chamber, SilosHere, drive
+from dualfl.silos.curvature import DISTANCE, FARTHEST, NEAREST, POWER
 from dualfl.tables.encoding import features, targets
 from dualfl.tables.reading import read_table
 from dualfl.tables.schema import Request, agree, summarise, used
@@ -308,6 +310,15 @@ def test_a_fit_with_hardly_a_penalty_on_separated_classes_ends_without_a_proof(t
     with pytest.warns(ConvergenceWarning, match="tol was not certified"):
         model = CLogLogRegression(C=1e6).fit_silos(study)
     assert model.certificate_ is None
+
+
+def test_masks_carry_how_far_out_rows_are():
+    for told in (NEAREST, FARTHEST):
+        power = (told / DISTANCE) ** POWER
+        parts = fixed_point.limbs("power", power, 1000)  # refused if the sum of so many silos could not be carried
+        words = {name: fixed_point.to_words(name, *part) for name, part in parts.items()}
+        back = {name: fixed_point.number_from(int(words[name][0]), part.bits) for name, part in parts.items()}
+        assert fixed_point.whole(back)["power"] == pytest.approx(power, rel=1e-15)
 
 
 def test_estimators_fit_silos_far_away(tmp_path):

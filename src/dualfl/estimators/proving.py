@@ -20,7 +20,7 @@ from dualfl.estimators.solving import FitDescription, Task, solving
 from dualfl.objectives.penalties import L1
 from dualfl.objectives.rounding import UNIT, roundings
 from dualfl.silos.costs import Cost, Sample
-from dualfl.silos.curvature import FARTHEST, POWER
+from dualfl.silos.curvature import DISTANCE, FARTHEST, POWER
 from dualfl.silos.questions import Conversation, Exchange, Query, Silos
 from dualfl.silos.verbs import whole
 from dualfl.typing import Array
@@ -62,7 +62,7 @@ def proving(silos: Silos, cost: Cost, mass: float, result: Result, purpose: str 
     if factor is None:
         return replace(result, certificate=None, certificate_reason=SINGULAR if cost.l1 else TOO_FAR)
     (reach,) = yield Exchange(purpose, (Query("reach", {**given, "L": np.tril(factor[0]), "mass": mass}),))
-    longest = max(float(reach["power"]), 0.0) ** (1 / POWER) * (1 + 1e-12)
+    longest = DISTANCE * max(float(reach["power"]), 0.0) ** (1 / POWER) * (1 + 1e-12)
     lam = at.decrement(factor)
     u = lam * longest * (1 + 2 * at.doubt)
     if not (u < INSIDE and longest < FARTHEST):

@@ -21,7 +21,8 @@ from dualfl.objectives.site_effect import OwnIntercept
 from dualfl.typing import Array
 
 POWER = 6  # maxima over silos are bounded by the sum of this power of theirs
-FARTHEST = 2e4  # a row that is farther out is told as this far: nothing is proven then, and masks carry its power
+NEAREST, FARTHEST = 1.0, 1e8  # what is told of rows nearer or farther out: a looser bound, or that nothing is proven
+DISTANCE = 1e4  # in units of which it is told, so that masks carry the power of both
 
 
 class Told:

@@ -12,7 +12,7 @@ from dualfl.objectives.site_effect import OwnIntercept
 from dualfl.silos import likelihoods, survival_sums
 from dualfl.silos.chamber import Chamber
 from dualfl.silos.costs import ALL, Cost
-from dualfl.silos.curvature import FARTHEST, POWER, known_sums
+from dualfl.silos.curvature import DISTANCE, FARTHEST, NEAREST, POWER, known_sums
 from dualfl.silos.random_effect import SiteMoments
 from dualfl.silos.row_scores import row_scores, summed_products
 from dualfl.silos.verbs import FAR, Wire, half, products_around, verb, with_model
@@ -71,7 +71,8 @@ def reach(chamber: Chamber, cost: Mapping[str, Any], theta: Array, L: Array, mas
     """How far rows are out, in the norm of the inverse Hessian of all silos: a power, of which the sum tells most."""
     f, own = with_model(chamber, cost)
     farthest = known_sums(f).reach(theta, np.asarray(L), own / mass) if own else 0.0
-    return {"power": (farthest if farthest < FARTHEST else FARTHEST) ** POWER}
+    told = max(farthest, NEAREST) if farthest < FARTHEST else FARTHEST
+    return {"power": (told / DISTANCE) ** POWER}
 
 
 @verb
